@@ -1,0 +1,2 @@
+"""colltool: capacity planning for collective communication."""
+__version__ = "0.1.0"

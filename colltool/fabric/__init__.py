@@ -1,0 +1,1 @@
+"""Fabric files: what they may say, how they are read, what follows from them."""

@@ -1,0 +1,225 @@
+"""The fabric as pydantic models: the YAML schema, its bounds and the units of every number.
+
+Numbers are SI once validated: seconds, bytes/s. ``source`` and ``notes`` are text for people and never priced.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from colltool.errors import ColltoolError
+from colltool.units import parse_rate, parse_time
+
+SCHEMA = "colltool.fabric/1"
+
+# Bounds that catch a slipped unit rather than a bold design.
+MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
+MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
+MAX_RANKS = 10_000_000
+MAX_DEPTH = 8
+
+
+def _time(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a time with a unit, got {value!r}; write 0.5us, 500ns or 2ms")
+    return _quoted(parse_time, value)
+
+
+def _rate(value: Any) -> float:
+    return _quoted(parse_rate, value)
+
+
+def _quoted(parse: Any, value: Any) -> float:
+    try:
+        return float(parse(value))
+    except ColltoolError as error:
+        raise ValueError(f"{error.what}; {error.fix}" if error.fix else error.what) from error
+
+
+def _unit_schema(pattern: str, description: str) -> Any:
+    from pydantic import WithJsonSchema
+
+    return WithJsonSchema({"type": ["string", "number"], "pattern": pattern, "description": description})
+
+
+Alpha = Annotated[float, BeforeValidator(_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S)]
+Overhead = Annotated[float, BeforeValidator(_time), Field(ge=0, le=MAX_ALPHA_S)]
+Bandwidth = Annotated[float, BeforeValidator(_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)]
+Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Ratio = Annotated[float, Field(ge=1, le=1000, strict=True)]
+Fraction = Annotated[float, Field(gt=0, le=1, strict=True)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]
+Text = str | list[str] | dict[str, str] | None
+
+
+class Part(BaseModel):
+    """A mapping of the file: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    notes: Text = None
+    source: Text = None
+
+
+class Eta(Part):
+    """Contention: ``alpha`` >= 1 inflates latency, ``beta`` in (0, 1] is the bandwidth that survives."""
+
+    alpha: Ratio = 1.0
+    beta: Fraction = 1.0
+
+
+class InNetwork(Part):
+    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all."""
+
+    reduce: Flag = False
+    multicast: Flag = False
+    all_to_all: Flag = False
+    alpha_switch: Alpha
+    levels: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] | None = None
+    eta_beta: Fraction | None = None
+
+
+class Level(Part):
+    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here."""
+
+    name: Name
+    group: Count
+    alpha: Alpha
+    oversubscription: Ratio = 1.0
+
+
+class Sizing(Part):
+    """Numbers for ``fabric show`` to size a rail-optimised Clos; never priced."""
+
+    rails: Count
+    nics_per_rail: Count
+    radix: Count
+
+
+class TierBase(Part):
+    """What every tier has."""
+
+    name: Name
+    bandwidth: Bandwidth
+    eta: Eta = Eta()
+    ports: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
+    max_size: Count | None = None
+
+    @property
+    def endpoints(self) -> int:
+        """Endpoints that the tier joins: ranks, or whole lower-tier domains."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _fits(self) -> TierBase:
+        if self.max_size is not None and self.endpoints > self.max_size:
+            raise ValueError(f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}")
+        return self
+
+
+class SwitchTier(TierBase):
+    """A star: one switch, every endpoint one hop from every other."""
+
+    topology: Literal["star"]
+    size: Count
+    alpha: Alpha
+    in_network: InNetwork | None = None
+
+    @property
+    def endpoints(self) -> int:
+        return self.size
+
+
+class FullMeshTier(TierBase):
+    """A link between every pair; ``alpha`` and ``bandwidth`` are one link's."""
+
+    topology: Literal["full_mesh"]
+    size: Count
+    alpha: Alpha
+
+    @property
+    def endpoints(self) -> int:
+        return self.size
+
+
+class LatticeTier(TierBase):
+    """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction."""
+
+    topology: Literal["torus", "mesh"]
+    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_DEPTH)]
+    alpha: Alpha
+
+    @field_validator("shape")
+    @classmethod
+    def _small_enough(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if prod(shape) > MAX_RANKS:
+            raise ValueError(f"{prod(shape)} endpoints are more than {MAX_RANKS}")
+        return shape
+
+    @property
+    def endpoints(self) -> int:
+        return prod(self.shape)
+
+
+class ClosTier(TierBase):
+    """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more."""
+
+    topology: Literal["clos"]
+    size: Count
+    alpha: Alpha | None = None
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=MAX_DEPTH)] | None = None
+    in_network: InNetwork | None = None
+    sizing: Sizing | None = None
+
+    @property
+    def endpoints(self) -> int:
+        return self.size
+
+    @model_validator(mode="after")
+    def _levels_nest(self) -> ClosTier:
+        if (self.alpha is None) == (self.levels is None):
+            raise ValueError("needs either alpha (one level) or levels, and not both")
+        if self.levels is None:
+            return self
+        names = [level.name for level in self.levels]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two levels have the same name: {', '.join(names)}")
+        if self.levels[0].oversubscription != 1:
+            raise ValueError(f"oversubscription of '{names[0]}' has no meaning: it is the ratio at the uplinks that enter a level from below")
+        for below, above in zip(self.levels, self.levels[1:], strict=False):
+            if above.group % below.group or above.group <= below.group:
+                raise ValueError(f"groups do not nest: '{above.name}' has {above.group} endpoints, not a larger multiple of the {below.group} of '{below.name}'")
+        if self.levels[-1].group < self.size:
+            raise ValueError(f"the last level '{names[-1]}' must join all {self.size} endpoints, its group is {self.levels[-1].group}")
+        return self
+
+
+Tier = Annotated[SwitchTier | FullMeshTier | LatticeTier | ClosTier, Field(discriminator="topology")]
+
+
+class Fabric(Part):
+    """A fabric file: its tiers, innermost first."""
+
+    schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
+    name: Name
+    description: str = ""
+    tiers: Annotated[tuple[Tier, ...], Field(min_length=1, max_length=MAX_DEPTH)]
+    launch_overhead: Overhead = 0.0
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the whole fabric: the product of its tiers."""
+        return prod(tier.endpoints for tier in self.tiers)
+
+    @model_validator(mode="after")
+    def _tiers_agree(self) -> Fabric:
+        names = [tier.name for tier in self.tiers]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two tiers have the same name: {', '.join(names)}")
+        if self.ranks > MAX_RANKS:
+            raise ValueError(f"{self.ranks} ranks are more than {MAX_RANKS}")
+        return self

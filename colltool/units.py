@@ -1,0 +1,144 @@
+"""Sizes, times and rates: strict text to SI numbers, and back.
+
+Bytes, seconds, bytes/s inside. Case matters, because ``Gb`` is a bit and ``GB`` a byte; kilo, mega, giga are powers of ten
+and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; a time always needs its unit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import SupportsFloat
+
+from colltool.errors import ColltoolError
+
+_DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_PREFIXES = {**_DECIMAL, **_BINARY}
+
+_SIZES = {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()}
+_TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
+_RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")} | {
+    f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
+}
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[ ]?([^\s\d]\S*)?\s*")
+
+MAX_SIZE = 1e18  # an exabyte per rank: beyond it a typing error, not a plan
+
+Quantity = str | SupportsFloat
+
+
+def parse_size(value: Quantity) -> float:
+    """Bytes of ``16MB``, ``16MiB``, ``4096`` or a number.
+
+    Raises:
+        ColltoolError: not a number, a unit that is no size (bits included), below one byte, above an exabyte.
+    """
+    size = _parse(value, _SIZES, "size", "16MB (10^6 bytes) or 16MiB (2^20)", unitless=True)
+    if not 1 <= size <= MAX_SIZE:
+        raise ColltoolError(f"a size of {value!s} is outside 1 byte .. 1 EB", fix="a size is bytes per rank, such as 16MB")
+    return size
+
+
+def parse_time(value: Quantity) -> float:
+    """Seconds of ``0.5us``, ``500ns``, ``8ms``; a plain number is refused in text and taken as seconds in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    return _not_negative(value, _parse(value, _TIMES, "time", "0.5us, 500ns or 2ms", unitless=False), "time")
+
+
+def parse_rate(value: Quantity) -> float:
+    """Bytes/s of ``900GB/s``, ``400Gbps``, ``50e9``.
+
+    Raises:
+        ColltoolError: an unknown unit, not finite, negative.
+    """
+    return _not_negative(value, _parse(value, _RATES, "rate", "900GB/s (bytes) or 400Gbps (bits)", unitless=True), "rate")
+
+
+def format_size(size: float) -> str:
+    """``16MB`` for 16e6: the shortest decimal text that :func:`parse_size` reads back to the same number."""
+    for prefix, factor in reversed(_DECIMAL.items()):
+        if prefix != "k" and size >= factor and float(f"{size / factor:.12g}") * factor == size:
+            return f"{size / factor:.12g}{prefix}B"
+    return f"{size!r}B"
+
+
+def format_time(seconds: float, digits: int = 4) -> str:
+    """``53.44 us``: four significant digits and the unit that keeps the number above one."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= factor * 0.99995:
+            return f"{_significant(seconds / factor, digits)} {unit}"
+    return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
+
+
+def format_rate(rate: float, digits: int = 4) -> str:
+    """``450 GB/s``, in powers of ten."""
+    return f"{format_bytes(rate, digits)}/s"
+
+
+def format_bytes(size: float, digits: int = 4) -> str:
+    """``2.07 GB``: rounded for reading, where :func:`format_size` is exact."""
+    for prefix, factor in reversed(_DECIMAL.items()):
+        if prefix != "k" and abs(size) >= factor * 0.99995:
+            return f"{_significant(size / factor, digits)} {prefix}B"
+    return f"{_significant(size, digits)} B"
+
+
+def _significant(number: float, digits: int) -> str:
+    """Rounded to significant digits, never in exponent notation between 1e-5 and 1e15."""
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    text = f"{number:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *, unitless: bool) -> float:
+    if isinstance(value, bool):
+        raise ColltoolError(f"expected a {kind}, got {value}", fix=f"write {example}")
+    if not isinstance(value, str):
+        return _from_number(value, kind, example)
+    match = _QUANTITY.fullmatch(value)
+    if match is None:
+        raise ColltoolError(f"'{value}' is not a {kind}", fix=f"write {example}")
+    number, unit = float(match[1]), match[2] or ""
+    if not unit and not unitless:
+        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us, or {example}")
+    if unit and unit not in units:
+        raise ColltoolError(f"'{unit}' is not a unit of {kind} in '{value}'", fix=_unit_hint(unit, units, kind, match[1], example))
+    result = number * units.get(unit, 1.0)
+    if not math.isfinite(result):
+        raise ColltoolError(f"'{value}' is too large for a {kind}", fix=f"write {example}")
+    return result
+
+
+def _from_number(value: SupportsFloat, kind: str, example: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ColltoolError(f"expected a {kind}, got {type(value).__name__}", fix=f"write {example}") from error
+    if not math.isfinite(number):
+        raise ColltoolError(f"a {kind} must be finite, got {number}", fix=f"write {example}")
+    return number
+
+
+def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, example: str) -> str:
+    """The unit somebody probably meant: another case, a bit for a byte, nccl-tests' bare M."""
+    if kind == "size" and f"{unit}B" in units:
+        return f"write {number}{unit}B (10^n bytes), or {number}{unit}iB (2^n: what nccl-tests means by {number}{unit})"
+    if kind == "size" and unit.endswith("b"):
+        return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
+    if kind == "rate" and f"{unit}/s" in units:
+        return f"a rate is per second: write {number}{unit}/s"
+    same = [known for known in units if known.lower() == unit.lower()]
+    return f"did you mean {' or '.join(number + known for known in same)}?" if same else f"write {example}"
+
+
+def _not_negative(value: Quantity, number: float, kind: str) -> float:
+    if number < 0:
+        raise ColltoolError(f"a {kind} cannot be negative, got {value!s}")
+    return number
