@@ -59,7 +59,7 @@ Text = str | list[str] | dict[str, str] | None
 class Part(BaseModel):
     """A mapping of the file: unknown keys are refused, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     notes: Text = None
     source: Text = None
@@ -105,7 +105,7 @@ class TierBase(Part):
 
     name: Name
     bandwidth: Bandwidth
-    eta: Eta = Eta()
+    eta: Annotated[Eta, Field(default_factory=lambda: Eta())]
     ports: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
     max_size: Count | None = None
 
