@@ -109,7 +109,8 @@ def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *,
     if not unit and not unitless:
         raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us, or {example}")
     if unit and unit not in units:
-        raise ColltoolError(f"'{unit}' is not a unit of {kind} in '{value}'", fix=_unit_hint(unit, units, kind, match[1], example))
+        hint = _unit_hint(unit, units, kind, match[1], example)
+        raise ColltoolError(f"'{unit}' is not a unit of {kind} in '{value}'", fix=hint)
     result = number * units.get(unit, 1.0)
     if not math.isfinite(result):
         raise ColltoolError(f"'{value}' is too large for a {kind}", fix=f"write {example}")

@@ -121,29 +121,30 @@ class TierBase(Part):
         return self
 
 
-class SwitchTier(TierBase):
+class SizedTier(TierBase):
+    """A tier that gives its endpoints by number."""
+
+    size: Count
+
+    @property
+    def endpoints(self) -> int:
+        """Endpoints that the tier joins."""
+        return self.size
+
+
+class StarTier(SizedTier):
     """A star: one switch, every endpoint one hop from every other."""
 
     topology: Literal["star"]
-    size: Count
     alpha: Alpha
     in_network: InNetwork | None = None
 
-    @property
-    def endpoints(self) -> int:
-        return self.size
 
-
-class FullMeshTier(TierBase):
+class FullMeshTier(SizedTier):
     """A link between every pair; ``alpha`` and ``bandwidth`` are one link's."""
 
     topology: Literal["full_mesh"]
-    size: Count
     alpha: Alpha
-
-    @property
-    def endpoints(self) -> int:
-        return self.size
 
 
 class LatticeTier(TierBase):
@@ -162,22 +163,18 @@ class LatticeTier(TierBase):
 
     @property
     def endpoints(self) -> int:
+        """Endpoints that the tier joins: the product of its shape."""
         return prod(self.shape)
 
 
-class ClosTier(TierBase):
+class ClosTier(SizedTier):
     """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more."""
 
     topology: Literal["clos"]
-    size: Count
     alpha: Alpha | None = None
     levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=MAX_DEPTH)] | None = None
     in_network: InNetwork | None = None
     sizing: Sizing | None = None
-
-    @property
-    def endpoints(self) -> int:
-        return self.size
 
     @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
@@ -185,20 +182,23 @@ class ClosTier(TierBase):
             raise ValueError("needs either alpha (one level) or levels, and not both")
         if self.levels is None:
             return self
-        names = [level.name for level in self.levels]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two levels have the same name: {', '.join(names)}")
-        if self.levels[0].oversubscription != 1:
-            raise ValueError(f"oversubscription of '{names[0]}' has no meaning: it is the ratio at the uplinks that enter a level from below")
+        first, last = self.levels[0], self.levels[-1]
+        if len({level.name for level in self.levels}) < len(self.levels):
+            raise ValueError(f"two levels have the same name: {', '.join(level.name for level in self.levels)}")
+        if first.oversubscription != 1:
+            raise ValueError(f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below")
         for below, above in zip(self.levels, self.levels[1:], strict=False):
             if above.group % below.group or above.group <= below.group:
-                raise ValueError(f"groups do not nest: '{above.name}' has {above.group} endpoints, not a larger multiple of the {below.group} of '{below.name}'")
-        if self.levels[-1].group < self.size:
-            raise ValueError(f"the last level '{names[-1]}' must join all {self.size} endpoints, its group is {self.levels[-1].group}")
+                raise ValueError(
+                    f"groups do not nest: '{above.name}' has {above.group} endpoints, "
+                    f"which is not a larger multiple of the {below.group} of '{below.name}'"
+                )
+        if last.group < self.size:
+            raise ValueError(f"the last level '{last.name}' joins {last.group} endpoints, the tier has {self.size}")
         return self
 
 
-Tier = Annotated[SwitchTier | FullMeshTier | LatticeTier | ClosTier, Field(discriminator="topology")]
+Tier = Annotated[StarTier | FullMeshTier | LatticeTier | ClosTier, Field(discriminator="topology")]
 
 
 class Fabric(Part):
