@@ -1,2 +1,21 @@
-"""colltool: capacity planning for collective communication."""
+"""colltool: capacity planning for collective communication.
+
+``colltool.price(fabric, "all_reduce", ranks=144, size="16MB")`` and one function per command; see :mod:`colltool.api`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "breakdown", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list", "readings"]
+
+if TYPE_CHECKING:
+    from colltool.api import breakdown, crossover, diff, explain, ladder, load_fabric, price, price_list, readings
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public functions on first use: ``import colltool`` alone costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'colltool' has no attribute '{name}'")
+    import colltool.api
+
+    return getattr(colltool.api, name)

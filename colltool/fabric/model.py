@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from colltool.errors import ColltoolError
 from colltool.units import parse_rate, parse_time
@@ -39,15 +39,28 @@ def _quoted(parse: Any, value: Any) -> float:
         raise ValueError(f"{error.what}; {error.fix}" if error.fix else error.what) from error
 
 
-def _unit_schema(pattern: str, description: str) -> Any:
-    from pydantic import WithJsonSchema
+# What an editor checks while typing; the validators above have the last word.
+_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_TIME_SCHEMA = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$",
+        "description": "A time with its unit: 0.5us, 500ns, 2ms.",
+    }
+)
+_RATE_SCHEMA = WithJsonSchema(
+    {
+        "type": ["string", "number"],
+        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?\s*$",
+        "minimum": MIN_BANDWIDTH_BPS,
+        "maximum": MAX_BANDWIDTH_BPS,
+        "description": "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
+    }
+)
 
-    return WithJsonSchema({"type": ["string", "number"], "pattern": pattern, "description": description})
-
-
-Alpha = Annotated[float, BeforeValidator(_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S)]
-Overhead = Annotated[float, BeforeValidator(_time), Field(ge=0, le=MAX_ALPHA_S)]
-Bandwidth = Annotated[float, BeforeValidator(_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)]
+Alpha = Annotated[float, BeforeValidator(_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA]
+Overhead = Annotated[float, BeforeValidator(_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA]
+Bandwidth = Annotated[float, BeforeValidator(_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA]
 Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Ratio = Annotated[float, Field(ge=1, le=1000, strict=True)]

@@ -1,0 +1,5 @@
+"""``python -m colltool``."""
+
+from colltool.cli.app import main
+
+main()

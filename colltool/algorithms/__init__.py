@@ -1,0 +1,5 @@
+"""Every algorithm that colltool can price; importing this package fills the registry, in this order."""
+
+from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all, lattice, in_network, flat, composed  # isort: skip
+
+__all__ = ["all_reduce", "all_to_all", "composed", "flat", "gather_scatter", "in_network", "lattice", "rooted"]

@@ -1,0 +1,127 @@
+"""All-reduce on any-to-any fabrics. M is the vector that each rank holds."""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm, power_of_two
+from colltool.algorithms.rooted import strides
+from colltool.cost import AllPeers, Ring, Rounds, Schedule, Terms, Trees
+from colltool.primitives import AG, AR, RS, log2_ceil
+
+_PY09 = "Patarasuk, Yuan 2009, JPDC 69(2)"
+_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
+_MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
+
+
+@algorithm("ring", AR, on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS, shipped_by=("NCCL", "RCCL", "MPI", "Gloo"), source=_PY09)
+def ring(group: Group) -> Terms:
+    """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
+
+    t = 2(N-1) α + 2(N-1)/N M/BW
+
+    Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the ring is embedded: every
+    hop is a link. On several tiers it is packed: it leaves each domain once.
+    """
+    n = group.ranks
+    return Terms(2 * (n - 1), 2 * (n - 1) / n, Ring())
+
+
+@algorithm("tree", AR, on=ANY_TO_ANY, source="textbook reduce-then-broadcast on one binary tree")
+def tree(group: Group) -> Terms:
+    """One tree, not pipelined: reduce to the root, then broadcast.
+
+    t = 2 lg N α + 2 lg N M/BW
+
+    The tree of the textbooks. What NCCL calls Tree is the double binary tree.
+    """
+    steps = tuple((stride, 1.0) for stride in strides(group.ranks))
+    return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
+
+
+@algorithm(
+    "double-binary-tree",
+    AR,
+    on=ANY_TO_ANY,
+    shipped_by=("NCCL", "RCCL"),
+    source="Sanders, Speck, Traff 2009, Parallel Computing 35(12); NCCL 2.4",
+)
+def double_binary_tree(group: Group) -> Terms:
+    """Double binary tree: two complementary trees, each reducing and broadcasting half of the vector, pipelined.
+
+    t = 2 lg N α + c M/BW (asymptotic), c = 2
+    t(P) = (L+P-1) (α + c M/(P BW)) with L = 2 lg N
+
+    Every rank is interior in one tree and a leaf in the other, so each port carries 2M each way: c = 2. c = 1
+    (--tree-beta 1) is a rank that drives two ports at full rate at once; on one port it would break the lower bound.
+    """
+    return Terms(2 * log2_ceil(group.ranks), group.tree_beta, Trees(both_ways=True), pipelined=True)
+
+
+@algorithm("recursive-doubling", AR, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+def recursive_doubling(group: Group) -> Terms:
+    """Recursive doubling: in each round exchange the whole vector with the partner at twice the distance.
+
+    t = lg N α + lg N M/BW
+
+    Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be pipelined.
+    """
+    steps = tuple((stride, 1.0) for stride in strides(group.ranks))
+    return Terms(len(steps), len(steps), Rounds("xor", steps))
+
+
+@algorithm(
+    "rabenseifner",
+    AR,
+    on=ANY_TO_ANY,
+    requires=(power_of_two,),
+    shipped_by=("MPICH", "Open MPI"),
+    source=f"Rabenseifner 2004, ICCS; {_TRG05}",
+)
+def rabenseifner(group: Group) -> Schedule:
+    """Rabenseifner: reduce-scatter by recursive halving, then all-gather by recursive doubling.
+
+    t = 2 lg N α + 2(N-1)/N M/BW
+
+    Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change, so it cannot be pipelined.
+    """
+    n = group.ranks
+    up = tuple((stride, stride / n) for stride in strides(n))
+    halving = Terms(len(up), (n - 1) / n, Rounds("xor", up[::-1]), primitive=RS, label="halving")
+    return halving, Terms(len(up), (n - 1) / n, Rounds("xor", up), primitive=AG, label="doubling")
+
+
+@algorithm(
+    "one-shot",
+    AR,
+    on=ANY_TO_ANY,
+    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
+    source="inference all-reduce kernels; every rank reads every other",
+    note=_MANY_SENDS,
+)
+def one_shot(group: Group) -> Terms:
+    """One-shot: every rank reads the vectors of all others and adds them up itself.
+
+    t = α + (N-1) M/BW; on a full mesh, all links at once: α + M/BW
+
+    For small messages on few ranks.
+    """
+    peers = group.ranks - 1
+    return Terms(1, 1 if group.topology == "full_mesh" else peers, AllPeers(1.0))
+
+
+@algorithm(
+    "two-shot",
+    AR,
+    on=ANY_TO_ANY,
+    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
+    source="inference all-reduce kernels; direct reduce-scatter, then direct all-gather",
+    note=_MANY_SENDS,
+)
+def two_shot(group: Group) -> Schedule:
+    """Two-shot: a direct reduce-scatter with all peers at once, then a direct all-gather.
+
+    t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW
+    """
+    n = group.ranks
+    n_beta = 1 / n if group.topology == "full_mesh" else (n - 1) / n
+    scatter = Terms(1, n_beta, AllPeers(1 / n), primitive=RS, label="reduce-scatter")
+    return scatter, Terms(1, n_beta, AllPeers(1 / n), primitive=AG, label="all-gather")

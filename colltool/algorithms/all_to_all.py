@@ -1,0 +1,61 @@
+"""All-to-all on any-to-any fabrics. M is the whole send buffer of a rank: N chunks of M/N."""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import ANY_TO_ANY, Group, algorithm
+from colltool.algorithms.rooted import strides
+from colltool.cost import AllPeers, Peers, Rounds, Terms
+from colltool.primitives import A2A
+
+
+@algorithm(
+    "pairwise",
+    A2A,
+    on=ANY_TO_ANY,
+    shipped_by=("NCCL", "RCCL", "MPI"),
+    source="NCCL's grouped send/recv, one peer after the other",
+)
+def pairwise(group: Group) -> Terms:
+    """Pairwise: N-1 messages of M/N, one peer after the other.
+
+    t = (N-1) α + (N-1)/N M/BW; over several distances the sum over the peers: Σ n_i (α_i + (M/N)/BW_i)
+
+    Only the messages that cross an oversubscribed boundary pay for it.
+    """
+    n = group.ranks
+    return Terms(n - 1, (n - 1) / n, Peers())
+
+
+@algorithm("bruck", A2A, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source="Bruck et al. 1997, IEEE TPDS 8(11)")
+def bruck(group: Group) -> Terms:
+    """Bruck: lg N rounds; round k sends every slot whose number has bit k set.
+
+    t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two
+
+    Trades bytes for latency: for small messages.
+    """
+    n = group.ranks
+    steps = tuple((stride, _slots_with(stride, n) / n) for stride in strides(n))
+    return Terms(len(steps), sum(load for _, load in steps), Rounds("shift", steps))
+
+
+def _slots_with(bit: int, ranks: int) -> int:
+    """How many of the numbers 0 .. N-1 have that bit set."""
+    whole, rest = divmod(ranks, 2 * bit)
+    return whole * bit + max(0, rest - bit)
+
+
+@algorithm(
+    "direct",
+    A2A,
+    on=ANY_TO_ANY,
+    source="all peers at once",
+    note="assumes that a rank posts N-1 messages for one alpha",
+)
+def direct(group: Group) -> Terms:
+    """Direct: the N-1 messages of M/N to all peers at once.
+
+    t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
+    """
+    n = group.ranks
+    return Terms(1, 1 / n if group.topology == "full_mesh" else (n - 1) / n, AllPeers(1 / n))

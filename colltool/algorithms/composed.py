@@ -1,0 +1,249 @@
+"""Compositions: which primitive runs on which tier, in which order, with which payload.
+
+A composition holds no formula of its own. Each step is priced by an algorithm of its tier; payloads are in units of M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from colltool.errors import ColltoolError
+from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
+
+Order = Literal["outer-first", "inner-first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One phase.
+
+    Args:
+        tier: index among the tiers that the group spans, innermost 0.
+        primitive: what runs there.
+        payload: its M, in units of the whole collective's M.
+        leaders: only one rank of each lower domain takes part, so one flow leaves a domain.
+    """
+
+    tier: int
+    primitive: Primitive
+    payload: float
+    leaders: bool = False
+
+
+Steps = Callable[[tuple[int, ...], Order], tuple[Step, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """One row: how a primitive is put together from phases.
+
+    Args:
+        name: as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices.
+        primitive: what it computes.
+        steps: (tier sizes innermost first, order) -> phases; its docstring explains it.
+        shipped_by: libraries that compose so.
+        source: where it comes from.
+        phases: how phases follow each other unless told: one after the other, or streaming through all at once.
+        usual: algorithms of the textbook reading, by preference; the first that runs on a tier is taken.
+    """
+
+    name: str
+    primitive: Primitive
+    steps: Steps
+    shipped_by: tuple[str, ...]
+    source: str
+    phases: Literal["sequential", "pipelined"]
+    usual: tuple[str, ...]
+
+
+_ROWS: dict[tuple[Primitive, str], Composition] = {}
+
+_RINGS = ("ring", "dim-ring")
+_NATURAL_ORDER: dict[Primitive, Order] = {AG: "outer-first", RS: "inner-first"}
+
+
+def composition(
+    name: str,
+    primitive: Primitive,
+    *,
+    shipped_by: tuple[str, ...],
+    source: str,
+    usual: tuple[str, ...],
+    phases: Literal["sequential", "pipelined"] = "sequential",
+) -> Callable[[Steps], Steps]:
+    """Register the phases of a composed schedule."""
+
+    def register(steps: Steps) -> Steps:
+        _ROWS[primitive, name] = Composition(name, primitive, steps, shipped_by, source, phases, usual)
+        return steps
+
+    return register
+
+
+def compositions(primitive: Primitive) -> list[Composition]:
+    """The compositions of a primitive, in registry order."""
+    return [row for row in _ROWS.values() if row.primitive is primitive]
+
+
+def every_composition() -> list[Composition]:
+    """All compositions, in the order of registration."""
+    return list(_ROWS.values())
+
+
+def find_composition(primitive: Primitive, name: str) -> Composition:
+    """The composition of that name.
+
+    Raises:
+        ColltoolError: this primitive is not composed so.
+    """
+    row = _ROWS.get((primitive, name))
+    if row is None:
+        known = ", ".join(row.name for row in compositions(primitive)) or "none"
+        raise ColltoolError(
+            f"{primitive.replace('_', '-')} has no composition '{name}'", fix=f"known for {SHORT[primitive]}: {known}"
+        )
+    return row
+
+
+def natural_order(primitive: Primitive) -> Order | None:
+    """The order that keeps most bytes on the inner tiers; None where no other order exists."""
+    return _NATURAL_ORDER.get(primitive)
+
+
+def _shrinking(sizes: tuple[int, ...]) -> list[float]:
+    """The payload that reaches each tier after the tiers inside it have scattered it: M / Π of their sizes."""
+    payloads = [1.0]
+    for size in sizes[:-1]:
+        payloads.append(payloads[-1] / size)
+    return payloads
+
+
+def _growing(sizes: tuple[int, ...]) -> list[float]:
+    """The payload of each tier when the innermost gathers first: what its domain holds of M afterwards."""
+    payloads = [1.0]
+    for size in reversed(sizes[1:]):
+        payloads.append(payloads[-1] / size)
+    return payloads[::-1]
+
+
+@composition(
+    "hierarchical",
+    AR,
+    shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"),
+    source="Thakur, Gropp 2003, EuroPVM/MPI; Collectives Explainer Series part 03 §2.1",
+    usual=_RINGS,
+)
+def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """Reduce-scatter inside, all-reduce outside on what is left, all-gather inside.
+
+    t = RS_1(M) + RS_2(M/n_1) + ... + AR_T(M/Π n) + ... + AG_2(M/n_1) + AG_1(M)
+
+    The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on each of their NICs.
+    With a ring on every tier: Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
+    """
+    payloads = _shrinking(sizes)
+    inside = range(len(sizes) - 1)
+    scatter = [Step(tier, RS, payloads[tier]) for tier in inside]
+    gather = [Step(tier, AG, payloads[tier]) for tier in reversed(inside)]
+    return (*scatter, Step(len(sizes) - 1, AR, payloads[-1]), *gather)
+
+
+@composition(
+    "leader",
+    AR,
+    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
+    source="leader-based MPI collectives",
+    usual=("binomial", "ring", "dim-chain"),
+)
+def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """Reduce to one leader per domain, all-reduce among the leaders, broadcast inside.
+
+    t = Reduce_1(M) + AR_T(M) + BC_1(M)
+
+    The outer payload stays M, but only one flow leaves a domain: for small messages and an expensive outer α.
+    """
+    inside = range(len(sizes) - 1)
+    up = [Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in inside]
+    down = [Step(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(inside)]
+    return (*up, Step(len(sizes) - 1, AR, 1.0, leaders=True), *down)
+
+
+@composition(
+    "hierarchical", RS, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source="Thakur, Gropp 2003, EuroPVM/MPI", usual=_RINGS
+)
+def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
+    """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
+
+    t = RS_1(M) + RS_2(M/n_1) + ...
+
+    ``outer-first`` moves the same n_β in all, but almost all of it over the outer tier.
+    """
+    payloads = _shrinking(sizes) if order == "inner-first" else _growing(sizes)
+    tiers = range(len(sizes)) if order == "inner-first" else reversed(range(len(sizes)))
+    return tuple(Step(tier, RS, payloads[tier]) for tier in tiers)
+
+
+@composition(
+    "hierarchical", AG, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source="Thakur, Gropp 2003, EuroPVM/MPI", usual=_RINGS
+)
+def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
+    """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
+
+    t = AG_T(M/Π n) + ... + AG_1(M)
+
+    ``inner-first`` moves the same n_β in all, but almost all of it over the outer tier.
+    """
+    payloads = _shrinking(sizes) if order == "outer-first" else _growing(sizes)
+    tiers = reversed(range(len(sizes))) if order == "outer-first" else range(len(sizes))
+    return tuple(Step(tier, AG, payloads[tier]) for tier in tiers)
+
+
+@composition(
+    "hierarchical",
+    BC,
+    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
+    source="Kielmann et al. 1999 (MagPIe), PPoPP",
+    usual=("pipelined-tree", "dim-chain"),
+    phases="pipelined",
+)
+def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """Broadcast among one leader per domain, then inside every domain.
+
+    t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
+    """
+    return tuple(Step(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
+
+
+@composition(
+    "hierarchical",
+    REDUCE,
+    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
+    source="Kielmann et al. 1999 (MagPIe), PPoPP",
+    usual=("pipelined-tree", "dim-chain"),
+    phases="pipelined",
+)
+def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """Reduce inside every domain to a leader, then among the leaders.
+
+    t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
+    """
+    return tuple(Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+
+
+@composition(
+    "two-level",
+    A2A,
+    shipped_by=("NCCL (PXN)", "DeepEP", "Tutel"),
+    source="all-to-all inside the pod to the destination's rail, then along the rail",
+    usual=("pairwise", "shortest-path"),
+)
+def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """All-to-all inside each domain to the rank on the destination's rail, then along the rails.
+
+    t = (n_1 - 1) α_1 + (n_2 - 1) α_2 + (n_1 - 1)/n_1 M/BW_1 + (n_2 - 1)/n_2 M/BW_2
+
+    Saves α, never bytes: every tier carries its share of the whole send buffer.
+    """
+    return tuple(Step(tier, A2A, 1.0) for tier in range(len(sizes)))

@@ -1,0 +1,94 @@
+"""Flat schedules over several tiers: baselines that know one wire, and NCCL's rings over all rails.
+
+Every byte goes at the speed of the slowest tier on its way. The packed ring and the other any-to-any schedules are registered
+with their families; these exist only where a group spans several tiers.
+"""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import SEVERAL_TIERS, Group, algorithm
+from colltool.cost import Peers, Ring, Terms
+from colltool.primitives import A2A, AG, AR, RS
+
+
+def _ring(group: Group, passes: int, route: Ring) -> Terms:
+    n = group.ranks
+    return Terms(passes * (n - 1), passes * (n - 1) / n, route)
+
+
+_RAILS = "NCCL's rings across nodes: one ring for every NIC of a node"
+_OUTER = "baseline: the outer network without the inner one"
+_INNER = "baseline: the inner fabric stretched over all ranks"
+_STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
+
+
+@algorithm("multi-rail-ring", AR, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS)
+def multi_rail_all_reduce(group: Group) -> Terms:
+    """R rings in parallel, one for every NIC of an inner domain, each with M/R.
+
+    t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
+    """
+    return _ring(group, 2, Ring("rails"))
+
+
+@algorithm("multi-rail-ring", AG, RS, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS)
+def multi_rail(group: Group) -> Terms:
+    """R rings in parallel, one for every NIC of an inner domain, each with M/R.
+
+    t = (N-1) α + (N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
+    """
+    return _ring(group, 1, Ring("rails"))
+
+
+@algorithm("outer-ring", AR, on=SEVERAL_TIERS, source=_OUTER)
+def outer_ring_all_reduce(group: Group) -> Terms:
+    """One ring with every hop forced over the outermost tier, at its top level.
+
+    t = 2(N-1) α_outer + 2(N-1)/N M/BW_outer
+    """
+    return _ring(group, 2, Ring("outermost"))
+
+
+@algorithm("outer-ring", AG, RS, on=SEVERAL_TIERS, source=_OUTER)
+def outer_ring(group: Group) -> Terms:
+    """One ring with every hop forced over the outermost tier, at its top level.
+
+    t = (N-1) α_outer + (N-1)/N M/BW_outer
+    """
+    return _ring(group, 1, Ring("outermost"))
+
+
+@algorithm("inner-ring", AR, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+def inner_ring_all_reduce(group: Group) -> Terms:
+    """One ring as if the innermost tier joined all ranks.
+
+    t = 2(N-1) α_inner + 2(N-1)/N M/BW_inner
+    """
+    return _ring(group, 2, Ring("innermost"))
+
+
+@algorithm("inner-ring", AG, RS, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+def inner_ring(group: Group) -> Terms:
+    """One ring as if the innermost tier joined all ranks.
+
+    t = (N-1) α_inner + (N-1)/N M/BW_inner
+    """
+    return _ring(group, 1, Ring("innermost"))
+
+
+@algorithm("outer-pairwise", A2A, on=SEVERAL_TIERS, source=_OUTER)
+def outer_pairwise(group: Group) -> Terms:
+    """Pairwise all-to-all with every message forced over the outermost tier, at its top level.
+
+    t = (N-1) α_outer + (N-1)/N M/BW_outer
+    """
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("outermost"))
+
+
+@algorithm("inner-pairwise", A2A, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+def inner_pairwise(group: Group) -> Terms:
+    """Pairwise all-to-all as if the innermost tier joined all ranks.
+
+    t = (N-1) α_inner + (N-1)/N M/BW_inner
+    """
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("innermost"))

@@ -1,0 +1,106 @@
+"""All-gather and reduce-scatter: mirror images, so equal in cost.
+
+M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter.
+"""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, algorithm, power_of_two
+from colltool.algorithms.rooted import strides
+from colltool.cost import AllPeers, Ring, Rounds, Terms
+from colltool.primitives import AG, RS
+
+_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
+
+
+def one_rank_per_node(group: Group) -> str | None:
+    """NCCL runs PAT between nodes only, and only with one rank on each."""
+    if group.scale_out:
+        return None
+    return "runs between nodes only, with one rank on each (NCCL >= 2.23)"
+
+
+@algorithm(
+    "ring",
+    AG,
+    RS,
+    on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
+    shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
+    source="Patarasuk, Yuan 2009, JPDC 69(2)",
+)
+def ring(group: Group) -> Terms:
+    """Ring: N-1 steps, a chunk of M/N to the next rank in each.
+
+    t = (N-1) α + (N-1)/N M/BW
+
+    Bandwidth-optimal on one port per rank.
+    """
+    n = group.ranks
+    return Terms(n - 1, (n - 1) / n, Ring())
+
+
+@algorithm("recursive-doubling", AG, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+def recursive_doubling(group: Group) -> Terms:
+    """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
+
+    t = lg N α + (N-1)/N M/BW
+
+    Optimal in latency and bytes on one port. Needs a power of two.
+    """
+    n = group.ranks
+    steps = tuple((stride, stride / n) for stride in strides(n))
+    return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
+
+
+@algorithm(
+    "recursive-halving",
+    RS,
+    on=ANY_TO_ANY,
+    requires=(power_of_two,),
+    shipped_by=("MPICH", "Open MPI"),
+    source=_TRG05,
+    mirror="recursive-doubling",
+)
+def recursive_halving(group: Group) -> Terms:
+    """Recursive halving: the all-gather by recursive doubling, run backwards.
+
+    t = lg N α + (N-1)/N M/BW
+
+    Optimal in latency and bytes on one port. Needs a power of two.
+    """
+    n = group.ranks
+    steps = tuple((stride, stride / n) for stride in reversed(strides(n)))
+    return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
+
+
+@algorithm(
+    "pat", AG, RS, on=ONE_TIER, requires=(one_rank_per_node,), shipped_by=("NCCL",), source="NCCL 2.23, parallel aggregated trees"
+)
+def pat(group: Group) -> Terms:
+    """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer, for any N.
+
+    t = lg N α + (N-1)/N M/BW
+
+    NCCL runs it between nodes only, with one rank on each.
+    """
+    n = group.ranks
+    steps = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
+    return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
+
+
+@algorithm(
+    "direct",
+    AG,
+    RS,
+    on=ANY_TO_ANY,
+    shipped_by=("MSCCL++",),
+    source="all pairs at once; the halves of the two-shot all-reduce",
+    note="assumes that a rank posts N-1 messages for one alpha",
+)
+def direct(group: Group) -> Terms:
+    """Direct: every rank exchanges its chunks with all peers at once.
+
+    t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
+    """
+    n = group.ranks
+    return Terms(1, 1 / n if group.topology == "full_mesh" else (n - 1) / n, AllPeers(1 / n))

@@ -1,0 +1,98 @@
+"""In-network collectives: the switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks.
+
+n_α counts passes through a switch, each at α_switch, times the k levels of the aggregation tree. Not on lattices or a full
+mesh: there is no switch.
+"""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import SWITCHED, Group, Requirement, algorithm
+from colltool.cost import Switch, Terms
+from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
+
+_SHARP = "Graham et al. 2016 (SHARP), COMHPC; NVLink SHARP"
+
+
+def switch_can(*capabilities: str) -> Requirement:
+    """The tier's switches must have each capability."""
+
+    def requirement(group: Group) -> str | None:
+        missing = [name for name in capabilities if name not in group.switch]
+        if not missing:
+            return None
+        return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
+
+    requirement.__doc__ = f"The tier's switches must do {' and '.join(capabilities)}."
+    return requirement
+
+
+@algorithm(
+    "in-network",
+    AR,
+    on=SWITCHED,
+    requires=(switch_can("reduce", "multicast"),),
+    shipped_by=("NCCL (NVLS, CollNet)",),
+    source=_SHARP,
+)
+def all_reduce(group: Group) -> Terms:
+    """Reduced in the switch and multicast back: each rank sends M once and receives M once.
+
+    t = 2k α_switch + M/BW
+
+    The only way below 2(N-1)/N. The reduction unit has its own η_β (0.52 on NVLS). The group must lie inside the switches.
+    """
+    return Terms(2 * group.switch_levels, 1, Switch(own_eta=True))
+
+
+@algorithm("in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=_SHARP)
+def reduce_scatter(group: Group) -> Terms:
+    """Reduced in the switch, each rank receives its slice.
+
+    t = 2k α_switch + (N-1)/N M/BW
+    """
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
+
+
+@algorithm("in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=_SHARP)
+def all_gather(group: Group) -> Terms:
+    """Every slice multicast by the switch.
+
+    t = 2k α_switch + (N-1)/N M/BW
+    """
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
+
+
+@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=_SHARP)
+def broadcast(group: Group) -> Terms:
+    """One write, replicated by the switch.
+
+    t = k α_switch + M/BW
+    """
+    return Terms(group.switch_levels, 1, Switch())
+
+
+@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=_SHARP)
+def reduce(group: Group) -> Terms:
+    """Every rank's vector reduced on the way to the root.
+
+    t = k α_switch + M/BW
+    """
+    return Terms(group.switch_levels, 1, Switch())
+
+
+@algorithm(
+    "in-network",
+    A2A,
+    on=SWITCHED,
+    requires=(switch_can("all_to_all"),),
+    shipped_by=("Tomahawk Ultra",),
+    source="Broadcom Tomahawk Ultra: scatter-gather in the crossbar",
+)
+def all_to_all(group: Group) -> Terms:
+    """One bulk transaction per rank; the crossbar routes every chunk.
+
+    t = 2k α_switch + (N-1)/N M/BW
+
+    Saves α, never bytes.
+    """
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())

@@ -1,0 +1,191 @@
+"""The registry: every algorithm by (primitive, name), with where it runs, what it needs, who ships it and its source.
+
+A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from colltool.cost import Schedule, Terms
+from colltool.errors import ColltoolError, nearest
+from colltool.primitives import SHORT, Primitive
+
+Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
+Status = Literal["shipped", "reference", "hypothetical"]
+
+ONE_TIER: frozenset[Topology] = frozenset({"star", "full_mesh", "clos"})
+SWITCHED: frozenset[Topology] = frozenset({"star", "clos"})
+ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
+LATTICE: frozenset[Topology] = frozenset({"torus", "mesh"})
+SEVERAL_TIERS: frozenset[Topology] = frozenset({"tiers", "lattice_tiers"})
+
+_HERE: dict[Topology, str] = {
+    "star": "a star",
+    "full_mesh": "a full mesh",
+    "clos": "a Clos",
+    "tiers": "a group over several tiers",
+    "lattice_tiers": "a group over several tiers, one of them a lattice",
+    "torus": "a torus",
+    "mesh": "a mesh",
+}
+
+
+def needs(topologies: frozenset[Topology]) -> str:
+    """Where an algorithm runs, in words: what to print when it does not."""
+    if topologies == SEVERAL_TIERS:
+        return "needs a group over several tiers"
+    kinds = {"a star": "star", "a full mesh": "full_mesh", "a Clos": "clos", "a torus": "torus", "a mesh": "mesh"}
+    return "needs " + " or ".join(text for text, topology in kinds.items() if topology in topologies)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+
+    size: int
+    wrap: bool
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether the wraparound is a link of its own: not below three ranks."""
+        return self.wrap and self.size >= 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All that a formula may know of the ranks it runs on.
+
+    Args:
+        ranks: N, at least 2.
+        topology: what joins them.
+        axes: the lattice's axes; empty elsewhere.
+        scale_out: whether the ranks sit one to a node (a network), not inside one node.
+        switch: what the switches compute: ``reduce``, ``multicast``, ``all_to_all``.
+        switch_levels: k, levels of the aggregation tree.
+        tree_beta: c, the double binary tree's n_β.
+    """
+
+    ranks: int
+    topology: Topology
+    axes: tuple[Axis, ...] = ()
+    scale_out: bool = False
+    switch: frozenset[str] = frozenset()
+    switch_levels: int = 1
+    tree_beta: float = 2.0
+
+
+Formula = Callable[[Group], Terms | Schedule]
+Requirement = Callable[[Group], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One row: an algorithm for one primitive.
+
+    Args:
+        name: as ``--algorithm`` takes it.
+        primitive: what it computes.
+        topologies: where it runs.
+        formula: Group -> coefficients; its docstring explains it.
+        requires: predicates, each giving the reason why a group cannot run it, or None.
+        status: shipped, reference (textbook or research), hypothetical (no such hardware).
+        shipped_by: libraries that run it.
+        source: where the formula comes from.
+        note: what a reader of its price should know.
+        mirror: the name of the all-gather that undoes this reduce-scatter.
+    """
+
+    name: str
+    primitive: Primitive
+    topologies: frozenset[Topology]
+    formula: Formula
+    requires: tuple[Requirement, ...]
+    status: Status
+    shipped_by: tuple[str, ...]
+    source: str
+    note: str
+    mirror: str
+
+    def schedule(self, group: Group) -> Schedule:
+        """The formula's terms, always as a tuple."""
+        terms = self.formula(group)
+        return (terms,) if isinstance(terms, Terms) else terms
+
+    def why_not(self, group: Group) -> str | None:
+        """The reason why this group cannot run it, or None."""
+        if group.topology not in self.topologies:
+            return f"{needs(self.topologies)}; this is {_HERE[group.topology]}"
+        return next((reason for requirement in self.requires if (reason := requirement(group))), None)
+
+
+_ROWS: dict[tuple[Primitive, str], Algorithm] = {}
+
+
+def algorithm(
+    name: str,
+    *primitives: Primitive,
+    on: frozenset[Topology],
+    source: str,
+    requires: tuple[Requirement, ...] = (),
+    shipped_by: tuple[str, ...] = (),
+    status: Status | None = None,
+    note: str = "",
+    mirror: str = "",
+) -> Callable[[Formula], Formula]:
+    """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
+
+    def register(formula: Formula) -> Formula:
+        for primitive in primitives:
+            if (primitive, name) in _ROWS:
+                raise ValueError(f"{name} is registered twice for {primitive}")
+            _ROWS[primitive, name] = Algorithm(
+                name,
+                primitive,
+                on,
+                formula,
+                requires,
+                status or ("shipped" if shipped_by else "reference"),
+                shipped_by,
+                source,
+                note,
+                mirror or name,
+            )
+        return formula
+
+    return register
+
+
+def algorithms(primitive: Primitive) -> list[Algorithm]:
+    """Every algorithm of a primitive, in registry order."""
+    return [row for row in _ROWS.values() if row.primitive is primitive]
+
+
+def find(primitive: Primitive, name: str) -> Algorithm:
+    """The row of that name.
+
+    Raises:
+        ColltoolError: no such algorithm for this primitive; names those that exist.
+    """
+    row = _ROWS.get((primitive, name))
+    if row is not None:
+        return row
+    known = [row.name for row in algorithms(primitive)]
+    others = [SHORT[other] for other, key in _ROWS if key == name]
+    hint = nearest(name, known)
+    if others:
+        hint = f"'{name}' is an algorithm of {', '.join(others)}."
+    fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
+    raise ColltoolError(f"no algorithm '{name}' for {primitive.replace('_', '-')}", fix=fix)
+
+
+def every_algorithm() -> list[Algorithm]:
+    """The whole registry, in the order of registration."""
+    return list(_ROWS.values())
+
+
+def power_of_two(group: Group) -> str | None:
+    """Partners at distances 1, 2, 4 ... must all exist."""
+    return None if group.ranks & (group.ranks - 1) == 0 else f"needs a power-of-two rank count, got {group.ranks}"

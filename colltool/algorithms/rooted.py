@@ -1,0 +1,91 @@
+"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload."""
+
+from __future__ import annotations
+
+from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm
+from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
+from colltool.primitives import BC, P2P, REDUCE, log2_ceil
+
+_SST09 = "Sanders, Speck, Traff 2009, Parallel Computing 35(12)"
+_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
+
+
+def strides(ranks: int) -> tuple[int, ...]:
+    """1, 2, 4 ... below N: the partner distances of lg N rounds."""
+    return tuple(1 << k for k in range(log2_ceil(ranks)))
+
+
+@algorithm(
+    "chain",
+    BC,
+    REDUCE,
+    on=ANY_TO_ANY | {"lattice_tiers"},
+    shipped_by=("NCCL", "RCCL", "Open MPI"),
+    source="pipelined chain; NCCL's ring broadcast and reduce",
+)
+def chain(group: Group) -> Terms:
+    """Pipelined chain: the payload walks from rank to rank, segment behind segment.
+
+    t = (N-1) α + M/BW, with the filling of the pipeline left out (asymptotic reading)
+    t(P) = (L+P-1) (α + M/(P BW)) with L = N-1 for P segments
+
+    Assumes full-duplex ports: a rank passes one segment on while it takes the next.
+    """
+    return Terms(group.ranks - 1, 1, Chain(), pipelined=True)
+
+
+@algorithm("binomial", BC, REDUCE, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+def binomial(group: Group) -> Terms:
+    """Binomial tree, whole payload in every round.
+
+    t = lg N α + lg N M/BW
+
+    The root alone sends lg N copies through its one port, so cutting the payload in segments gains nothing: the log-depth
+    broadcast that keeps n_β at 1 is the pipelined tree. For small messages.
+    """
+    steps = tuple((stride, 1.0) for stride in strides(group.ranks))
+    return Terms(len(steps), len(steps), Rounds("fanout", steps))
+
+
+@algorithm("pipelined-tree", BC, REDUCE, on=ANY_TO_ANY, source=_SST09)
+def pipelined_tree(group: Group) -> Terms:
+    """Two complementary binary trees, each carrying half of the payload, pipelined.
+
+    t = lg N α + M/BW (asymptotic); t(P) = (L+P-1) (α + M/(P BW)) with L = lg N
+
+    A rank is interior in at most one of the trees, so with half of the payload each no port sends more than M.
+    """
+    return Terms(log2_ceil(group.ranks), 1, Trees(both_ways=False), pipelined=True)
+
+
+@algorithm("scatter-allgather", BC, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=f"van de Geijn; {_TRG05}")
+def scatter_allgather(group: Group) -> Schedule:
+    """Van de Geijn broadcast: a binomial scatter, then a ring all-gather.
+
+    t = (lg N + N-1) α + 2 (N-1)/N M/BW
+
+    For large payloads where a pipeline is not at hand.
+    """
+    n = group.ranks
+    blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
+    scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
+    return scatter, Terms(n - 1, (n - 1) / n, Ring(), label="all-gather")
+
+
+@algorithm(
+    "send",
+    P2P,
+    on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
+    shipped_by=("NCCL", "RCCL", "MPI"),
+    source="Hockney's α-β model",
+    note="between the two ranks of the group that are farthest apart; -n 2 for neighbours",
+)
+def send(group: Group) -> Terms:
+    """One message between the two ranks of the group that are farthest apart.
+
+    t = α + M/BW; on a lattice every hop of the shortest path costs an α
+
+    Assumes cut-through: the bytes are paid once, whatever the number of hops.
+    """
+    hops = sum(axis.size // 2 if axis.wrap else axis.size - 1 for axis in group.axes)
+    return Terms(max(1, hops), 1, Pair())

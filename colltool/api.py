@@ -1,0 +1,213 @@
+"""The public functions: one per command, taking text with units or numbers, returning the records that the CLI renders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import colltool.algorithms as _filled  # the registry fills on import
+from colltool.cost import Number, Pipelining
+from colltool.engine import breakdown as _breakdown
+from colltool.engine import crossover as _crossover
+from colltool.engine import diff as _diff
+from colltool.engine import explain as _explain
+from colltool.engine import ladder as _ladder
+from colltool.engine import price as _price
+from colltool.engine.readings import Readings
+from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList
+from colltool.errors import ColltoolError
+from colltool.fabric.ladder import LadderDefinition
+from colltool.fabric.ladder import load_ladder as _load_ladder
+from colltool.fabric.load import load_fabric
+from colltool.fabric.model import Fabric
+from colltool.primitives import AR, Primitive, parse_primitive
+from colltool.units import parse_size
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Sizes = str | float | Sequence[float] | NDArray[np.float64]
+else:
+    Sizes = Any
+
+AnyFabric = Fabric | str | os.PathLike[str]
+
+assert _filled
+__all__ = ["breakdown", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list", "readings"]
+
+
+def price(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: Sizes,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    **model: Any,
+) -> Price:
+    """Price every algorithm that can run, fastest first.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+        primitive: by short or long name.
+        size: bytes per rank by nccl-tests' convention; ``"16MB"``, a number, or a one-dimensional array or sequence of numbers,
+            which one call prices as a whole: rows then hold arrays of its shape, in registry order.
+        ranks: N; all of the fabric when None.
+        algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
+        **model: fields of :func:`readings`.
+
+    Returns:
+        A :class:`colltool.engine.results.Price`; seconds, bytes, bytes/s.
+
+    Raises:
+        ColltoolError: a fabric, group, size or algorithm that cannot be used; says what to do instead.
+    """
+    return _price.price(_loaded(fabric), _primitive(primitive), _sizes(size), ranks, readings(**model), _names(algorithms))
+
+
+def price_list(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    sizes: Sequence[str | float] = (),
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    **model: Any,
+) -> PriceList:
+    """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
+    parsed = [parse_size(size) for size in sizes]
+    return _price.price_list(_loaded(fabric), _primitive(primitive), parsed, ranks, readings(**model), _names(algorithms))
+
+
+def crossover(
+    fabric: AnyFabric,
+    primitive: Primitive | str = AR,
+    *,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    **model: Any,
+) -> Crossover:
+    """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
+
+    Args:
+        algorithms: the first is compared with each of the others; the usual ones when empty.
+
+    Raises:
+        ColltoolError: as :func:`price`, or fewer than two algorithms.
+    """
+    return _crossover.crossover(_loaded(fabric), _primitive(primitive), ranks, readings(**model), _names(algorithms))
+
+
+def breakdown(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    algorithm: str | None = None,
+    **model: Any,
+) -> Breakdown:
+    """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
+    return _breakdown.breakdown(_loaded(fabric), _primitive(primitive), parse_size(size), ranks, readings(**model), algorithm)
+
+
+def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **model: Any) -> Ladder:
+    """Price a ladder: a definition, a path, or the name of a shipped one.
+
+    Raises:
+        ColltoolError: no such ladder, or a rung that cannot be priced.
+    """
+    loaded = definition if isinstance(definition, LadderDefinition) else _load_ladder(definition)
+    return _ladder.climb(loaded, readings(**model))
+
+
+def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = _diff.DEFAULT_RTOL) -> Diff:
+    """What moved between two JSON documents of the same command, past a relative tolerance.
+
+    Raises:
+        ColltoolError: not documents of colltool, or of different commands.
+    """
+    return _diff.diff(old, new, rtol)
+
+
+def explain(
+    algorithm: str,
+    primitive: Primitive | str | None = None,
+    *,
+    fabric: AnyFabric | None = None,
+    size: str | float | None = None,
+    ranks: int | None = None,
+    **model: Any,
+) -> Explanation:
+    """An algorithm in words; with a fabric and a size also in numbers. Arguments as :func:`price`."""
+    wanted = None if primitive is None else _primitive(primitive)
+    loaded = None if fabric is None else _loaded(fabric)
+    if (loaded is None) != (size is None):
+        missing = "--size" if size is None else "--fabric"
+        raise ColltoolError("numbers need a fabric and a size", where=missing, fix="add -f nvl72 -M 16MB, or leave both out")
+    parsed = None if size is None else parse_size(size)
+    return _explain.explain(algorithm, wanted, loaded, parsed, ranks, readings(**model))
+
+
+def readings(
+    *,
+    ideal: bool = False,
+    pipelining: Pipelining = "asymptotic",
+    phases: str | None = None,
+    placement: str = "packed",
+    ring_alpha: str = "mean",
+    tree_beta: float = 2.0,
+    order: str | None = None,
+) -> Readings:
+    """How to read the model where it leaves a choice; see :class:`colltool.engine.readings.Readings`.
+
+    Raises:
+        ColltoolError: a reading that does not exist.
+    """
+    _one_of("phases", phases, (None, "sequential", "pipelined"))
+    _one_of("placement", placement, ("packed", "scattered"))
+    _one_of("ring_alpha", ring_alpha, ("mean", "worst"))
+    _one_of("order", order, (None, "outer-first", "inner-first"))
+    if not (isinstance(tree_beta, int | float) and 1 <= tree_beta <= 2):
+        raise ColltoolError(f"tree_beta must lie between 1 and 2, got {tree_beta}", fix="2 is a single port; 1 needs two ports")
+    segments = isinstance(pipelining, int) and not isinstance(pipelining, bool)
+    if pipelining not in ("asymptotic", "optimal") and not (segments and int(pipelining) >= 1):
+        raise ColltoolError(
+            f"pipelining '{pipelining}' is not known", fix="asymptotic, optimal, or a number of segments of at least 1"
+        )
+    return Readings(ideal, pipelining, phases, placement, ring_alpha, float(tree_beta), order)  # type: ignore[arg-type]
+
+
+def _one_of(name: str, value: str | None, known: tuple[str | None, ...]) -> None:
+    if value not in known:
+        raise ColltoolError(f"{name} '{value}' is not known", fix=f"one of {', '.join(str(k) for k in known if k)}")
+
+
+def _loaded(fabric: AnyFabric) -> Fabric:
+    return fabric if isinstance(fabric, Fabric) else load_fabric(fabric)
+
+
+def _primitive(primitive: Primitive | str) -> Primitive:
+    return primitive if isinstance(primitive, Primitive) else parse_primitive(primitive)
+
+
+def _names(algorithms: Sequence[str] | str) -> list[str]:
+    return [algorithms] if isinstance(algorithms, str) else list(algorithms)
+
+
+def _sizes(size: Sizes) -> Number:
+    """A float for one size, a float64 array for several."""
+    if isinstance(size, str | int | float) or getattr(size, "ndim", 1) == 0:
+        return parse_size(cast("float", size))
+    import numpy as np
+
+    try:
+        array = np.asarray(size, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ColltoolError("sizes must be numbers of bytes", where="size", fix="text: colltool.units.parse_size") from error
+    if array.ndim != 1 or not array.size:
+        what = f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
+        raise ColltoolError(what, where="size")
+    return array

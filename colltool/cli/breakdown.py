@@ -1,0 +1,42 @@
+"""``colltool breakdown``."""
+
+from __future__ import annotations
+
+from colltool.cli import options as o
+
+EXAMPLES = """
+\b
+Examples:
+  colltool breakdown ar -f nvl72 -n 144 -M 16MB
+  colltool breakdown ar -f dgx-h100 -n 64 -M 1GB --algorithm hierarchical:ring/ring
+  colltool breakdown ag -f tpu-v4-512 -M 64MB --algorithm dim-ring
+"""
+
+
+def breakdown(
+    primitive: o.PrimitiveArgument,
+    fabric: o.FabricOption,
+    size: o.SizeOption,
+    ranks: o.RanksOption = None,
+    algorithm: o.AlgorithmOption = None,
+    ideal: o.IdealOption = False,
+    set_: o.SetOption = None,
+    form: o.FormatOption = o.Format.TABLE,
+    output: o.OutputOption = None,
+    pipelining: o.PipeliningOption = "asymptotic",
+    phases: o.PhasesOption = None,
+    placement: o.PlacementOption = o.Placement.PACKED,
+    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
+    tree_beta: o.TreeBetaOption = 2.0,
+    order: o.OrderOption = None,
+) -> None:
+    """Where the time of one schedule goes, phase by phase, beside the flat baselines.
+
+    The fastest schedule, or the one of --algorithm.
+    """
+    from colltool import api
+    from colltool.cli.output import emit
+
+    reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
+    loaded = api.load_fabric(fabric, set_ or ())
+    emit(api.breakdown(loaded, primitive, size=size, ranks=ranks, algorithm=algorithm, **reading), form, output)

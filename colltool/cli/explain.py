@@ -1,0 +1,50 @@
+"""``colltool explain``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from colltool.cli import options as o
+
+EXAMPLES = """
+\b
+Examples:
+  colltool explain double-binary-tree
+  colltool explain ring ar -f nvl72 -n 72 -M 16MB
+  colltool explain hierarchical:ring/ring ar -f nvl72 -n 144 -M 16MB
+"""
+
+
+def explain(
+    algorithm: Annotated[
+        str, typer.Argument(metavar="ALGORITHM", help="As price names it.", autocompletion=o.complete_algorithm)
+    ],
+    primitive: Annotated[
+        str | None, typer.Argument(metavar="[PRIM]", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option("--fabric", "-f", help="Put this fabric's numbers in.", autocompletion=o.complete_fabric),
+    ] = None,
+    ranks: o.RanksOption = None,
+    size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank.")] = None,
+    ideal: o.IdealOption = False,
+    set_: o.SetOption = None,
+    form: o.FormatOption = o.Format.TABLE,
+    output: o.OutputOption = None,
+    pipelining: o.PipeliningOption = "asymptotic",
+    phases: o.PhasesOption = None,
+    placement: o.PlacementOption = o.Placement.PACKED,
+    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
+    tree_beta: o.TreeBetaOption = 2.0,
+    order: o.OrderOption = None,
+) -> None:
+    """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
+    from colltool import api
+    from colltool.cli.output import emit
+
+    reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
+    loaded = None if fabric is None else api.load_fabric(fabric, set_ or ())
+    emit(api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, **reading), form, output)

@@ -1,0 +1,88 @@
+"""``colltool fabric list|show|check|schema``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from colltool.cli import options as o
+from colltool.errors import ColltoolError, ManyErrors
+
+app = typer.Typer(
+    help="Shipped fabrics, one fabric's tiers and sizing, checking files, the schema for editors.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("list", epilog="\b\nExample:\n  colltool fabric list")
+def list_(form: o.FormatOption = o.Format.TABLE, output: o.OutputOption = None) -> None:
+    """The shipped fabrics."""
+    from colltool.fabric.load import load_fabric, shipped_fabrics
+    from colltool.render.documents import fabrics_document
+    from colltool.render.fabric_blocks import list_blocks
+
+    fabrics = [load_fabric(name) for name in shipped_fabrics()]
+    _emit(fabrics_document(fabrics), list_blocks(fabrics), form, output)
+
+
+@app.command(
+    epilog="\b\nExamples:\n  colltool fabric show nvl72\n  colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2"
+)
+def show(
+    fabric: Annotated[str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric)],
+    set_: o.SetOption = None,
+    form: o.FormatOption = o.Format.TABLE,
+    output: o.OutputOption = None,
+) -> None:
+    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, and sizing."""
+    from colltool.fabric.derive import fabric_facts
+    from colltool.fabric.load import load_fabric
+    from colltool.render.documents import fabric_document
+    from colltool.render.fabric_blocks import show_blocks
+
+    loaded = load_fabric(fabric, set_ or ())
+    facts = fabric_facts(loaded)
+    _emit(fabric_document(loaded, facts), show_blocks(loaded, facts), form, output)
+
+
+@app.command(epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.")],
+    form: o.FormatOption = o.Format.TABLE,
+    output: o.OutputOption = None,
+) -> None:
+    """Validate fabric files; every error of every file is reported, with its line and column."""
+    from colltool.fabric.load import load_fabric
+    from colltool.render.blocks import Lines
+    from colltool.render.documents import checked_document
+
+    problems: list[ColltoolError] = []
+    for file in files:
+        try:
+            load_fabric(file)
+        except ManyErrors as error:
+            problems += error.problems
+        except ColltoolError as error:
+            problems.append(error)
+    if problems:
+        raise ManyErrors(problems)
+    _emit(checked_document(files), [Lines(f"{file}: ok", ()) for file in files], form, output)
+
+
+@app.command(epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
+def schema(output: o.OutputOption = None) -> None:
+    """The JSON Schema of fabric files, for completion and checks in an editor."""
+    from colltool.cli.output import write
+    from colltool.fabric.schema import fabric_json_schema
+    from colltool.render.machine import to_json
+
+    write(to_json(fabric_json_schema()), output)
+
+
+def _emit(document: dict[str, Any], parts: list[Any], form: o.Format, output: Path | None) -> None:
+    from colltool.cli.output import emit
+
+    emit(document if form is o.Format.JSON else parts, form, output)

@@ -1,0 +1,47 @@
+"""``colltool ladder``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltool.cli import options as o
+
+EXAMPLES = """
+\b
+Examples:
+  colltool ladder
+  colltool ladder --format json -o ladder.json
+  colltool ladder --check ladder.json --rtol 0.001
+  colltool ladder my-ladder.yaml --format markdown
+"""
+
+
+def ladder(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A ladder file, or the name of a shipped one.")] = "n512",
+    check: Annotated[
+        Path | None, typer.Option("--check", help="Compare with this JSON output of an earlier run; exit 1 where a price moved.")
+    ] = None,
+    rtol: o.RtolOption = 1e-6,
+    form: o.FormatOption = o.Format.TABLE,
+    output: o.OutputOption = None,
+    pipelining: o.PipeliningOption = "asymptotic",
+    placement: o.PlacementOption = o.Placement.PACKED,
+    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
+    tree_beta: o.TreeBetaOption = 2.0,
+) -> None:
+    """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one of your own."""
+    from colltool import api
+    from colltool.cli.diff import finish, read_document
+    from colltool.cli.output import emit
+
+    reading = o.model(False, pipelining, None, placement, ring_alpha, tree_beta)
+    climbed = api.ladder(file, **reading)
+    if check is None:
+        emit(climbed, form, output)
+        return
+    from colltool.render.documents import document
+
+    finish(api.diff(read_document(check), document(climbed), rtol), form, output)

@@ -1,0 +1,138 @@
+"""Options that several commands share, and their completion."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Format(StrEnum):
+    """How a result is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+class Phases(StrEnum):
+    """How phases of a composition follow each other."""
+
+    SEQUENTIAL = "sequential"
+    PIPELINED = "pipelined"
+
+
+class Placement(StrEnum):
+    """How ranks sit on the fabric."""
+
+    PACKED = "packed"
+    SCATTERED = "scattered"
+
+
+class RingAlpha(StrEnum):
+    """What a ring's step waits for."""
+
+    MEAN = "mean"
+    WORST = "worst"
+
+
+class Order(StrEnum):
+    """The order of tiers of an all-gather or reduce-scatter."""
+
+    OUTER_FIRST = "outer-first"
+    INNER_FIRST = "inner-first"
+
+
+def complete_fabric(incomplete: str) -> list[str]:
+    """Names of shipped fabrics."""
+    from colltool.fabric.load import shipped_fabrics
+
+    return [name for name in shipped_fabrics() if name.startswith(incomplete)]
+
+
+def complete_primitive(incomplete: str) -> list[str]:
+    """Short and long names of primitives."""
+    from colltool.primitives import SHORT
+
+    names = [*SHORT.values(), *(primitive.replace("_", "-") for primitive in SHORT)]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def complete_algorithm(incomplete: str) -> list[str]:
+    """Names of algorithms and compositions."""
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.algorithms.composed import every_composition
+    from colltool.algorithms.registry import every_algorithm
+
+    known = [row.name for row in every_algorithm()] + [row.name for row in every_composition()]
+    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+
+
+PrimitiveArgument = Annotated[
+    str,
+    typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", autocompletion=complete_primitive),
+]
+FabricOption = Annotated[
+    str,
+    typer.Option("--fabric", "-f", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric),
+]
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", "-n", help="Ranks in the group, innermost domains first. [default: all of the fabric]")
+]
+SizeOption = Annotated[str, typer.Option("--size", "-M", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")]
+AlgorithmOption = Annotated[
+    str | None, typer.Option("--algorithm", "-a", help="Only these, comma-separated.", autocompletion=complete_algorithm)
+]
+IdealOption = Annotated[bool, typer.Option("--ideal", help="Without contention: every eta is 1.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to write the result.")]
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")]
+PipeliningOption = Annotated[
+    str, typer.Option("--pipelining", metavar="asymptotic|optimal|P", help="Segments of pipelined algorithms.")
+]
+PhasesOption = Annotated[
+    Phases | None, typer.Option("--phases", help="Phases of a hierarchy in turn, or streaming. [default: the composition's own]")
+]
+PlacementOption = Annotated[Placement, typer.Option("--placement", help="Where the ranks sit.")]
+RingAlphaOption = Annotated[RingAlpha, typer.Option("--ring-alpha", help="A ring's latency over unequal hops.")]
+TreeBetaOption = Annotated[float, typer.Option("--tree-beta", help="c, the double binary tree's n_beta; 1 needs two ports.")]
+OrderOption = Annotated[
+    Order | None, typer.Option("--order", help="Order of tiers in all-gather and reduce-scatter. [default: bytes stay inside]")
+]
+RtolOption = Annotated[float, typer.Option("--rtol", help="Relative change that still counts as the same.")]
+
+
+def names(text: str | None) -> list[str]:
+    """``ring,tree`` as a list."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def sizes(text: str | None) -> list[str]:
+    """``1MB,16MB`` as a list."""
+    return [size.strip() for size in text.split(",")] if text is not None else []
+
+
+def model(
+    ideal: bool,
+    pipelining: str,
+    phases: Phases | None,
+    placement: Placement,
+    ring_alpha: RingAlpha,
+    tree_beta: float,
+    order: Order | None = None,
+) -> dict[str, Any]:
+    """The readings as :func:`colltool.api.readings` takes them."""
+    return {
+        "ideal": ideal,
+        "pipelining": int(pipelining) if pipelining.isdigit() else pipelining,
+        "phases": phases and phases.value,
+        "placement": placement.value,
+        "ring_alpha": ring_alpha.value,
+        "tree_beta": tree_beta,
+        "order": order and order.value,
+    }

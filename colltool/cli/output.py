@@ -1,0 +1,70 @@
+"""Writing a result: to stdout, or to a file that is opened only now that there is something to put in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from colltool.cli.options import Format
+from colltool.errors import ColltoolError
+
+
+def emit(result: Any, form: Format, output: Path | None) -> None:
+    """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
+    write(_rendered(result, form, to_file=output is not None), output)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write text to stdout or a file; a reader that went away is no error.
+
+    Raises:
+        ColltoolError: the file cannot be written.
+    """
+    if output is not None:
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(output)) from error
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit stays silent
+    except UnicodeEncodeError:
+        sys.stdout.buffer.write(text.encode("utf-8"))
+
+
+def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
+    if form is Format.JSON:
+        from colltool.render.documents import document
+        from colltool.render.machine import to_json
+
+        return to_json(result if isinstance(result, dict) else document(result))
+    from colltool.render.blocks import blocks
+
+    parts = result if isinstance(result, list) else blocks(result)
+    if form is Format.CSV:
+        from colltool.render.delimited import to_csv
+
+        return to_csv(parts)
+    if form is Format.MARKDOWN:
+        from colltool.render.markdown import to_markdown
+
+        return to_markdown(parts)
+    from colltool.render.text import PIPE, to_text
+
+    return to_text(parts, PIPE if to_file or not sys.stdout.isatty() else _screen())
+
+
+def _screen() -> Any:
+    """The terminal on stdout: its width, and whether it shows colour and box-drawing characters."""
+    import shutil
+
+    from colltool.render.text import Screen
+
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return Screen(shutil.get_terminal_size().columns, colour=not plain, unicode=unicode)

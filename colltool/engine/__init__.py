@@ -1,0 +1,1 @@
+"""Pricing: where a group sits, what its traffic meets there, and what each schedule then costs."""

@@ -1,0 +1,40 @@
+"""``breakdown``: the phases of one schedule, beside the flat baselines that it is to beat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from colltool.engine.placement import place
+from colltool.engine.price import named_plans, price
+from colltool.engine.readings import Readings
+from colltool.engine.results import Breakdown
+from colltool.fabric.model import Fabric
+from colltool.primitives import Primitive
+
+_RINGS = ("ring", "outer-ring", "multi-rail-ring", "inner-ring", "dim-ring")
+_BASELINES = (*_RINGS, "pairwise", "outer-pairwise", "inner-pairwise", "chain", "dim-chain", "shortest-path", "send")
+
+
+def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | None = None, readings: Readings | None = None,
+              name: str | None = None) -> Breakdown:  # fmt: skip
+    """The phases of the fastest schedule that exists, or of a named one.
+
+    Args:
+        fabric, primitive, ranks, readings: as for :func:`colltool.engine.price.price`.
+        size: bytes per rank.
+        name: an algorithm; ``hierarchical`` alone is its fastest composition here.
+
+    Raises:
+        ColltoolError: as :func:`colltool.engine.price.price`.
+    """
+    reading = readings or Readings()
+    everything = price(fabric, primitive, size, ranks, reading)
+    if name is None:
+        chosen = everything.best
+    elif (listed := next((row for row in everything.results if row.algorithm == name), None)) is not None:
+        chosen = listed
+    else:
+        placed = place(fabric, ranks)
+        chosen = named_plans(placed, primitive, reading, [name])[0].at(size, reading)
+    baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
+    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))

@@ -1,0 +1,185 @@
+"""Composed schedules: the algorithms that each phase may choose, and the choices worth showing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from colltool.algorithms.composed import Composition, Step, compositions, natural_order
+from colltool.algorithms.registry import Algorithm, Group, Status, algorithms, find
+from colltool.engine.placement import Placed, tier_group
+from colltool.engine.plan import Curve, Part, Plan, parts_of, share_notes
+from colltool.engine.reach import Reach
+from colltool.engine.readings import Phases, Readings
+from colltool.errors import ColltoolError
+from colltool.primitives import AG, Primitive
+
+MOST_COMBINATIONS = 20_000
+_STATUSES: tuple[Status, ...] = ("shipped", "reference", "hypothetical")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice for a tier: the parts of every phase that runs there."""
+
+    name: str
+    parts: dict[int, tuple[Part, ...]]
+    curve: Curve
+    status: Status
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A composition laid out on a group: its steps, and each tier's options in registry order."""
+
+    row: Composition
+    placed: Placed
+    steps: tuple[Step, ...]
+    options: tuple[tuple[Option, ...], ...]
+    readings: Readings
+    phases: Phases
+    label: str
+
+    def plan(self, chosen: tuple[Option, ...]) -> Plan:
+        """The plan of one choice per tier, innermost first."""
+        parts: dict[int, tuple[Part, ...]] = {}
+        for option in chosen:
+            parts |= option.parts
+        status = max((option.status for option in chosen), key=_STATUSES.index)
+        notes = tuple(dict.fromkeys(note for option in chosen for note in option.notes))
+        detail = " / ".join(option.name for option in chosen) + self.label
+        return Plan(
+            self.row.primitive,
+            self.placed.ranks,
+            self.row.name,
+            detail,
+            tuple(part for index in sorted(parts) for part in parts[index]),
+            self.placed.fabric.launch_overhead,
+            self.phases,
+            True,
+            status,
+            self.row.shipped_by if status == "shipped" else (),
+            notes,
+        )
+
+    def usual(self) -> Plan:
+        """The textbook choice: a ring on every tier, or what stands for it there."""
+        return self.plan(tuple(self._usual_of(options) for options in self.options))
+
+    def _usual_of(self, options: tuple[Option, ...]) -> Option:
+        ranked = [option for name in self.row.usual for option in options if option.name == name]
+        return ranked[0] if ranked else options[0]
+
+    def fastest(self, size: float) -> Plan:
+        """The fastest choice at one size. Phases in turn are independent; streamed ones need every combination."""
+        if self.phases == "sequential":
+            best = tuple(min(options, key=lambda option: option.curve.at(size)) for options in self.options)
+            return self.plan(best)
+        plans = [self.plan(chosen) for chosen in self._combinations()]
+        return min(plans, key=lambda plan: plan.curve(self.readings).at(size))
+
+    def _combinations(self) -> Iterator[tuple[Option, ...]]:
+        count = 1
+        for options in self.options:
+            count *= len(options)
+        if count > MOST_COMBINATIONS:
+            what = f"{count} combinations of algorithms over {len(self.options)} tiers are too many to stream through"
+            raise ColltoolError(what, where="--phases", fix="take --phases sequential, or fix one with --algorithm")
+        return product(*self.options)
+
+    def named(self, choice: str) -> Plan:
+        """The plan of ``ring/ring``: one name per spanned tier, innermost first.
+
+        Raises:
+            ColltoolError: another number of names than tiers, an unknown name, or one that cannot run there.
+        """
+        names = choice.split("/")
+        tiers = [span.tier.name for span in self.placed.spans]
+        if len(names) != len(tiers):
+            what = f"'{self.row.name}:{choice}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
+            raise ColltoolError(what, where="--algorithm", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+        chosen = []
+        for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):
+            by_name = {option.name: option for option in options}
+            if name not in by_name:
+                raise self._cannot(tier, name, tiers[tier], list(by_name))
+            chosen.append(by_name[name])
+        return self.plan(tuple(chosen))
+
+    def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
+        step = next(step for step in self.steps if step.tier == tier)
+        row = find(step.primitive, name)
+        group, _ = _step_group(self.placed, step, self.readings)
+        what = f"{name} cannot run on {tier_name}: {row.why_not(group)}"
+        return ColltoolError(what, where="--algorithm", fix=f"can run there: {', '.join(feasible)}")
+
+
+def workbenches(placed: Placed, primitive: Primitive, readings: Readings, *, only: str | None = None) -> list[Workbench]:
+    """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked."""
+    benches = []
+    for row in compositions(primitive):
+        if only is not None and row.name != only:
+            continue
+        wanted: list[Phases] = [readings.phases or row.phases]
+        if readings.phases == "pipelined" and row.phases == "sequential":
+            wanted = ["sequential", "pipelined"]
+        benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases)) is not None]
+    return benches
+
+
+def why_not_composed(placed: Placed) -> str:
+    """The reason why a composition has no price here."""
+    if len(placed.spans) == 1:
+        return f"needs a group over several tiers; {placed.ranks} ranks lie inside {placed.spans[0].tier.name}"
+    return "a tier has no algorithm for its phase"
+
+
+def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Phases) -> Workbench | None:
+    if len(placed.spans) < 2:
+        return None
+    natural = natural_order(row.primitive)
+    order = readings.order or natural or "inner-first"
+    steps = row.steps(placed.sizes, order)
+    options = tuple(tuple(_options(placed, steps, tier, readings)) for tier in range(len(placed.spans)))
+    if not all(options):
+        return None
+    label = ", pipelined" if phases == "pipelined" and row.phases == "sequential" else ""
+    label += ", sequential" if phases == "sequential" and row.phases == "pipelined" else ""
+    label += f", {order}" if natural is not None and order != natural else ""
+    return Workbench(row, placed, steps, options, readings, phases, label)
+
+
+def _options(placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readings) -> Iterator[Option]:
+    """Every algorithm that serves all phases of one tier; an all-gather takes the mirror image of its reduce-scatter."""
+    mine = [(index, step) for index, step in enumerate(steps) if step.tier == tier]
+    first = mine[0][1]
+    for row in algorithms(first.primitive):
+        parts: dict[int, tuple[Part, ...]] = {}
+        notes: list[str] = []
+        for index, step in mine:
+            partner = row if step.primitive is first.primitive else _counterpart(row, step.primitive)
+            group, reach = _step_group(placed, step, readings)
+            if partner is None or partner.why_not(group) is not None:
+                break
+            parts[index] = parts_of(partner, group, reach, readings, step.payload)
+            notes += ([partner.note] if partner.note else []) + share_notes(parts[index], reach)
+        else:
+            yield Option(row.name, parts, _sum_curve(placed, parts, readings), row.status, tuple(notes))
+
+
+def _counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
+    """The algorithm that serves the way back: the mirror of a reduce-scatter, the broadcast of a reduce."""
+    wanted = row.mirror if primitive is AG else row.name
+    return next((other for other in algorithms(primitive) if other.name == wanted), None)
+
+
+def _step_group(placed: Placed, step: Step, readings: Readings) -> tuple[Group, Reach]:
+    return tier_group(placed.spans[step.tier], readings, scale_out=step.tier > 0, leaders=step.leaders)
+
+
+def _sum_curve(placed: Placed, parts: dict[int, tuple[Part, ...]], readings: Readings) -> Curve:
+    every = tuple(part for chunk in parts.values() for part in chunk)
+    plan = Plan(every[0].primitive, placed.ranks, "", "", every, 0.0, "sequential", True, "reference", (), ())
+    return plan.curve(readings)

@@ -1,0 +1,161 @@
+"""``crossover``: every size at which the faster of two algorithms changes, solved and then confirmed by pricing.
+
+A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic in sqrt(M) vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf, log2, sqrt
+
+from colltool.engine.compose import Workbench, workbenches
+from colltool.engine.placement import Placed, place
+from colltool.engine.plan import Curve, Plan
+from colltool.engine.price import all_plans, mode, model, named_plans
+from colltool.engine.readings import Readings
+from colltool.engine.results import Crossing, Crossover, Pair, Winner
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric
+from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.units import MAX_SIZE
+
+_USUAL: dict[Primitive, tuple[str, ...]] = {
+    AR: ("ring", "tree", "double-binary-tree", "dim-ring", "dim-ring-bidirectional"),
+    AG: ("ring", "recursive-doubling", "dim-ring", "dim-ring-bidirectional"),
+    RS: ("ring", "recursive-halving", "dim-ring", "dim-ring-bidirectional"),
+    A2A: ("pairwise", "bruck", "shortest-path", "dim-by-dim"),
+    BC: ("chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional"),
+    REDUCE: ("chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional"),
+}
+"""What ``crossover`` compares unless told: the first that can run here, against each other one that can."""
+
+
+def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = None, readings: Readings | None = None,
+              names: Sequence[str] = ()) -> Crossover:  # fmt: skip
+    """Compare the first algorithm with each of the others.
+
+    Args:
+        fabric, primitive, ranks, readings: as for :func:`colltool.engine.price.price`.
+        names: at least two algorithms; the usual ones when empty.
+
+    Raises:
+        ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
+    """
+    reading = readings or Readings()
+    placed = place(fabric, ranks)
+    plans = _compared(placed, primitive, reading, names)
+    pairs = tuple(_pair(plans[0], other, reading) for other in plans[1:])
+    balance = {plan.title: size for plan in plans if (size := _balance(plan.curve(reading))) is not None}
+    winners = _winners(placed, primitive, reading)
+    return Crossover(
+        fabric.name, primitive, placed.ranks, mode(reading), model(reading, primitive), pairs, tuple(winners), balance
+    )
+
+
+def positive_roots(first: Curve, second: Curve) -> list[float]:
+    """Every M > 0 at which two curves are equal, in bytes, ascending; none where they coincide."""
+    a, b, c = first.a - second.a, first.b - second.b, first.c - second.c
+    if b == 0:
+        roots = [] if c == 0 else [-a / c]
+    elif c == 0:
+        return [-a / b] if -a / b > 0 else []
+    else:
+        inner = c * c - 4 * a * b
+        if inner < 0:
+            return []
+        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2  # the form that does not cancel
+        roots = sorted({half / b, a / half if half else 0.0})
+    return [root * root for root in roots if root > 0]
+
+
+def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Plan]:
+    if not names:
+        names = [name for name in _USUAL.get(primitive, ()) if _runs(placed, primitive, readings, name)]
+        if len(names) < 2:
+            what = f"{primitive.replace('_', '-')} on {placed.fabric.name} has no two usual algorithms to compare"
+            raise ColltoolError(what, fix="name two with --algorithm a,b; price lists those that can run")
+    plans = [plan for name in dict.fromkeys(names) for plan in named_plans(placed, primitive, readings, [name])]
+    if len(plans) < 2:
+        raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")
+    if readings.pipelining == "optimal" and any(plan.phases == "pipelined" for plan in plans):
+        what = "streamed phases with optimal segments have no closed form"
+        raise ColltoolError(what, where="--pipelining", fix="take --phases sequential or --pipelining asymptotic")
+    return plans
+
+
+def _runs(placed: Placed, primitive: Primitive, readings: Readings, name: str) -> bool:
+    try:
+        return bool(named_plans(placed, primitive, readings, [name]))
+    except ColltoolError:
+        return False
+
+
+def _pair(one: Plan, other: Plan, readings: Readings) -> Pair:
+    """The crossings of two plans. The prices on both sides of a root decide whether it is one."""
+    roots = positive_roots(one.curve(readings), other.curve(readings))
+    probes = [1.0, *roots, MAX_SIZE]
+    between = [sqrt(low * high) for low, high in pairwise(probes)]
+    faster = [_faster(one, other, size, readings) for size in between]
+    crossings = tuple(
+        Crossing(root, below.title, above.title)
+        for root, (below, above) in zip(roots, pairwise(faster), strict=True)
+        if below is not above
+    )
+    dominates = None if crossings else faster[0].title
+    return Pair(one.title, other.title, crossings, dominates, _approximations(one, other))
+
+
+def _faster(one: Plan, other: Plan, size: float, readings: Readings) -> Plan:
+    return one if float(one.at(size, readings).total_s) <= float(other.at(size, readings).total_s) else other
+
+
+def _approximations(one: Plan, other: Plan) -> dict[str, float]:
+    """The textbook sizes for ring against tree on one class of links, in bytes."""
+    if one.algorithm != "ring" or other.algorithm != "tree" or len(other.parts) != 1:
+        return {}
+    charge, n = other.parts[0].charge, one.ranks
+    scale = n * charge.alpha_s * charge.effective_Bps
+    return {"N*alpha*BW/log2N": scale / log2(n), "N*alpha*BW": scale}
+
+
+def _balance(curve: Curve) -> float | None:
+    """The size at which latency and bandwidth take the same time: n_α·α·BW/n_β."""
+    return curve.a / curve.b if curve.c == 0 and curve.b > 0 else None
+
+
+def _winners(placed: Placed, primitive: Primitive, readings: Readings) -> list[Winner]:
+    """Who is fastest at which size. A schedule that would win somewhere shows at an edge of an interval: look there."""
+    known = {
+        plan.title: plan for plan in all_plans(placed, primitive, readings, [1.0, MAX_SIZE]) if plan.status != "hypothetical"
+    }
+    benches = workbenches(placed, primitive, readings)
+    while True:
+        curves = {title: plan.curve(readings) for title, plan in known.items()}
+        winners = _envelope(curves)
+        found = _fastest_at([winner.from_bytes for winner in winners], benches)
+        new = {title: plan for title, plan in found.items() if title not in known and plan.status != "hypothetical"}
+        if not new:
+            return winners
+        known |= new
+
+
+def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[str, Plan]:
+    return {plan.title: plan for bench in benches for size in sizes for plan in [bench.fastest(size)]}
+
+
+def _envelope(curves: dict[str, Curve]) -> list[Winner]:
+    """The lower envelope of the curves from 1 byte on."""
+    size, winners = 1.0, []
+    current = min(curves, key=lambda title: (curves[title].at(size), curves[title].b))
+    while True:
+        following, at = None, inf
+        for title, curve in curves.items():
+            for root in positive_roots(curves[current], curve):
+                if size < root < at and curve.at(root * 1.0001) < curves[current].at(root * 1.0001):
+                    following, at = title, root
+        if following is None or at > MAX_SIZE:
+            winners.append(Winner(size, None, current))
+            return winners
+        winners.append(Winner(size, at, current))
+        current, size = following, at

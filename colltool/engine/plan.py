@@ -1,0 +1,210 @@
+"""A plan: a schedule with its charges, before any size. Pricing it is one multiply-add; its curve gives exact crossovers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import reduce
+from math import sqrt
+from operator import add
+
+from colltool.algorithms.registry import Algorithm, Group, Status
+from colltool.cost import Number, segmented, split_seconds
+from colltool.engine.charge import Charge, charge
+from colltool.engine.reach import Reach
+from colltool.engine.readings import Phases, Readings
+from colltool.engine.results import Phase, Row
+from colltool.primitives import Primitive, busbw_factor
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One charge with what it belongs to. ``payload`` in units of the whole collective's M."""
+
+    primitive: Primitive
+    algorithm: str
+    ranks: int
+    payload: float
+    charge: Charge
+    pipelined: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number."""
+
+    a: float
+    b: float
+    c: float = 0.0
+
+    def at(self, size: float) -> float:
+        """Seconds at one size."""
+        return self.a + self.b * size + self.c * sqrt(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A schedule ready to be priced at any size.
+
+    Args:
+        algorithm, detail: its name, and the choices of a composition.
+        parts: its charges in order.
+        phases: ``sequential`` adds all parts up; ``pipelined`` adds α and takes the largest bandwidth term of a tier.
+        composed: whether parts stand on several tiers.
+    """
+
+    primitive: Primitive
+    ranks: int
+    algorithm: str
+    detail: str
+    parts: tuple[Part, ...]
+    overhead_s: float
+    phases: Phases
+    composed: bool
+    status: Status
+    shipped_by: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name with its choices."""
+        return f"{self.algorithm} ({self.detail})" if self.detail else self.algorithm
+
+    def at(self, size: Number, readings: Readings) -> Row:
+        """The price at one size or an array of sizes, in bytes."""
+        phases = tuple(_phase(part, size, readings) for part in self.parts)
+        alpha = reduce(add, (phase.alpha_s for phase in phases))
+        n_alpha, n_beta = self._counts(phases)
+        return Row(
+            self.algorithm,
+            self.detail,
+            n_alpha,
+            n_beta,
+            alpha,
+            _bandwidth(phases, self.phases),
+            self.overhead_s,
+            self.status,
+            self.shipped_by,
+            self.notes,
+            phases,
+            size,
+            busbw_factor(self.primitive, self.ranks),
+        )
+
+    def _counts(self, phases: tuple[Phase, ...]) -> tuple[Number | None, Number | None]:
+        """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
+        classes = {(p.charge.alpha_s, p.charge.effective_Bps) for p in self.parts}
+        if self.composed or len(classes) > 1:
+            return None, None
+        n_alpha = reduce(add, (phase.n_alpha for phase in phases))
+        loads = (_scaled(phase.n_beta, part.payload) for phase, part in zip(phases, self.parts, strict=True))
+        return n_alpha, reduce(add, loads)
+
+    def curve(self, readings: Readings) -> Curve:
+        """The price as a curve over M."""
+        pieces = [(part, _part_curve(part, readings)) for part in self.parts]
+        by_tier: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for part, piece in pieces:
+            by_tier[part.charge.tier][0] += piece.b
+            by_tier[part.charge.tier][1] += piece.c
+        slopes = list(by_tier.values())
+        if self.phases == "pipelined":
+            slopes = [max(slopes)]
+        overhead = self.overhead_s
+        return Curve(overhead + sum(p.a for _, p in pieces), sum(b for b, _ in slopes), sum(c for _, c in slopes))
+
+
+def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, payload: float = 1.0) -> tuple[Part, ...]:
+    """The parts of one registered algorithm on one reach, its payload a fraction of M."""
+    return tuple(
+        Part(terms.primitive or row.primitive, row.name, group.ranks, payload * terms.payload, one, terms.pipelined, terms.label)
+        for terms in row.schedule(group)
+        for one in charge(terms, reach, readings)
+    )
+
+
+def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, overhead_s: float) -> Plan:
+    """The plan of a registered algorithm that runs on the whole group at once."""
+    parts = parts_of(row, group, reach, readings)
+    status, notes = row.status, [row.note] if row.note else []
+    if row.name == "double-binary-tree" and group.tree_beta < 2:
+        status = "hypothetical"
+        notes.append(f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
+    notes += share_notes(parts, reach)
+    return Plan(
+        row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
+    )
+
+
+def share_notes(parts: tuple[Part, ...], reach: Reach) -> list[str]:
+    """What oversubscription does to these parts: nothing, or which share it leaves."""
+    boundaries = [b for level in reach.used() for b in level.boundaries if b.oversubscription > 1]
+    if not boundaries:
+        return []
+    least = min(part.charge.share for part in parts)
+    if least < 1:
+        return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
+    return ["packed: too few flows cross the oversubscribed boundary at once to feel it"]
+
+
+def _phase(part: Part, size: Number, readings: Readings) -> Phase:
+    """A part at a size."""
+    own = part.charge
+    payload = _scaled(size, part.payload)
+    n_alpha: Number = own.n_alpha
+    n_beta: Number = own.n_beta
+    if part.pipelined:
+        n_alpha, n_beta = segmented(own.n_alpha, own.n_beta, payload, own.alpha_s, own.effective_Bps, readings.pipelining)
+    alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
+    return Phase(
+        own.tier,
+        own.level,
+        part.primitive,
+        part.algorithm,
+        part.ranks,
+        payload,
+        n_alpha,
+        n_beta,
+        alpha,
+        bandwidth,
+        own.eta_alpha,
+        own.eta_beta,
+        own.bandwidth_Bps,
+        own.share,
+        part.label,
+    )
+
+
+def _scaled(number: Number, factor: float) -> Number:
+    """A product that does not copy an array to multiply it by one."""
+    return number if factor == 1 else number * factor
+
+
+def _bandwidth(phases: tuple[Phase, ...], reading: Phases) -> Number:
+    """The bandwidth term: all phases in turn, or only the tier with the most to do."""
+    if reading == "sequential":
+        return reduce(add, (phase.bandwidth_s for phase in phases))
+    tiers: dict[str, Number] = {}
+    for phase in phases:
+        tiers[phase.tier] = tiers[phase.tier] + phase.bandwidth_s if phase.tier in tiers else phase.bandwidth_s
+    return reduce(_larger, tiers.values())
+
+
+def _larger(a: Number, b: Number) -> Number:
+    if isinstance(a, float) and isinstance(b, float):
+        return max(a, b)
+    import numpy as np
+
+    return np.maximum(a, b)
+
+
+def _part_curve(part: Part, readings: Readings) -> Curve:
+    """One part over M; pipelined at P*: L·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW)."""
+    own, load = part.charge, part.charge.n_beta * part.payload / part.charge.effective_Bps
+    if not part.pipelined or readings.pipelining == "asymptotic":
+        return Curve(own.n_alpha * own.alpha_s, load)
+    if readings.pipelining == "optimal":
+        return Curve(own.n_alpha * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
+    steps = own.n_alpha + readings.pipelining - 1
+    return Curve(steps * own.alpha_s, load * steps / readings.pipelining)

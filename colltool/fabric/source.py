@@ -1,0 +1,374 @@
+"""YAML text as plain data, with the line and column of every key and value; the only module that knows yaml.
+
+A definition file is data that a person wrote: text, numbers, true, false, lists and mappings, resolved as the YAML 1.2 core
+schema does (``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number). Tags, anchors, aliases, merge keys, second
+documents and repeated keys are refused, not read. The parser's events are read directly rather than its node graph: they
+come one at a time, so a file that nests too deep is refused before anything recurses, and an anchor shows even if unused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import yaml
+
+from colltool.errors import ColltoolError, ManyErrors
+
+try:
+    from yaml import CSafeLoader as _Loader
+except ImportError:  # PyYAML built without libyaml: the same events, slower
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+
+MAX_BYTES = 2**20
+MAX_NESTING = 32
+MAX_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
+
+KeyPath = tuple[str | int, ...]
+
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_HINTS = (
+    ("mapping values are not allowed", "check the indentation; a text that contains ': ' needs quotes"),
+    ("cannot start any token", "a text that starts with this character needs quotes"),
+    ("expected key", "check the indentation: the keys of one mapping start in the same column"),
+    ("block end", "check the indentation: the keys of one mapping start in the same column"),
+    ("end of stream", "close the quote or bracket"),
+    ("expected ':'", "write 'key: value'"),
+    ("expected ','", "close the bracket, or separate the items with commas"),
+)
+
+
+class Position(NamedTuple):
+    """A place in a text, both counted from 1."""
+
+    line: int
+    column: int
+
+
+class Problem(NamedTuple):
+    """Something refused: the key path it stands at, its place, and the error to report."""
+
+    path: KeyPath
+    position: Position
+    error: ColltoolError
+
+
+class Refused:
+    """Stands for a value that was refused, so that whoever validates the rest does not take it for a good one."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's data, and where each part of it stands.
+
+    Args:
+        name: the file as the user knows it.
+        data: the top-level mapping, of plain Python values.
+        positions: of each value, by key path; ``()`` is the whole.
+        keys: of each key, by the key path of its value.
+    """
+
+    name: str
+    data: dict[str, Any]
+    positions: Mapping[KeyPath, Position]
+    keys: Mapping[KeyPath, Position]
+
+    def position(self, path: KeyPath, *, key: bool = False) -> Position:
+        """Of the value at ``path`` (of its key, with ``key``), or of its nearest ancestor that is in the file."""
+        for end in range(len(path), -1, -1):
+            if key and path[:end] in self.keys:
+                return self.keys[path[:end]]
+            if path[:end] in self.positions:
+                return self.positions[path[:end]]
+        return Position(1, 1)
+
+    def where(self, path: KeyPath, *, key: bool = False) -> str:
+        """``name:line:column`` of :meth:`position`."""
+        return _where(self.name, self.position(path, key=key))
+
+
+def read_text(file: str, name: str) -> str:
+    """The text of a definition file.
+
+    Args:
+        file: its path.
+        name: what errors call it.
+
+    Raises:
+        ColltoolError: cannot be read, is a directory, larger than 1 MiB, not UTF-8.
+    """
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise ColltoolError("is a directory, expected a YAML file", where=name) from error
+    except OSError as error:
+        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=name) from error
+    if len(content) > MAX_BYTES:
+        raise ColltoolError("is larger than 1 MiB: not a file that a person wrote", where=name)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = _position_at(content[: error.start].decode("utf-8"), error.start)
+        raise ColltoolError("is not UTF-8 text", where=_where(name, place), fix="save it as UTF-8") from error
+
+
+def read_source(text: str, name: str) -> Source:
+    """The data of a definition file and the place of every part of it.
+
+    Args:
+        text: YAML, one document, a mapping at the top.
+        name: what errors call the file.
+
+    Raises:
+        ManyErrors: every part that is refused, in the order of the file.
+        ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
+    """
+    source, problems = scan(text, name)
+    if problems:
+        raise ManyErrors([problem.error for problem in problems])
+    return source
+
+
+def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
+    """As :func:`read_source`, for a caller that adds its own findings: refused values are ``Refused`` in the data.
+
+    Raises:
+        ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
+    """
+    builder = _Builder(name)
+    data = builder.document(text)
+    start = builder.positions.get((), Position(1, 1))
+    if data is None:
+        raise ColltoolError("the file is empty, expected keys and values", where=_where(name, start))
+    if not isinstance(data, dict):
+        if builder.problems:
+            raise builder.problems[0].error
+        raise ColltoolError(f"expected keys and values, got {shown(data)}", where=_where(name, start))
+    return Source(name, data, builder.positions, builder.keys), sorted(builder.problems, key=lambda problem: problem.position)
+
+
+def read_value(text: str, where: str) -> Any:
+    """One value as a file would have it: ``4``, ``1us``, ``[8, 8, 4]``.
+
+    Raises:
+        ColltoolError: what a file may not hold either.
+    """
+    builder = _Builder(where, place=False)
+    value = builder.document(text)
+    if builder.problems:
+        raise builder.problems[0].error
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{clipped(value)}'"
+    if isinstance(value, list | dict):
+        kind = "list" if isinstance(value, list) else "mapping"
+        return f"a {kind}" if value else f"an empty {kind}"
+    return repr(value)
+
+
+def clipped(text: str) -> str:
+    """``text`` on one line, not too long for one."""
+    return printable(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, its control characters escaped: a file's text must not steer a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def dotted(path: KeyPath) -> str:
+    """``tiers.0.alpha``: a key path as errors name it and as ``--set`` takes it."""
+    return ".".join(clipped(str(step)) for step in path)
+
+
+class _Builder:
+    """Builds plain data out of parser events, noting where each part stands and what is refused."""
+
+    def __init__(self, name: str, *, place: bool = True) -> None:
+        self.name = name
+        self.place = place
+        self.positions: dict[KeyPath, Position] = {}
+        self.keys: dict[KeyPath, Position] = {}
+        self.problems: list[Problem] = []
+        self.events: Iterator[yaml.Event] = iter(())
+
+    def document(self, text: str) -> Any:
+        """The value of the only document, None when there is none."""
+        text = text.removeprefix("\ufeff")
+        self._check_text(text)
+        self.events = iter(yaml.parse(text, Loader=_Loader))
+        data = None
+        try:
+            for event in self.events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    if () in self.positions:
+                        raise self._error(_start(event), "a second document starts here", "one file holds one document")
+                    data = self._value(next(self.events), ())
+        except yaml.MarkedYAMLError as error:
+            raise self._syntax_error(error, text) from error
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an escape such as "\\UFFFFFFFF"
+            raise self._error(Position(1, 1), f"not valid YAML: {printable(str(error))}") from error
+        return data
+
+    def _check_text(self, text: str) -> None:
+        if len(text) > MAX_BYTES:
+            raise ColltoolError("is larger than 1 MiB: not a file that a person wrote", where=self.name)
+        if found := _UNPRINTABLE.search(text):
+            place = _position_at(text, found.start())
+            raise self._error(place, f"not a text file: it holds the control character U+{ord(found[0]):04X}")
+
+    def _value(self, event: yaml.Event, path: KeyPath) -> Any:
+        self.positions[path] = _start(event)
+        refused = self._refuse_extras(event, path)
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, path)
+        elif isinstance(event, yaml.AliasEvent):
+            value = None
+        elif len(path) >= MAX_NESTING:
+            raise self._error(_start(event), f"nested deeper than {MAX_NESTING} levels")
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path)
+        else:
+            value = self._mapping(path)
+        return Refused() if refused else value
+
+    def _sequence(self, path: KeyPath) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            items.append(self._value(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: KeyPath) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self._key(event, path)
+            if key is None:
+                self._value(next(self.events), (*path, ""))
+                continue
+            child = (*path, key)
+            if key in data:
+                first = self.keys[child]
+                self._refuse(child, _start(event), f"key {shown(key)} is repeated{self._first_at(first)}", "keep one of the two")
+            self.keys[child] = _start(event)
+            data[key] = self._value(next(self.events), child)
+        return data
+
+    def _key(self, event: yaml.Event, path: KeyPath) -> str | None:
+        """The text of a key, None when it is refused."""
+        place = _start(event)
+        if not isinstance(event, yaml.ScalarEvent):
+            if not isinstance(event, yaml.AliasEvent):
+                self._refuse(path, place, "a list or mapping cannot be a key", "a key is text")
+            self._value(event, (*path, ""))
+            return None
+        if self._refuse_extras(event, (*path, event.value)):
+            return None
+        if event.style:
+            return str(event.value)
+        if event.value == "<<":
+            self._refuse((*path, "<<"), place, "merge keys ('<<') are not read", "write the keys out")
+            return None
+        value = _resolve(event.value)
+        if isinstance(value, str):
+            return value
+        if event.value == "":
+            self._refuse(path, place, "a value without a key", "write 'key: value'")
+        else:
+            text = clipped(event.value)
+            self._refuse((*path, event.value), place, f"the key {text} is not text", f"""quote it: "{text}":""")
+        return None
+
+    def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Any:
+        if event.style:
+            return event.value
+        value = _resolve(event.value)
+        if isinstance(value, float) and not math.isfinite(value):
+            text = clipped(event.value)
+            self._refuse(path, _start(event), f"{text} is not a finite number", "write a number, or quote it if it is text")
+            return Refused()
+        return value
+
+    def _refuse_extras(self, event: yaml.Event, path: KeyPath) -> bool:
+        """Notes an alias, anchor or tag; true when the value cannot be known without it."""
+        place = _start(event)
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not read", "write the value out")
+            return True
+        if anchor := getattr(event, "anchor", None):
+            self._refuse(path, place, f"anchors ('&{clipped(anchor)}') are not read", "remove it; write values out where needed")
+        if tag := getattr(event, "tag", None):
+            fix = "remove it; quote the value if it is text"
+            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not read", fix)
+            return True
+        return False
+
+    def _refuse(self, path: KeyPath, place: Position, what: str, fix: str) -> None:
+        key_path = dotted(path)
+        self.problems.append(Problem(path, place, self._error(place, f"{key_path}: {what}" if key_path else what, fix)))
+
+    def _error(self, place: Position, what: str, fix: str = "") -> ColltoolError:
+        return ColltoolError(what, where=_where(self.name, place) if self.place else self.name, fix=fix)
+
+    def _first_at(self, first: Position) -> str:
+        return f", first given at {_where(self.name, first)}" if self.place else ""
+
+    def _syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ColltoolError:
+        mark: Any = error.problem_mark or error.context_mark
+        place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        problem = printable(" ".join(filter(None, (error.problem, error.context))))
+        line = text.split("\n")[place.line - 1 : place.line]
+        if line and "\t" in line[0][: place.column]:
+            return self._error(place, f"not valid YAML: {problem}", "indent with spaces, not tabs")
+        fix = next((hint for part, hint in _HINTS if part in problem), "")
+        return self._error(place, f"not valid YAML: {problem}", fix)
+
+
+def _resolve(text: str) -> Any:
+    """A plain scalar in the YAML 1.2 core sense; infinity for all that is no finite number: ``.inf``, ``.nan``, ``1e999``."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NOT_FINITE.fullmatch(text):
+        return math.inf
+    is_int = _INT.fullmatch(text)
+    if not is_int and not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > MAX_DIGITS:
+        return math.inf
+    if not is_int:
+        return float(text)
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+def _start(event: yaml.Event) -> Position:
+    mark: Any = event.start_mark  # always there on an event of the parser
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _position_at(text: str, offset: int) -> Position:
+    before = text[:offset]
+    return Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _where(name: str, position: Position) -> str:
+    return f"{printable(name)}:{position.line}:{position.column}"

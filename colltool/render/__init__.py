@@ -1,0 +1,1 @@
+"""Results to text, one file a format. Only the CLI writes to streams."""

@@ -1,0 +1,402 @@
+"""Results as blocks: titles, tables and lists. What a table shows is decided here, how it is drawn in the format's own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+from colltool.engine.results import (
+    Breakdown,
+    Crossover,
+    Diff,
+    Explained,
+    Explanation,
+    Infeasible,
+    Ladder,
+    Model,
+    Phase,
+    Price,
+    PriceList,
+    Row,
+)
+from colltool.primitives import least_n_beta
+from colltool.units import format_bytes, format_rate, format_size, format_time
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a person reads, and the full value that CSV carries."""
+
+    text: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never."""
+
+    key: str
+    title: str
+    drop: int = 0
+    right: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; ``best`` is the row to point out."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    best: int | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A list under a heading."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+Block = Table | Lines
+
+
+@singledispatch
+def blocks(result: Any) -> list[Block]:
+    """A result as blocks, the main table first among tables."""
+    raise TypeError(f"no blocks for {type(result).__name__}")
+
+
+def _text(value: Any) -> Cell:
+    return Cell(str(value), value)
+
+
+def _count(value: Any) -> Cell:
+    return Cell("-" if value is None else f"{value:.6g}", value)
+
+
+def _time(value: Any) -> Cell:
+    return Cell(format_time(float(value)), float(value))
+
+
+def _rate(value: Any) -> Cell:
+    return Cell(format_rate(float(value)), float(value))
+
+
+def _share(value: float) -> Cell:
+    return Cell(f"{100 * value:.0f}%", value)
+
+
+def _size_text(size: float) -> str:
+    exact = format_size(size)
+    return exact if len(exact) <= 8 else format_bytes(size).replace(" ", "")
+
+
+_RowColumn = tuple[Column, Callable[[Row], Cell]]
+
+_ROW_COLUMNS: tuple[_RowColumn, ...] = (
+    (Column("algorithm", "algorithm", right=False), lambda row: Cell(row.title, row.title)),
+    (Column("n_alpha", "n_alpha", 5), lambda row: _count(row.n_alpha)),
+    (Column("n_beta", "n_beta", 6), lambda row: _count(row.n_beta)),
+    (Column("alpha_s", "alpha"), lambda row: _time(row.alpha_s)),
+    (Column("bandwidth_s", "bandwidth"), lambda row: _time(row.bandwidth_s)),
+    (Column("overhead_s", "overhead", 4), lambda row: _time(row.overhead_s)),
+    (Column("total_s", "total"), lambda row: _time(row.total_s)),
+    (Column("alpha_share", "alpha%", 8), lambda row: _share(float(row.alpha_s / row.total_s))),
+    (Column("bandwidth_share", "bw%", 9), lambda row: _share(float(row.bandwidth_s / row.total_s))),
+    (Column("algbw_Bps", "algbw", 7), lambda row: _rate(row.algbw_Bps)),
+    (Column("busbw_Bps", "busbw", 2), lambda row: _rate(row.busbw_Bps)),
+    (Column("status", "status", 3, right=False), lambda row: _text(row.status)),
+    (Column("shipped_by", "shipped by", 10, right=False), lambda row: _text(", ".join(row.shipped_by) or "-")),
+)
+
+
+def _row_columns(rows: Sequence[Row]) -> tuple[_RowColumn, ...]:
+    """Without the column of a launch overhead that is nowhere paid."""
+    paid = any(row.overhead_s for row in rows)
+    return tuple(column for column in _ROW_COLUMNS if paid or column[0].key != "overhead_s")
+
+
+def _row_table(rows: Sequence[Row], best: Row | None, title: str = "") -> Table:
+    columns = _row_columns(rows)
+    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
+    return Table(tuple(column for column, _ in columns), cells, rows.index(best) if best in rows else None, title)
+
+
+def _heading(result: Price) -> str:
+    name = str(result.primitive).replace("_", "-")
+    return f"{name} on {result.fabric}, {result.ranks} ranks, {_size_text(float(result.bytes))} per rank, {result.mode}"
+
+
+def _readings(model: Model) -> list[str]:
+    """The readings that are not the usual ones."""
+    usual = {"pipelining": "asymptotic", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0, "order": None}
+    return [f"{name}={getattr(model, name)}" for name, value in usual.items() if getattr(model, name) != value]
+
+
+def _notes(rows: Sequence[Row], model: Model) -> list[Block]:
+    by_note: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            by_note.setdefault(note, []).append(row.title)
+    lines = [f"{', '.join(dict.fromkeys(titles))}: {note}" for note, titles in by_note.items()]
+    readings = _readings(model)
+    extra = [f"readings: {', '.join(readings)}"] if readings else []
+    return [Lines("notes", (*extra, *lines))] if extra or lines else []
+
+
+def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
+    """Why the others cannot run, one line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for one in infeasible:
+        by_reason.setdefault(one.reason, []).append(one.algorithm)
+    lines = tuple(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    return [Lines("cannot run here", lines)] if lines else []
+
+
+@blocks.register
+def _price(result: Price) -> list[Block]:
+    best = result.best
+    table = _row_table(result.results, best, _heading(result))
+    return [table, *_fastest(result, best), *_notes(result.results, result.model), *_cannot(result.infeasible)]
+
+
+def _fastest(result: Price, best: Row) -> list[Block]:
+    """One sentence where the first row is no schedule that somebody could run."""
+    if result.results[0] is best:
+        return []
+    return [Lines(f"fastest that exists: {best.title}, {format_time(float(best.total_s))}", ())]
+
+
+@blocks.register
+def _price_list(result: PriceList) -> list[Block]:
+    if not result.winners_only:
+        return _several(result.prices)
+    first = result.prices[0]
+    columns = (
+        Column("bytes", "size"),
+        Column("fastest", "fastest", right=False),
+        Column("total_s", "total"),
+        Column("busbw_Bps", "busbw", 3),
+        Column("bound", "bound by", 4, right=False),
+        Column("runner_up", "runner-up", 1, right=False),
+        Column("runner_up_s", "its total", 2),
+    )
+    name = str(first.primitive).replace("_", "-")
+    title = f"{name} on {first.fabric}, {first.ranks} ranks, {first.mode}"
+    notes = _notes([row for one in result.prices for row in one.results], first.model)
+    return [Table(columns, tuple(_winner(one) for one in result.prices), None, title), *notes]
+
+
+def _winner(one: Price) -> tuple[Cell, ...]:
+    best, second = one.results[0], one.results[1] if len(one.results) > 1 else None
+    size = float(one.bytes)
+    cells = (Cell(_size_text(size), size), _text(best.title), _time(best.total_s), _rate(best.busbw_Bps), _text(best.bound))
+    if second is None:
+        return (*cells, Cell("-", None), Cell("-", None))
+    return (*cells, _text(second.title), _time(second.total_s))
+
+
+def _several(prices: Sequence[Price]) -> list[Block]:
+    """One table of all sizes, for CSV and for reading down a column."""
+    if len(prices) == 1:
+        return blocks(prices[0])
+    first = prices[0]
+    every = [row for one in prices for row in one.results]
+    columns = _row_columns(every)
+    rows = tuple(
+        (Cell(_size_text(float(one.bytes)), float(one.bytes)), *(cell(row) for _, cell in columns))
+        for one in prices
+        for row in one.results
+    )
+    name = str(first.primitive).replace("_", "-")
+    title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
+    table = Table((Column("bytes", "size"), *(column for column, _ in columns)), rows, None, title)
+    return [table, *_notes(every, first.model), *_cannot(first.infeasible)]
+
+
+_PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
+    (Column("tier", "tier", right=False), lambda p: _text(p.tier)),
+    (Column("level", "level", 5, right=False), lambda p: _text(p.level)),
+    (Column("primitive", "phase", right=False), lambda p: _text(str(p.primitive).replace("_", "-"))),
+    (Column("algorithm", "algorithm", right=False), lambda p: _text(p.algorithm)),
+    (Column("label", "step", 4, right=False), lambda p: _text(p.label or "-")),
+    (Column("ranks", "ranks", 7), lambda p: _text(p.ranks)),
+    (Column("bytes", "payload", 6), lambda p: Cell(format_bytes(float(p.bytes)), float(p.bytes))),
+    (Column("n_alpha", "n_alpha", 9), lambda p: _count(p.n_alpha)),
+    (Column("n_beta", "n_beta", 10), lambda p: _count(p.n_beta)),
+    (Column("alpha_s", "alpha"), lambda p: _time(p.alpha_s)),
+    (Column("bandwidth_s", "bandwidth"), lambda p: _time(p.bandwidth_s)),
+    (Column("eta_alpha", "eta_a", 11), lambda p: _count(p.eta_alpha)),
+    (Column("eta_beta", "eta_b", 12), lambda p: _count(p.eta_beta)),
+)
+
+
+@blocks.register
+def _breakdown(result: Breakdown) -> list[Block]:
+    row = result.price.results[0]
+    share = Column("share", "of total")
+    columns = (*(column for column, _ in _PHASE_COLUMNS), share)
+    cells = tuple(
+        (*(cell(phase) for _, cell in _PHASE_COLUMNS), _share(float(phase.total_s / row.total_s))) for phase in row.phases
+    )
+    title = f"{row.title}: {_heading(result.price)}"
+    sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
+    sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
+    sums += f" + launch overhead {format_time(row.overhead_s)}" if row.overhead_s else ""
+    sums += f", bound by {row.bound}"
+    out: list[Block] = [Table(columns, cells, None, title), Lines(sums, ())]
+    if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
+        out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    if result.baselines:
+        out.append(_row_table(result.baselines, None, "flat baselines"))
+    return out + _notes([row], result.price.model)
+
+
+@blocks.register
+def _crossover(result: Crossover) -> list[Block]:
+    columns = (
+        Column("a", "a", right=False),
+        Column("b", "b", right=False),
+        Column("bytes", "crossover"),
+        Column("faster_below", "faster below", right=False),
+        Column("faster_above", "faster above", right=False),
+        Column("N*alpha*BW/log2N", "~N*alpha*BW/log2N", 1),
+        Column("N*alpha*BW", "~N*alpha*BW", 2),
+    )
+    rows = []
+    for pair in result.pairs:
+        near = tuple(_optional_size(pair.approximations.get(key)) for key in ("N*alpha*BW/log2N", "N*alpha*BW"))
+        names = (_text(pair.a), _text(pair.b))
+        rows += [(*names, _optional_size(c.bytes), _text(c.faster_below), _text(c.faster_above), *near) for c in pair.crossings]
+        if pair.dominates is not None:
+            rows.append((*names, Cell("none", None), _text(pair.dominates), _text(pair.dominates), *near))
+    name = str(result.primitive).replace("_", "-")
+    title = f"crossovers of {name} on {result.fabric}, {result.ranks} ranks, {result.mode}"
+    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model)]
+
+
+def _optional_size(size: float | None) -> Cell:
+    return Cell("-" if size is None else format_bytes(size), size)
+
+
+def _winners(result: Crossover) -> Block:
+    columns = (Column("from_bytes", "from"), Column("to_bytes", "to"), Column("algorithm", "fastest of all", right=False))
+    rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), _text(w.algorithm)) for w in result.winners)
+    return Table(columns, rows, None, "who wins at which size")
+
+
+@blocks.register
+def _ladder(result: Ladder) -> list[Block]:
+    columns = (
+        Column("primitive", "primitive", right=False),
+        Column("fabric", "fabric", right=False),
+        Column("algorithm", "algorithm", right=False),
+        Column("ranks", "ranks", 7),
+        Column("n_alpha", "n_alpha", 5),
+        Column("n_beta", "n_beta", 6),
+        Column("ideal_s", "ideal"),
+        Column("eta_alpha", "eta_a", 8),
+        Column("eta_beta", "eta_b", 9),
+        Column("realistic_s", "realistic"),
+        Column("gap_ideal", "gap ideal", 2),
+        Column("gap_realistic", "gap real", 1),
+        Column("compression", "margin", 3),
+    )
+    rows = tuple(
+        (
+            _text(rung.primitive.replace("_", "-")),
+            _text(rung.fabric),
+            _text(rung.algorithm),
+            _text(rung.ranks),
+            _count(rung.ideal.n_alpha),
+            _count(rung.ideal.n_beta),
+            _time(rung.ideal.total_s),
+            _count(rung.realistic.phases[0].eta_alpha),
+            _count(rung.realistic.phases[0].eta_beta),
+            _time(rung.realistic.total_s),
+            _times(rung.gap_ideal),
+            _times(rung.gap_realistic),
+            _times(rung.gap_realistic / rung.gap_ideal),
+        )
+        for rung in result.rows
+    )
+    title = f"ladder {result.name}, {_size_text(result.bytes)} per rank"
+    legend = "gap: times the fastest rung of its primitive; margin: gap real / gap ideal, below 1 where contention compresses it"
+    described = [Lines(result.description, ())] if result.description else []
+    return [Table(columns, rows, None, title), *described, Lines(legend, ())]
+
+
+def _times(value: float) -> Cell:
+    return Cell(f"{value:.2f}x", value)
+
+
+@blocks.register
+def _diff(result: Diff) -> list[Block]:
+    columns = (
+        Column("where", "where", right=False),
+        Column("old", "old"),
+        Column("new", "new"),
+        Column("relative", "change"),
+    )
+    rows = tuple(
+        (
+            _text(change.where),
+            Cell(_short(change.old), change.old),
+            Cell(_short(change.new), change.new),
+            Cell("-" if change.relative is None else f"{100 * change.relative:+.3g}%", change.relative),
+        )
+        for change in result.changed
+    )
+    out: list[Block] = [Table(columns, rows, None, f"changed by more than {result.rtol:g}")] if rows else []
+    out += [Lines(name, lines) for name, lines in (("added", result.added), ("removed", result.removed)) if lines]
+    return out or [Lines(f"nothing moved by more than {result.rtol:g}", ())]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+@blocks.register
+def _explanation(result: Explanation) -> list[Block]:
+    return [block for entry in result.entries for block in _explained(entry, result)]
+
+
+def _explained(entry: Explained, result: Explanation) -> list[Block]:
+    name = str(entry.primitive).replace("_", "-")
+    lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
+    lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
+    lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
+    lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
+    out: list[Block] = [Lines(f"{entry.algorithm}, {name}: {entry.title}", tuple(lines))]
+    if entry.reason:
+        out.append(Lines(f"on {result.fabric}: {entry.reason}", ()))
+    if entry.row is not None:
+        out.append(Lines(_numbers_title(result), tuple(_numbers(entry.row, entry, result))))
+    return out
+
+
+def _numbers_title(result: Explanation) -> str:
+    return f"on {result.fabric}, {result.ranks} ranks, {_size_text(result.bytes)} per rank, {result.mode}"
+
+
+def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
+    """The formula with numbers put in, a line for each summand."""
+    lines = []
+    for phase in row.phases:
+        label = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
+        per_hop = float(phase.alpha_s / phase.n_alpha)
+        lines.append(
+            f"{label}: n_alpha x alpha = {phase.n_alpha:g} x {format_time(per_hop)} = {format_time(float(phase.alpha_s))}"
+        )
+        rate = f"({format_rate(phase.bandwidth_Bps)} x {phase.eta_beta:.4g})"
+        product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
+        lines.append(f"{label}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
+    if row.overhead_s:
+        lines.append(f"launch overhead {format_time(row.overhead_s)}")
+    lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    least = least_n_beta(entry.primitive, result.ranks)
+    return [*lines, f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"]

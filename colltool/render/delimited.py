@@ -1,0 +1,23 @@
+"""The main table of a result as CSV: every column, full values, SI units named in the header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+
+from colltool.render.blocks import Block, Table
+
+
+def to_csv(parts: Sequence[Block]) -> str:
+    """Comma-separated values of the first table, header first, lines ended by a newline."""
+    main = next(part for part in parts if isinstance(part, Table))
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(column.key for column in main.columns)
+    writer.writerows(["" if cell.value is None else _exact(cell.value) for cell in row] for row in main.rows)
+    return out.getvalue()
+
+
+def _exact(value: object) -> object:
+    return repr(value) if isinstance(value, float) else value

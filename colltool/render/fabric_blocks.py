@@ -1,0 +1,132 @@
+"""``fabric show`` and ``fabric list`` as blocks: the tiers as a tree, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.fabric.derive import FabricFacts, FatTree, RailPods, TierFacts
+from colltool.fabric.model import ClosTier, Fabric, InNetwork, LatticeTier, Tier
+from colltool.render.blocks import Block, Cell, Column, Lines, Table
+from colltool.units import format_rate, format_time
+
+
+def show_blocks(fabric: Fabric, facts: FabricFacts) -> list[Block]:
+    """One fabric: its tree (outermost first, so that what contains stands above), derived facts, sizing, notes."""
+    title = f"{fabric.name}: {fabric.description}" if fabric.description else fabric.name
+    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
+    tree = [f"{fabric.ranks} ranks{overhead}"]
+    for depth, tier in enumerate(reversed(fabric.tiers)):
+        tree += _tier_lines(tier, "   " * depth)
+    tree.append("   " * len(fabric.tiers) + "+- rank")
+    out: list[Block] = [Lines(title, tuple(tree)), _facts_table(facts)]
+    for derived in facts.tiers:
+        out += _sizing(derived)
+    return out + _notes(fabric, facts)
+
+
+def list_blocks(fabrics: Sequence[Fabric]) -> list[Block]:
+    """The shipped fabrics."""
+    columns = (
+        Column("name", "name", right=False),
+        Column("ranks", "ranks"),
+        Column("tiers", "tiers, innermost first", 2, right=False),
+        Column("description", "description", 1, right=False),
+    )
+    rows = []
+    for one in fabrics:
+        tiers = ", ".join(f"{tier.name} {tier.topology} {_extent(tier)}" for tier in one.tiers)
+        texts = (one.name, str(one.ranks), tiers, one.description)
+        rows.append(tuple(Cell(text, text) for text in texts))
+    return [Table(columns, tuple(rows))]
+
+
+def _extent(tier: Tier) -> str:
+    return "x".join(map(str, tier.shape)) if isinstance(tier, LatticeTier) else str(tier.endpoints)
+
+
+def _tier_lines(tier: Tier, indent: str) -> list[str]:
+    rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
+    per = "link" if isinstance(tier, LatticeTier) or tier.topology == "full_mesh" else "port"
+    alpha = "" if tier.alpha is None else f"alpha {format_time(tier.alpha)}, "
+    eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
+    lines = [f"{indent}+- {tier.name}: {tier.topology} of {_extent(tier)}, {alpha}BW {rate} per {per}, {eta}"]
+    levels = tier.levels if isinstance(tier, ClosTier) and tier.levels else ()
+    for level in reversed(levels):
+        s = f", s {level.oversubscription:g}" if level is not levels[0] else ""
+        lines.append(f"{indent}|    {level.name}: {level.group} endpoints, alpha {format_time(level.alpha)}{s}")
+    spec: InNetwork | None = getattr(tier, "in_network", None)
+    if spec is not None:
+        lines.append(f"{indent}|    in-network: {_in_network(spec)}")
+    return lines
+
+
+def _in_network(spec: InNetwork) -> str:
+    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
+    eta = f", all-reduce eta_beta {spec.eta_beta:g}" if spec.eta_beta else ""
+    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}"
+
+
+def _facts_table(facts: FabricFacts) -> Table:
+    columns = (
+        Column("tier", "tier", right=False),
+        Column("topology", "topology", 4, right=False),
+        Column("endpoints", "endpoints"),
+        Column("domains", "domains", 3),
+        Column("diameter_links", "diameter"),
+        Column("bisection_Bps", "bisection"),
+        Column("neighbours", "neighbours", 5),
+        Column("links", "links", 1),
+        Column("switches", "switches", 2),
+    )
+    rows = tuple(
+        (
+            Cell(tier.name, tier.name),
+            Cell(tier.topology, tier.topology),
+            Cell(str(tier.endpoints), tier.endpoints),
+            Cell(str(tier.domains), tier.domains),
+            Cell(str(tier.diameter_links), tier.diameter_links),
+            Cell(format_rate(tier.bisection_Bps), tier.bisection_Bps),
+            Cell(str(tier.neighbours), tier.neighbours),
+            Cell(str(tier.links), tier.links),
+            Cell("-" if tier.switches is None else str(tier.switches), tier.switches),
+        )
+        for tier in facts.tiers
+    )
+    return Table(columns, rows, None, "per domain of each tier; diameter in links, bisection one way")
+
+
+def _sizing(tier: TierFacts) -> list[Block]:
+    out: list[Block] = []
+    if tier.sizing is not None:
+        out.append(Lines(f"{tier.name}, rail-optimised", tuple(_rails(tier.sizing))))
+    if tier.fat_tree is not None:
+        out.append(Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (_tree(tier.fat_tree),)))
+    return out
+
+
+def _rails(pods: RailPods) -> list[str]:
+    return [
+        f"{pods.rails} rails, each with {pods.leaves} leaves and {pods.spines} spines",
+        f"{pods.down_ports} ports down and {pods.up_ports} up on a leaf",
+        f"{pods.cables_per_pair} cables between each leaf and spine, {pods.cables} in all",
+        f"{pods.switches} switches in all",
+        *pods.notes,
+    ]
+
+
+def _tree(tree: FatTree) -> str:
+    counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
+    return f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
+
+
+def _notes(fabric: Fabric, facts: FabricFacts) -> list[Block]:
+    lines = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
+    lines += [f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes]
+    return [Lines("notes", tuple(lines))] if lines else []
+
+
+def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
+    if isinstance(notes, dict):
+        return [f"{key}: {text}" for key, text in notes.items()]
+    return [notes] if isinstance(notes, str) else notes or []

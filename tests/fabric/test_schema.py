@@ -1,0 +1,84 @@
+"""The JSON Schema for editors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from colltool.fabric.load import shipped_fabrics, shipped_folder
+from colltool.fabric.schema import fabric_json_schema
+from colltool.fabric.source import read_source
+
+GOOD = """\
+schema: colltool.fabric/1
+name: two-tiers
+tiers:
+  - {name: nvlink, topology: star, size: 72, alpha: 0.5us, bandwidth: 900GB/s, eta: {beta: 0.8}}
+  - name: ib
+    topology: clos
+    size: 32
+    bandwidth: 50e9
+    levels:
+      - {name: leaf, group: 4, alpha: 2 us}
+      - {name: spine, group: 32, alpha: 8us, oversubscription: 2}
+launch_overhead: 0us
+"""
+
+
+def faults(text: str) -> list[Any]:
+    return list(Draft202012Validator(fabric_json_schema()).iter_errors(read_source(text, "f.yaml").data))
+
+
+def test_it_is_a_valid_schema() -> None:
+    Draft202012Validator.check_schema(fabric_json_schema())
+
+
+def test_the_committed_copy_is_current() -> None:
+    expected = json.dumps(fabric_json_schema(), indent=2) + "\n"
+    assert (shipped_folder() / "fabric.schema.json").read_text() == expected
+
+
+def test_a_good_fabric_passes() -> None:
+    assert faults(GOOD) == []
+
+
+@pytest.mark.parametrize("name", shipped_fabrics())
+def test_every_shipped_fabric_passes(name: str) -> None:
+    assert faults((shipped_folder() / f"{name}.yaml").read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("alpha: 0.5us", "alpha: 0.5"),
+        ("alpha: 0.5us", "alpha: '0.5'"),
+        ("alpha: 0.5us", "alpha: 0.5US"),
+        ("900GB/s", "900GB"),
+        ("900GB/s", "900"),
+        ("size: 72", "size: '72'"),
+        ("size: 72", "size: 0"),
+        ("size: 72", "shape: [8, 9]"),
+        ("beta: 0.8", "beta: 0"),
+        ("launch_overhead: 0us", "launch_overhead: 0"),
+        ("launch_overhead", "overhead"),
+        ("topology: star", "topology: ring"),
+        ("name: two-tiers\n", ""),
+        ("colltool.fabric/1", "colltool.fabric/2"),
+    ],
+)
+def test_a_bad_fabric_does_not(old: str, new: str) -> None:
+    assert old in GOOD
+    assert faults(GOOD.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("rate", ["900GB/s", "400Gbps", "50 GBps", "1.5TiB/s", "50e9B/s", "100000000"])
+def test_rates_that_the_loader_reads(rate: str) -> None:
+    assert faults(GOOD.replace("900GB/s", f"'{rate}'")) == []
+
+
+@pytest.mark.parametrize("time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"])
+def test_times_that_the_loader_reads(time: str) -> None:
+    assert faults(GOOD.replace("0.5us", time)) == []

@@ -1,0 +1,153 @@
+"""Every shipped fabric: valid, named after its file, sourced number by number, and inside what hardware can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from colltool.errors import ColltoolError
+from colltool.fabric.derive import fabric_facts
+from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
+from colltool.units import parse_rate, parse_time
+
+FABRICS = Path(__file__).parents[2] / "fabrics"
+FILES = sorted(FABRICS.glob("*.yaml"))
+HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "torus512"}
+
+# One direction, bytes/s: NVLink 5 has 1.8 TB/s both ways and the next generation twice it; XDR NICs; TPU, NeuronLink, xGMI links.
+MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 1.8e12, 100e9, 200e9
+MIN_ALPHA, MAX_ALPHA = 0.05e-6, 50e-6
+
+Where = tuple[str | int, ...]
+
+
+def text(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def fabric(file: Path) -> Fabric:
+    return Fabric.model_validate(text(file))
+
+
+def is_quantity(value: object) -> bool:
+    """A number, a flag, or text that reads as a time or a rate."""
+    if isinstance(value, bool | int | float):
+        return True
+    if not isinstance(value, str) or not re.match(r"\s*[\d.]", value):
+        return False
+    for parse in (parse_time, parse_rate):
+        try:
+            parse(value)
+        except ColltoolError:
+            continue
+        return True
+    return False
+
+
+def unsourced(node: Any, path: Where = (), sourced: frozenset[Where] = frozenset()) -> Iterator[Where]:
+    """Paths of the numbers below ``node`` that no ``source`` mapping names, at their level or an enclosing one."""
+    if isinstance(node, dict):
+        source = node.get("source")
+        if isinstance(source, dict):
+            sourced |= {(*path, key) for key in source}
+        for key, value in node.items():
+            if key not in ("source", "notes"):
+                yield from unsourced(value, (*path, key), sourced)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            yield from unsourced(value, (*path, i), sourced)
+    elif is_quantity(node) and not any(path[:depth] in sourced for depth in range(1, len(path) + 1)):
+        yield path
+
+
+def sources(node: Any, path: Where = ()) -> Iterator[tuple[Where, str, str, Any]]:
+    """Every source: where its mapping stands, the key it is for, its words, and the mapping it speaks of."""
+    if isinstance(node, dict):
+        for key, words in (node.get("source") or {}).items():
+            yield path, key, words, node
+        for key, value in node.items():
+            if key != "source":
+                yield from sources(value, (*path, key))
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            yield from sources(value, (*path, i))
+
+
+def test_the_check_finds_a_number_without_a_source() -> None:
+    document = {
+        "source": {"a": "x"},
+        "a": {"b": 1},
+        "b": "2us",
+        "c": [{"d": True, "source": {"d": "y"}}, {"d": "3GB/s"}],
+        "e": "k",
+    }
+    assert list(unsourced(document)) == [("b",), ("c", 1, "d")]
+
+
+def test_there_are_files() -> None:
+    assert {"nvl72", "dgx-h100", "mi300x", "tpu-v4-512", "tpu-v5p", "trn2-ultraserver", *HYPOTHETICAL} <= {f.stem for f in FILES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+class TestEveryFile:
+    def test_validates_under_its_own_name_with_a_one_line_description(self, file: Path) -> None:
+        found = fabric(file)
+        assert found.name == file.stem
+        assert text(file)["schema"] == "colltool.fabric/1"
+        assert 0 < len(found.description) <= 100
+        assert "\n" not in found.description
+
+    def test_every_number_has_a_source(self, file: Path) -> None:
+        assert list(unsourced(text(file))) == []
+
+    def test_every_source_speaks_of_a_field_and_says_something(self, file: Path) -> None:
+        for path, key, words, mapping in sources(text(file)):
+            assert key in mapping, (path, key)
+            assert len(words) > 15, (path, key)
+
+    def test_a_hypothetical_fabric_says_so(self, file: Path) -> None:
+        assert ("hypothetical" in fabric(file).description.lower()) == (file.stem in HYPOTHETICAL)
+
+    def test_rates_exist(self, file: Path) -> None:
+        for tier in fabric(file).tiers:
+            match tier:
+                case StarTier():
+                    assert tier.bandwidth * tier.ports <= MAX_SWITCHED_PORT
+                case ClosTier():
+                    assert tier.bandwidth <= MAX_NIC
+                case LatticeTier() | FullMeshTier():
+                    assert tier.bandwidth <= (MAX_SWITCHED_PORT if file.stem in HYPOTHETICAL else MAX_LINK)
+
+    def test_latencies_are_those_of_a_network_and_grow_with_the_level(self, file: Path) -> None:
+        for tier in fabric(file).tiers:
+            levels = [level.alpha for level in tier.levels or ()] if isinstance(tier, ClosTier) else []
+            hardware = getattr(tier, "in_network", None)
+            alphas = levels or [alpha for alpha in [tier.alpha] if alpha is not None]
+            assert all(MIN_ALPHA <= alpha <= MAX_ALPHA for alpha in alphas)
+            assert all(below < above for below, above in pairwise(levels))
+            if hardware is not None:
+                assert MIN_ALPHA <= hardware.alpha_switch <= alphas[0]
+
+    def test_outer_tiers_are_slower_than_inner_ones(self, file: Path) -> None:
+        rates = [tier.bandwidth * tier.ports for tier in fabric(file).tiers]
+        assert rates == sorted(rates, reverse=True)
+
+    def test_its_facts_can_be_derived_and_its_sizing_fits(self, file: Path) -> None:
+        for tier, facts in zip(fabric(file).tiers, fabric_facts(fabric(file)).tiers, strict=True):
+            assert facts.bisection_Bps > 0
+            if isinstance(tier, ClosTier) and tier.sizing is not None:
+                assert facts.sizing is not None
+                assert not any("says" in note or note.startswith("sizing") for note in facts.notes)
+
+
+def test_the_ladder_fabrics_differ_in_topology_alone() -> None:
+    star, torus, mesh = (fabric(FABRICS / f"{kind}512.yaml") for kind in ("star", "torus", "mesh"))
+    assert star.ranks == torus.ranks == mesh.ranks == 512
+    assert {tier.bandwidth for f in (star, torus, mesh) for tier in f.tiers} == {900e9}
+    assert {f.tiers[0].alpha for f in (star, torus, mesh)} == {0.5e-6}

@@ -1,0 +1,153 @@
+"""Sizes, times and rates: strict text to SI, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltool.errors import ColltoolError
+from colltool.units import format_bytes, format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+
+BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
+BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("16MB", 16e6),
+        ("16MiB", 2**24),
+        ("4096", 4096),
+        ("64KB", 64e3),
+        ("64kB", 64e3),
+        ("1 GB", 1e9),
+        ("1.5GB", 1.5e9),
+        (" 8B ", 8),
+        ("1e6", 1e6),
+        ("1e6B", 1e6),
+        ("1TiB", 2**40),
+        (16, 16),
+        (np.int64(16), 16),
+        (np.float32(16), 16),
+    ],
+)
+def test_sizes(text: str, size: float) -> None:
+    assert parse_size(text) == size
+    assert type(parse_size(text)) is float
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0.5us", 5e-7), ("500ns", 5e-7), ("2ms", 2e-3), ("1e-6s", 1e-6), ("0us", 0), ("1\u00b5s", 1e-6), ("1\u03bcs", 1e-6)],
+)
+def test_times(text: str, seconds: float) -> None:
+    assert parse_time(text) == pytest.approx(seconds)
+
+
+def test_a_number_is_seconds_in_python() -> None:
+    assert parse_time(np.float64(1e-6)) == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("900GB/s", 9e11),
+        ("900GBps", 9e11),
+        ("400Gbps", 5e10),
+        ("400Gb/s", 5e10),
+        ("8b/s", 1),
+        ("1GiB/s", 2**30),
+        ("8Kibps", 1024),
+        ("50e9", 5e10),
+        (50e9, 5e10),
+    ],
+)
+def test_rates(text: str, rate: float) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "words"),
+    [
+        (parse_size, "1b", "'b' is not a unit of size in '1b'\n  " + BITS),
+        (parse_size, "1M", "'M' is not a unit of size in '1M'\n  " + BARE_M),
+        (parse_size, "16mB", "'mB' is not a unit of size in '16mB'\n  did you mean 16MB?"),
+        (parse_size, "0", "a size of 0 is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB"),
+        (parse_rate, "900GB", "'GB' is not a unit of rate in '900GB'\n  a rate is per second: write 900GB/s"),
+        (parse_rate, "900gbps", "'gbps' is not a unit of rate in '900gbps'\n  did you mean 900GBps or 900Gbps?"),
+        (parse_rate, "-1GB/s", "a rate cannot be negative, got -1GB/s"),
+        (parse_time, "-1us", "a time cannot be negative, got -1us"),
+        (parse_time, "1US", "'US' is not a unit of time in '1US'\n  did you mean 1us?"),
+        (parse_time, "soon", "'soon' is not a time\n  write 0.5us, 500ns or 2ms"),
+        (parse_size, True, "expected a size, got True\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, None, "expected a size, got NoneType\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, math.nan, "a size must be finite, got nan\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_rate, math.inf, "a rate must be finite, got inf\n  write 900GB/s (bytes) or 400Gbps (bits)"),
+    ],
+)
+def test_refusals(parse, text, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ColltoolError) as caught:
+        parse(text)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("text", ["0.5", "5", "1e-6"])
+def test_a_time_needs_its_unit(text: str) -> None:
+    with pytest.raises(ColltoolError, match="has no unit"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "B", "1,000B", "0x10", "nan", "inf", "1e999B", "1 MB/s", "1..2", "1\nMB", "2EB"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ColltoolError):
+        parse_size(text)
+
+
+def test_bits_are_not_bytes() -> None:
+    assert parse_rate("8Gbps") * 8 == parse_rate("8GBps")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(16e6, "16MB"), (2**24, "16.777216MB"), (1, "1B"), (1500, "1.5KB"), (1e18, "1000PB"), (1e9, "1GB")]
+)
+def test_format_size(size: float, text: str) -> None:
+    assert format_size(float(size)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5.344e-5, "53.44 us"), (0, "0 s"), (1e-10, "0.1 ns"), (0.99999e-3, "1 ms"), (2.5, "2.5 s"), (-1e-6, "-1 us")],
+)
+def test_format_time(seconds: float, text: str) -> None:
+    assert format_time(seconds) == text
+
+
+def test_format_rates_and_bytes() -> None:
+    assert (format_rate(4.5e11), format_bytes(2.0702e9), format_bytes(999)) == ("450 GB/s", "2.07 GB", "999 B")
+
+
+@given(st.integers(1, 10**18))
+def test_whole_sizes_round_trip(size: int) -> None:
+    assert parse_size(format_size(float(size))) == float(size)
+
+
+@given(st.floats(1e-9, 1e3))
+def test_times_round_trip_within_four_digits(seconds: float) -> None:
+    assert parse_time(format_time(seconds)) == pytest.approx(seconds, rel=5.001e-4)
+
+
+@given(st.floats(1, 1e17))
+def test_rates_round_trip_within_four_digits(rate: float) -> None:
+    assert parse_rate(format_rate(rate)) == pytest.approx(rate, rel=5.001e-4)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for parse in (parse_size, parse_time, parse_rate):
+        with contextlib.suppress(ColltoolError):
+            assert math.isfinite(parse(text))
