@@ -1,4 +1,7 @@
-"""The public functions: one per command, taking text with units or numbers, returning the records that the CLI renders."""
+"""The public functions: one per command, taking text with units or numbers, returning the records that the CLI renders.
+
+Each imports its part of the engine when it is called, so that a price does not wait for a ladder to load.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.cost import Number, Pipelining
-from colltool.engine import breakdown as _breakdown
-from colltool.engine import crossover as _crossover
-from colltool.engine import diff as _diff
-from colltool.engine import explain as _explain
-from colltool.engine import ladder as _ladder
-from colltool.engine import price as _price
 from colltool.engine.readings import Readings
 from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList
 from colltool.errors import ColltoolError
-from colltool.fabric.ladder import LadderDefinition
-from colltool.fabric.ladder import load_ladder as _load_ladder
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.primitives import AR, Primitive, parse_primitive
@@ -27,6 +22,8 @@ from colltool.units import parse_size
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from colltool.fabric.ladder import LadderDefinition
 
     Sizes = str | float | Sequence[float] | NDArray[np.float64]
 else:
@@ -64,7 +61,9 @@ def price(
     Raises:
         ColltoolError: a fabric, group, size or algorithm that cannot be used; says what to do instead.
     """
-    return _price.price(_loaded(fabric), _primitive(primitive), _sizes(size), ranks, readings(**model), _names(algorithms))
+    from colltool.engine.price import price as run
+
+    return run(_loaded(fabric), _primitive(primitive), _sizes(size), ranks, readings(**model), _names(algorithms))
 
 
 def price_list(
@@ -77,8 +76,10 @@ def price_list(
     **model: Any,
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
+    from colltool.engine.price import price_list as run
+
     parsed = [parse_size(size) for size in sizes]
-    return _price.price_list(_loaded(fabric), _primitive(primitive), parsed, ranks, readings(**model), _names(algorithms))
+    return run(_loaded(fabric), _primitive(primitive), parsed, ranks, readings(**model), _names(algorithms))
 
 
 def crossover(
@@ -97,7 +98,9 @@ def crossover(
     Raises:
         ColltoolError: as :func:`price`, or fewer than two algorithms.
     """
-    return _crossover.crossover(_loaded(fabric), _primitive(primitive), ranks, readings(**model), _names(algorithms))
+    from colltool.engine.crossover import crossover as run
+
+    return run(_loaded(fabric), _primitive(primitive), ranks, readings(**model), _names(algorithms))
 
 
 def breakdown(
@@ -110,7 +113,9 @@ def breakdown(
     **model: Any,
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
-    return _breakdown.breakdown(_loaded(fabric), _primitive(primitive), parse_size(size), ranks, readings(**model), algorithm)
+    from colltool.engine.breakdown import breakdown as run
+
+    return run(_loaded(fabric), _primitive(primitive), parse_size(size), ranks, readings(**model), algorithm)
 
 
 def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **model: Any) -> Ladder:
@@ -119,17 +124,22 @@ def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **mod
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
-    loaded = definition if isinstance(definition, LadderDefinition) else _load_ladder(definition)
-    return _ladder.climb(loaded, readings(**model))
+    from colltool.engine.ladder import climb
+    from colltool.fabric.ladder import load_ladder
+
+    loaded = load_ladder(definition) if isinstance(definition, str | os.PathLike) else definition
+    return climb(loaded, readings(**model))
 
 
-def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = _diff.DEFAULT_RTOL) -> Diff:
+def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
     """What moved between two JSON documents of the same command, past a relative tolerance.
 
     Raises:
         ColltoolError: not documents of colltool, or of different commands.
     """
-    return _diff.diff(old, new, rtol)
+    from colltool.engine.diff import diff as run
+
+    return run(old, new, rtol)
 
 
 def explain(
@@ -142,13 +152,15 @@ def explain(
     **model: Any,
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers. Arguments as :func:`price`."""
+    from colltool.engine.explain import explain as run
+
     wanted = None if primitive is None else _primitive(primitive)
     loaded = None if fabric is None else _loaded(fabric)
     if (loaded is None) != (size is None):
         missing = "--size" if size is None else "--fabric"
         raise ColltoolError("numbers need a fabric and a size", where=missing, fix="add -f nvl72 -M 16MB, or leave both out")
     parsed = None if size is None else parse_size(size)
-    return _explain.explain(algorithm, wanted, loaded, parsed, ranks, readings(**model))
+    return run(algorithm, wanted, loaded, parsed, ranks, readings(**model))
 
 
 def readings(

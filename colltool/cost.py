@@ -4,11 +4,8 @@ A formula never sees α, bandwidth or contention. It says how many sequential me
 its busiest port, and by which route they go; the engine knows what a route costs on a given fabric.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from math import ceil, floor, sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from colltool.primitives import Primitive
 
@@ -23,8 +20,7 @@ else:
 Pipelining = Literal["asymptotic", "optimal"] | int
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(NamedTuple):
     """Every rank sends to the next one, all at once, step after step.
 
     ``via`` says over which wires when the group spans several tiers: ``packed`` (each hop by its shortest way),
@@ -35,20 +31,17 @@ class Ring:
     via: Literal["packed", "outermost", "innermost", "rails"] = "packed"
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """The payload walks from the first rank to the last, segment behind segment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trees:
+class Trees(NamedTuple):
     """Two complementary binary trees, each with half of the payload; ``both_ways`` when it goes up and down again."""
 
     both_ways: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(NamedTuple):
     """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units of M).
 
     ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody), ``fanout`` (a binomial tree: one
@@ -59,32 +52,27 @@ class Rounds:
     steps: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(NamedTuple):
     """One message to each other rank, one after the other. ``via`` as in :class:`Ring`."""
 
     via: Literal["packed", "outermost", "innermost"] = "packed"
 
 
-@dataclass(frozen=True, slots=True)
-class AllPeers:
+class AllPeers(NamedTuple):
     """A message of ``per_peer``·M to each other rank, all at once."""
 
     per_peer: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """One message between the two ranks of the group that are farthest apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(NamedTuple):
     """Hops between neighbours of a lattice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """Up into the switches and down again; ``own_eta`` when the reduction unit has its own bandwidth coefficient."""
 
     own_eta: bool = False
@@ -93,8 +81,7 @@ class Switch:
 Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """The coefficients of one part of a schedule.
 
     Args:

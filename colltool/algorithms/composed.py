@@ -3,11 +3,8 @@
 A composition holds no formula of its own. Each step is priced by an algorithm of its tier; payloads are in units of M.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from colltool.errors import ColltoolError
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
@@ -15,8 +12,7 @@ from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
 Order = Literal["outer-first", "inner-first"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One phase.
 
     Args:
@@ -35,8 +31,7 @@ class Step:
 Steps = Callable[[tuple[int, ...], Order], tuple[Step, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(NamedTuple):
     """One row: how a primitive is put together from phases.
 
     Args:

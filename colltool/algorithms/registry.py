@@ -3,11 +3,8 @@
 A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from colltool.cost import Schedule, Terms
 from colltool.errors import ColltoolError, nearest
@@ -41,8 +38,7 @@ def needs(topologies: frozenset[Topology]) -> str:
     return "needs " + " or ".join(text for text, topology in kinds.items() if topology in topologies)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """One axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
 
     size: int
@@ -54,8 +50,7 @@ class Axis:
         return self.wrap and self.size >= 3
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """All that a formula may know of the ranks it runs on.
 
     Args:
@@ -81,8 +76,7 @@ Formula = Callable[[Group], Terms | Schedule]
 Requirement = Callable[[Group], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Algorithm:
+class Algorithm(NamedTuple):
     """One row: an algorithm for one primitive.
 
     Args:

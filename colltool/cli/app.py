@@ -5,27 +5,57 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from colltool import __version__
-from colltool.cli import breakdown, crossover, diff, explain, fabric, ladder, price
-from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError
+from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError, nearest
+
+COMMANDS = {
+    "price": "Every algorithm that can run, fastest first.",
+    "crossover": "Every size at which the winner changes.",
+    "breakdown": "Where the time of one schedule goes.",
+    "ladder": "A list of prices to compare, and to hold CI to.",
+    "diff": "What moved between two JSON outputs.",
+    "explain": "An algorithm in words, with your numbers put in.",
+    "fabric": "shipped fabrics; show, check and describe fabric files",
+}
+
+
+class _Lazy(TyperGroup):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """In the order of the help text."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command, built now."""
+        if cmd_name not in COMMANDS:
+            fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
+            raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
+        module = import_module(f"colltool.cli.{cmd_name}")
+        own = getattr(module, "app", None)
+        if own is None:
+            own = typer.Typer(add_completion=False, rich_markup_mode=None)
+            own.command(cmd_name, epilog=module.EXAMPLES, short_help=COMMANDS[cmd_name])(getattr(module, cmd_name))
+        command = typer.main.get_command(own)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
     name="colltool",
+    cls=_Lazy,
     help="What a collective costs on a fabric: which algorithm wins, where the winner changes, where the time goes.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: the same in a pipe, and a third of the start-up
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-for module in (price, crossover, breakdown, ladder, diff, explain):
-    name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
-app.add_typer(fabric.app, name="fabric")
 
 
 def _print_version(wanted: bool) -> None:

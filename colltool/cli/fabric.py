@@ -11,8 +11,10 @@ from colltool.cli import options as o
 from colltool.errors import ColltoolError, ManyErrors
 
 app = typer.Typer(
-    help="Shipped fabrics, one fabric's tiers and sizing, checking files, the schema for editors.",
+    help="Shipped fabrics; show, check and describe fabric files.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

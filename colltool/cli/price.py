@@ -46,8 +46,6 @@ def price(
 
     Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB.
     """
-    from dataclasses import replace
-
     from colltool import api
     from colltool.cli.output import emit
 
@@ -55,5 +53,5 @@ def price(
     loaded = api.load_fabric(fabric, set_ or ())
     listed = api.price_list(loaded, primitive, sizes=o.sizes(size), ranks=ranks, algorithms=o.names(algorithm), **reading)
     if top is not None:
-        listed = replace(listed, prices=tuple(replace(one, results=one.results[:top]) for one in listed.prices))
+        listed = listed._replace(prices=tuple(one._replace(results=one.results[:top]) for one in listed.prices))
     emit(listed, form, output)

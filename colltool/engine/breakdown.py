@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from colltool.engine.placement import place
 from colltool.engine.price import named_plans, price
 from colltool.engine.readings import Readings
@@ -37,4 +35,4 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
         placed = place(fabric, ranks)
         chosen = named_plans(placed, primitive, reading, [name])[0].at(size, reading)
     baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
-    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
+    return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))

@@ -4,12 +4,10 @@ A :class:`Charge` is a run of messages that all pay the same α and bandwidth. O
 peers fall in several distance classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import groupby
+from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
 from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
@@ -18,8 +16,7 @@ from colltool.engine.readings import Readings
 from colltool.primitives import log2_ceil
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """A run of equal messages.
 
     Args:
@@ -86,7 +83,7 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
         weight = sum(w for _, w in charges)
         alpha = sum(c.alpha_s * w for c, w in charges) / weight
         eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in charges)
-    return replace(slowest, n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta)
+    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta)
 
 
 @_charge.register
@@ -99,7 +96,7 @@ def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[C
     for level, hops in reach.hops():
         lane = _at(level, terms.n_alpha, terms.n_beta, reach, rails)
         outside = rails if level.tier != inner else 1
-        lanes.append((replace(lane, bandwidth_Bps=lane.bandwidth_Bps * outside), hops))
+        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), hops))
     return [_blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")]
 
 
@@ -146,7 +143,7 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     merged = []
     for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta)):
         same = list(run)
-        merged.append(replace(same[0], n_alpha=len(same), n_beta=sum(c.n_beta for c in same)))
+        merged.append(same[0]._replace(n_alpha=len(same), n_beta=sum(c.n_beta for c in same)))
     return merged
 
 
@@ -169,7 +166,7 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
         load = route.per_peer * (1 if level.dedicated else sum(beyond))
         lanes.append(_at(level, terms.n_alpha, load, reach, None))
     busiest = max(lanes, key=lambda c: c.n_beta / c.effective_Bps)
-    return [replace(busiest, alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
+    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
 
 
 @_charge.register

@@ -1,10 +1,8 @@
 """Composed schedules: the algorithms that each phase may choose, and the choices worth showing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import Algorithm, Group, Status, algorithms, find
@@ -19,8 +17,7 @@ MOST_COMBINATIONS = 20_000
 _STATUSES: tuple[Status, ...] = ("shipped", "reference", "hypothetical")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One choice for a tier: the parts of every phase that runs there."""
 
     name: str
@@ -30,8 +27,7 @@ class Option:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Workbench:
+class Workbench(NamedTuple):
     """A composition laid out on a group: its steps, and each tier's options in registry order."""
 
     row: Composition

@@ -12,13 +12,11 @@ from typing import Any
 from colltool.engine.results import Change, Diff
 from colltool.errors import ColltoolError
 
-DEFAULT_RTOL = 1e-6
-
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool",)  # the version: another one is no change of a price
 
 
-def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = DEFAULT_RTOL) -> Diff:
+def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
     """Compare two documents.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from colltool.engine.price import price
 from colltool.engine.readings import Readings
@@ -35,9 +34,9 @@ def _rung(rung: RungDefinition, ranks: int, ideal: Row, real: Row, gap_ideal: fl
 def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, Row, Row]:
     """The rung's ideal and realistic prices; the algorithm that is fastest in reality serves both."""
     only = [rung.algorithm] if rung.algorithm else []
-    real = price(rung.fabric, rung.primitive, size, rung.ranks, replace(base, ideal=False), only)
+    real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
     chosen = real.best
-    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, replace(base, ideal=True), only or [_name(chosen)])
+    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [_name(chosen)])
     return real.ranks, ideal.best, chosen
 
 

@@ -1,8 +1,6 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltool.algorithms.registry import Axis, Group, Topology
 from colltool.engine.reach import Reach, flat_reach, tier_reach
@@ -11,8 +9,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, LatticeTier, Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A tier of the group: how many of the tier's endpoints it takes, and how many ranks stand behind each."""
 
     tier: Tier
@@ -20,8 +17,7 @@ class Span:
     ranks_inside: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A group on its fabric: ``spans`` are the tiers it takes more than one endpoint of, innermost first."""
 
     fabric: Fabric

@@ -1,12 +1,10 @@
 """A plan: a schedule with its charges, before any size. Pricing it is one multiply-add; its curve gives exact crossovers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import reduce
 from math import sqrt
 from operator import add
+from typing import NamedTuple
 
 from colltool.algorithms.registry import Algorithm, Group, Status
 from colltool.cost import Number, segmented, split_seconds
@@ -17,8 +15,7 @@ from colltool.engine.results import Phase, Row
 from colltool.primitives import Primitive, busbw_factor
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One charge with what it belongs to. ``payload`` in units of the whole collective's M."""
 
     primitive: Primitive
@@ -30,8 +27,7 @@ class Part:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number."""
 
     a: float
@@ -43,8 +39,7 @@ class Curve:
         return self.a + self.b * size + self.c * sqrt(size)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A schedule ready to be priced at any size.
 
     Args:

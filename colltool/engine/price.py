@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, find
@@ -60,7 +59,7 @@ def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ran
 
 def _two_best(one: Price) -> Price:
     real = [row for row in one.results if row.status != "hypothetical"]
-    return replace(one, results=tuple(real[:2] or one.results[:2]))
+    return one._replace(results=tuple(real[:2] or one.results[:2]))
 
 
 def mode(readings: Readings) -> str:

@@ -1,9 +1,7 @@
 """Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from colltool.engine.readings import Readings
 from colltool.fabric.model import ClosTier, FullMeshTier, InNetwork, Tier
@@ -11,8 +9,7 @@ from colltool.fabric.model import ClosTier, FullMeshTier, InNetwork, Tier
 Flows = Callable[[int], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """Uplinks between two levels: the ``ports`` of ``endpoints`` below share uplinks thinned out by ``oversubscription``."""
 
     endpoints: int
@@ -20,8 +17,7 @@ class Boundary:
     oversubscription: float
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(NamedTuple):
     """One distance class.
 
     Args:
@@ -54,8 +50,7 @@ class Level:
         return min(self.eta_beta, self.share(flows))
 
 
-@dataclass(frozen=True, slots=True)
-class InSwitch:
+class InSwitch(NamedTuple):
     """In-network hardware that covers the reach: α per switch passed (without η) and the all-reduce's own η_β."""
 
     alpha_s: float
@@ -63,8 +58,7 @@ class InSwitch:
     eta_beta: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """The distance classes of a group of consecutive ranks, nearest first.
 
     ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
@@ -154,7 +148,7 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1) -
     levels = _tier_levels(tier, 1, readings, idle_nics)
     reach = Reach(ranks, _placed(levels, readings), levels, readings.placement == "scattered")
     spec = getattr(tier, "in_network", None)
-    return replace(reach, in_switch=_in_switch(spec, tier, reach, readings)) if spec is not None else reach
+    return reach._replace(in_switch=_in_switch(spec, tier, reach, readings)) if spec is not None else reach
 
 
 def _in_switch(spec: InNetwork, tier: Tier, reach: Reach, readings: Readings) -> InSwitch:

@@ -1,9 +1,6 @@
 """The readings of the model that a user may choose; the defaults are the contract's."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from colltool.algorithms.composed import Order
 from colltool.cost import Pipelining
@@ -13,8 +10,7 @@ Placement = Literal["packed", "scattered"]
 RingAlpha = Literal["mean", "worst"]
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(NamedTuple):
     """How to read the model where it leaves a choice.
 
     Args:

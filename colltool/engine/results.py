@@ -1,18 +1,13 @@
 """What a question returns: frozen records in SI units. Numbers are floats, or arrays where the sizes were an array."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.algorithms.registry import Status
 from colltool.cost import Number
 from colltool.primitives import Primitive
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """One phase of a schedule on one distance class.
 
     ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
@@ -41,8 +36,7 @@ class Phase:
         return self.alpha_s + self.bandwidth_s
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One priced schedule.
 
     ``n_alpha``, ``n_beta`` are None where phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the
@@ -63,7 +57,7 @@ class Row:
     bytes: Number
     busbw_factor: float
 
-    @cached_property
+    @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
         return (self.alpha_s + self.overhead_s) + self.bandwidth_s
@@ -90,16 +84,14 @@ class Row:
         return f"{self.algorithm} ({self.detail})" if self.detail else self.algorithm
 
 
-@dataclass(frozen=True, slots=True)
-class Infeasible:
+class Infeasible(NamedTuple):
     """An algorithm that cannot run here, and why."""
 
     algorithm: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """The readings that a price was made with, as machine output echoes them."""
 
     pipelining: str | int
@@ -110,8 +102,7 @@ class Model:
     order: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """Every algorithm for one primitive, group and size, fastest first (registry order for arrays of sizes)."""
 
     fabric: str
@@ -129,24 +120,21 @@ class Price:
         return next((row for row in self.results if row.status != "hypothetical"), self.results[0])
 
 
-@dataclass(frozen=True, slots=True)
-class PriceList:
+class PriceList(NamedTuple):
     """One :class:`Price` per size, smallest question first as asked."""
 
     prices: tuple[Price, ...]
     winners_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Breakdown:
+class Breakdown(NamedTuple):
     """Where the time of one schedule goes, beside the flat baselines."""
 
     price: Price
     baselines: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(NamedTuple):
     """A size at which the faster of two algorithms changes."""
 
     bytes: float
@@ -154,19 +142,17 @@ class Crossing:
     faster_above: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Two algorithms and every size at which one takes over from the other."""
 
     a: str
     b: str
     crossings: tuple[Crossing, ...]
     dominates: str | None
-    approximations: dict[str, float] = field(default_factory=dict)
+    approximations: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Winner:
+class Winner(NamedTuple):
     """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end."""
 
     from_bytes: float
@@ -174,8 +160,7 @@ class Winner:
     algorithm: str
 
 
-@dataclass(frozen=True, slots=True)
-class Crossover:
+class Crossover(NamedTuple):
     """The crossovers of one primitive on one group, and who wins at which size among all that can run."""
 
     fabric: str
@@ -188,8 +173,7 @@ class Crossover:
     balance: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(NamedTuple):
     """One row of a ladder: ideal beside realistic, and how far from the best of its primitive."""
 
     primitive: Primitive
@@ -202,8 +186,7 @@ class Rung:
     gap_realistic: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(NamedTuple):
     """Rungs by primitive, in the order of the definition."""
 
     name: str
@@ -212,8 +195,7 @@ class Ladder:
     rows: tuple[Rung, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(NamedTuple):
     """One algorithm for one primitive in words, and priced where a fabric was given."""
 
     algorithm: str
@@ -232,8 +214,7 @@ class Explained:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """Every use of one algorithm name; ``fabric``, ``ranks`` and ``bytes`` when numbers are put in."""
 
     algorithm: str
@@ -244,8 +225,7 @@ class Explanation:
     mode: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A value of two documents that moved; ``relative`` is new/old - 1 for numbers."""
 
     where: str
@@ -254,8 +234,7 @@ class Change:
     relative: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(NamedTuple):
     """What moved between two documents of the same command, past ``rtol``."""
 
     rtol: float

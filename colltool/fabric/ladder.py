@@ -3,12 +3,9 @@
 The fabrics that a ladder names are shipped ones, or files beside the ladder.
 """
 
-from __future__ import annotations
-
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
@@ -23,8 +20,7 @@ _RUNG_KEYS = ("primitive", "fabric", "algorithm", "ranks", "notes")
 _MOST_RUNGS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class RungDefinition:
+class RungDefinition(NamedTuple):
     """One line of a ladder file: what to price where. Without an algorithm, the fastest that exists."""
 
     primitive: Primitive
@@ -33,8 +29,7 @@ class RungDefinition:
     ranks: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LadderDefinition:
+class LadderDefinition(NamedTuple):
     """A ladder file: its name and its rungs, all at one size in bytes."""
 
     name: str

@@ -1,7 +1,5 @@
 """A fabric by path or shipped name, with what-if overrides, validated once: every error of the file in one report."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from copy import deepcopy

@@ -6,12 +6,9 @@ documents and repeated keys are refused, not read. The parser's events are read 
 come one at a time, so a file that nests too deep is refused before anything recurses, and an anchor shows even if unused.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import yaml
@@ -69,8 +66,7 @@ class Refused:
     """Stands for a value that was refused, so that whoever validates the rest does not take it for a good one."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A file's data, and where each part of it stands.
 
     Args:

@@ -1,7 +1,5 @@
 """What pydantic finds wrong with a fabric, in plain words: what was found, what is accepted, the nearest valid key."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError

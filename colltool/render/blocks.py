@@ -1,11 +1,8 @@
 """Results as blocks: titles, tables and lists. What a table shows is decided here, how it is drawn in the format's own file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.engine.results import (
     Breakdown,
@@ -25,16 +22,14 @@ from colltool.primitives import least_n_beta
 from colltool.units import format_bytes, format_rate, format_size, format_time
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """What a person reads, and the full value that CSV carries."""
 
     text: str
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never."""
 
     key: str
@@ -43,8 +38,7 @@ class Column:
     right: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of cells; ``best`` is the row to point out."""
 
     columns: tuple[Column, ...]
@@ -53,8 +47,7 @@ class Table:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NamedTuple):
     """A list under a heading."""
 
     title: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.engine.results import (
@@ -23,8 +23,10 @@ from colltool.engine.results import (
     Row,
     Rung,
 )
-from colltool.fabric.derive import FabricFacts
-from colltool.fabric.model import Fabric
+
+if TYPE_CHECKING:
+    from colltool.fabric.derive import FabricFacts
+    from colltool.fabric.model import Fabric
 
 Document = dict[str, Any]
 

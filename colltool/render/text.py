@@ -1,11 +1,8 @@
 """Blocks as text: drawn for a terminal of some width, or as wide as they need for a pipe."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -15,8 +12,7 @@ from rich.text import Text
 from colltool.render.blocks import Block, Lines, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(NamedTuple):
     """Where text goes: ``width`` None is a pipe or a file."""
 
     width: int | None = None
