@@ -92,6 +92,7 @@ class Terms(NamedTuple):
         pipelined: whether the payload may be cut in segments.
         primitive: what this part does, where that is not the whole collective (a reduce-scatter inside an all-reduce).
         label: the axis or step, for breakdowns.
+        ranks: of one ring or line of this part, where that is not the whole group.
     """
 
     n_alpha: float
@@ -101,6 +102,7 @@ class Terms(NamedTuple):
     pipelined: bool = False
     primitive: Primitive | None = None
     label: str = ""
+    ranks: int | None = None
 
 
 Schedule = tuple[Terms, ...]

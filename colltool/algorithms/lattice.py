@@ -47,9 +47,9 @@ def _axis_phases(group: Group, steps: dict[int, int], loads: dict[int, float], p
     for number, axis in enumerate(group.axes):
         if axis.size > 1:
             label = f"axis {number + 1} ({axis.size})"
-            scatter.append(Terms(steps[number], loads[number], Links(), payload, primitive=RS, label=label))
+            scatter.append(Terms(steps[number], loads[number], Links(), payload, primitive=RS, label=label, ranks=axis.size))
         payload /= axis.size
-    gather = [Terms(t.n_alpha, t.n_beta, Links(), t.payload, primitive=AG, label=t.label) for t in reversed(scatter)]
+    gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
@@ -142,7 +142,7 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
         hops = max(axis.size // 2 for axis in used)
         scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
-    gather = [Terms(t.n_alpha, t.n_beta, Links(), primitive=AG, label=t.label) for t in reversed(scatter)]
+    gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
@@ -241,5 +241,5 @@ def dim_by_dim(group: Group) -> Schedule:
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
             hops = axis.size // 2 if axis.is_ring else axis.size - 1
-            parts.append(Terms(hops, busiest_link(axis), Links(), label=f"axis {number} ({axis.size})"))
+            parts.append(Terms(hops, busiest_link(axis), Links(), label=f"axis {number} ({axis.size})", ranks=axis.size))
     return tuple(parts)

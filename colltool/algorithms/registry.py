@@ -3,7 +3,7 @@
 A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.cost import Schedule, Terms
@@ -35,7 +35,8 @@ def needs(topologies: frozenset[Topology]) -> str:
     if topologies == SEVERAL_TIERS:
         return "needs a group over several tiers"
     kinds = {"a star": "star", "a full mesh": "full_mesh", "a Clos": "clos", "a torus": "torus", "a mesh": "mesh"}
-    return "needs " + " or ".join(text for text, topology in kinds.items() if topology in topologies)
+    *others, last = [text for text, topology in kinds.items() if topology in topologies]
+    return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
 class Axis(NamedTuple):
@@ -157,8 +158,8 @@ def algorithms(primitive: Primitive) -> list[Algorithm]:
     return [row for row in _ROWS.values() if row.primitive is primitive]
 
 
-def find(primitive: Primitive, name: str) -> Algorithm:
-    """The row of that name.
+def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
+    """The row of that name; ``also`` are names beside the registry that an error should offer.
 
     Raises:
         ColltoolError: no such algorithm for this primitive; names those that exist.
@@ -166,7 +167,7 @@ def find(primitive: Primitive, name: str) -> Algorithm:
     row = _ROWS.get((primitive, name))
     if row is not None:
         return row
-    known = [row.name for row in algorithms(primitive)]
+    known = [*(row.name for row in algorithms(primitive)), *also]
     others = [SHORT[other] for other, key in _ROWS if key == name]
     hint = nearest(name, known)
     if others:

@@ -27,6 +27,7 @@ class Charge(NamedTuple):
         bandwidth_Bps: without η.
         eta_beta: what survives of it: min(η_β, share).
         share: what oversubscription leaves of it, 1 where it is not felt.
+        crosses: whether messages cross an oversubscribed boundary at all.
     """
 
     tier: str
@@ -38,6 +39,7 @@ class Charge(NamedTuple):
     bandwidth_Bps: float
     eta_beta: float
     share: float = 1.0
+    crosses: bool = False
 
     @property
     def effective_Bps(self) -> float:
@@ -68,7 +70,12 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: float 
     count = _all if flows is None or reach.scattered else (lambda endpoints: min(flows, endpoints))
     beta, share = level.effective_beta(count), level.share(count)
     alpha = level.alpha_s * level.eta_alpha
-    return Charge(level.tier, level.name, n_alpha, n_beta, alpha, level.eta_alpha, level.bandwidth_Bps, beta, share)
+    bandwidth = level.bandwidth_Bps
+    return Charge(level.tier, level.name, n_alpha, n_beta, alpha, level.eta_alpha, bandwidth, beta, share, _crosses(level))
+
+
+def _crosses(level: Level) -> bool:
+    return any(boundary.oversubscription > 1 for boundary in level.boundaries)
 
 
 def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> Charge:
@@ -83,7 +90,8 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
         weight = sum(w for _, w in charges)
         alpha = sum(c.alpha_s * w for c, w in charges) / weight
         eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in charges)
-    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta)
+    crosses = any(c.crosses for c, _ in charges)
+    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta, crosses=crosses)
 
 
 @_charge.register
@@ -126,7 +134,7 @@ def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list
 
 def _tree_flows(level: Level, terms: Terms, reach: Reach, route: Trees) -> float:
     """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
-    if not any(b.oversubscription > 1 for b in level.boundaries):
+    if not _crosses(level):
         return 1.0
     edges = max(edges_leaving(reach.ranks, b.endpoints, both_ways=route.both_ways) for b in level.boundaries)
     return max(edges / 2 / terms.n_beta, 1e-9)
@@ -187,4 +195,5 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     share = top.share(_all)
     beta = min(hardware.eta_beta if route.own_eta else top.eta_beta, share)
     alpha = hardware.alpha_s * top.eta_alpha
-    return [Charge(top.tier, top.name, terms.n_alpha, terms.n_beta, alpha, top.eta_alpha, top.bandwidth_Bps, beta, share)]
+    n_alpha, n_beta, bandwidth = terms.n_alpha, terms.n_beta, top.bandwidth_Bps
+    return [Charge(top.tier, top.name, n_alpha, n_beta, alpha, top.eta_alpha, bandwidth, beta, share, _crosses(top))]

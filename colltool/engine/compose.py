@@ -160,7 +160,7 @@ def _options(placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readi
             if partner is None or partner.why_not(group) is not None:
                 break
             parts[index] = parts_of(partner, group, reach, readings, step.payload)
-            notes += ([partner.note] if partner.note else []) + share_notes(parts[index], reach)
+            notes += ([partner.note] if partner.note else []) + share_notes(parts[index])
         else:
             yield Option(row.name, parts, _sum_curve(placed, parts, readings), row.status, tuple(notes))
 

@@ -113,7 +113,15 @@ class Plan(NamedTuple):
 def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, payload: float = 1.0) -> tuple[Part, ...]:
     """The parts of one registered algorithm on one reach, its payload a fraction of M."""
     return tuple(
-        Part(terms.primitive or row.primitive, row.name, group.ranks, payload * terms.payload, one, terms.pipelined, terms.label)
+        Part(
+            terms.primitive or row.primitive,
+            row.name,
+            terms.ranks or group.ranks,
+            payload * terms.payload,
+            one,
+            terms.pipelined,
+            terms.label,
+        )
         for terms in row.schedule(group)
         for one in charge(terms, reach, readings)
     )
@@ -126,21 +134,20 @@ def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, ov
     if row.name == "double-binary-tree" and group.tree_beta < 2:
         status = "hypothetical"
         notes.append(f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
-    notes += share_notes(parts, reach)
+    notes += share_notes(parts)
     return Plan(
         row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
     )
 
 
-def share_notes(parts: tuple[Part, ...], reach: Reach) -> list[str]:
+def share_notes(parts: tuple[Part, ...]) -> list[str]:
     """What oversubscription does to these parts: nothing, or which share it leaves."""
-    boundaries = [b for level in reach.used() for b in level.boundaries if b.oversubscription > 1]
-    if not boundaries:
+    if not any(part.charge.crosses for part in parts):
         return []
     least = min(part.charge.share for part in parts)
     if least < 1:
         return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
-    return ["packed: too few flows cross the oversubscribed boundary at once to feel it"]
+    return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
 
 
 def _phase(part: Part, size: Number, readings: Readings) -> Phase:

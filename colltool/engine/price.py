@@ -110,7 +110,7 @@ def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str) 
         if not benches:
             raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
         return [bench.named(choice) for bench in benches] if choice else [bench.usual() for bench in benches]
-    row = find(primitive, base)
+    row = find(primitive, base, [row.name for row in compositions(primitive)])
     if choice:
         raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
     group, reach = flat_group(placed, readings)

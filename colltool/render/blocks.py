@@ -92,18 +92,18 @@ _RowColumn = tuple[Column, Callable[[Row], Cell]]
 
 _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("algorithm", "algorithm", right=False), lambda row: Cell(row.title, row.title)),
-    (Column("n_alpha", "n_alpha", 5), lambda row: _count(row.n_alpha)),
-    (Column("n_beta", "n_beta", 6), lambda row: _count(row.n_beta)),
-    (Column("alpha_s", "alpha"), lambda row: _time(row.alpha_s)),
-    (Column("bandwidth_s", "bandwidth"), lambda row: _time(row.bandwidth_s)),
-    (Column("overhead_s", "overhead", 4), lambda row: _time(row.overhead_s)),
+    (Column("n_alpha", "n_alpha", 6), lambda row: _count(row.n_alpha)),
+    (Column("n_beta", "n_beta", 7), lambda row: _count(row.n_beta)),
+    (Column("alpha_s", "alpha", 2), lambda row: _time(row.alpha_s)),
+    (Column("bandwidth_s", "bandwidth", 1), lambda row: _time(row.bandwidth_s)),
+    (Column("overhead_s", "overhead", 5), lambda row: _time(row.overhead_s)),
     (Column("total_s", "total"), lambda row: _time(row.total_s)),
-    (Column("alpha_share", "alpha%", 8), lambda row: _share(float(row.alpha_s / row.total_s))),
-    (Column("bandwidth_share", "bw%", 9), lambda row: _share(float(row.bandwidth_s / row.total_s))),
-    (Column("algbw_Bps", "algbw", 7), lambda row: _rate(row.algbw_Bps)),
-    (Column("busbw_Bps", "busbw", 2), lambda row: _rate(row.busbw_Bps)),
-    (Column("status", "status", 3, right=False), lambda row: _text(row.status)),
-    (Column("shipped_by", "shipped by", 10, right=False), lambda row: _text(", ".join(row.shipped_by) or "-")),
+    (Column("alpha_share", "alpha%", 9), lambda row: _share(float(row.alpha_s / row.total_s))),
+    (Column("bandwidth_share", "bw%", 10), lambda row: _share(float(row.bandwidth_s / row.total_s))),
+    (Column("algbw_Bps", "algbw", 8), lambda row: _rate(row.algbw_Bps)),
+    (Column("busbw_Bps", "busbw", 3), lambda row: _rate(row.busbw_Bps)),
+    (Column("status", "status", 4, right=False), lambda row: _text(row.status)),
+    (Column("shipped_by", "shipped by", 11, right=False), lambda row: _text(", ".join(row.shipped_by) or "-")),
 )
 
 
@@ -135,7 +135,7 @@ def _notes(rows: Sequence[Row], model: Model) -> list[Block]:
     for row in rows:
         for note in row.notes:
             by_note.setdefault(note, []).append(row.title)
-    lines = [f"{', '.join(dict.fromkeys(titles))}: {note}" for note, titles in by_note.items()]
+    lines = [f"{note}: {', '.join(dict.fromkeys(titles))}" for note, titles in by_note.items()]
     readings = _readings(model)
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
@@ -221,8 +221,8 @@ _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
     (Column("bytes", "payload", 6), lambda p: Cell(format_bytes(float(p.bytes)), float(p.bytes))),
     (Column("n_alpha", "n_alpha", 9), lambda p: _count(p.n_alpha)),
     (Column("n_beta", "n_beta", 10), lambda p: _count(p.n_beta)),
-    (Column("alpha_s", "alpha"), lambda p: _time(p.alpha_s)),
-    (Column("bandwidth_s", "bandwidth"), lambda p: _time(p.bandwidth_s)),
+    (Column("alpha_s", "alpha", 2), lambda p: _time(p.alpha_s)),
+    (Column("bandwidth_s", "bandwidth", 1), lambda p: _time(p.bandwidth_s)),
     (Column("eta_alpha", "eta_a", 11), lambda p: _count(p.eta_alpha)),
     (Column("eta_beta", "eta_b", 12), lambda p: _count(p.eta_beta)),
 )
@@ -255,10 +255,10 @@ def _crossover(result: Crossover) -> list[Block]:
         Column("a", "a", right=False),
         Column("b", "b", right=False),
         Column("bytes", "crossover"),
-        Column("faster_below", "faster below", right=False),
-        Column("faster_above", "faster above", right=False),
-        Column("N*alpha*BW/log2N", "~N*alpha*BW/log2N", 1),
-        Column("N*alpha*BW", "~N*alpha*BW", 2),
+        Column("faster_below", "faster below", 4, right=False),
+        Column("faster_above", "faster above", 3, right=False),
+        Column("N*alpha*BW/log2N", "~N*alpha*BW/log2N", 5),
+        Column("N*alpha*BW", "~N*alpha*BW", 6),
     )
     rows = []
     for pair in result.pairs:
@@ -364,7 +364,7 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
     lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
     lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
     lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(f"{entry.algorithm}, {name}: {entry.title}", tuple(lines))]
+    out: list[Block] = [Lines(f"{entry.algorithm}, {name}: {entry.title.rstrip('.')}", tuple(lines))]
     if entry.reason:
         out.append(Lines(f"on {result.fabric}: {entry.reason}", ()))
     if entry.row is not None:

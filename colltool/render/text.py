@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from io import StringIO
+from textwrap import fill
 from typing import Literal, NamedTuple
 
 from rich import box
@@ -87,6 +88,13 @@ def _table(table: Table, screen: Screen) -> str:
     return _written(console)
 
 
+def _wrapped(line: str, width: int | None) -> str:
+    """Indented; on a terminal its further lines more so, but what is indented already (a tree) stays as it is."""
+    if width is None or len(line) + 2 <= width or line.startswith(" "):
+        return f"  {line}" if line else ""
+    return fill(line, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
 def _lines(block: Lines, screen: Screen) -> str:
     console = _console(screen.width or 10_000, screen)
     if not block.lines:
@@ -94,5 +102,5 @@ def _lines(block: Lines, screen: Screen) -> str:
         return _written(console)
     console.print(Text(f"{block.title}:", style="bold"))
     for line in block.lines:
-        console.print(Text(f"  {line}" if line else ""))
+        console.print(Text(_wrapped(line, screen.width)))
     return _written(console)
