@@ -84,7 +84,8 @@ def pat(group: Group) -> Terms:
     NCCL runs it between nodes only, with one rank on each.
     """
     n = group.ranks
-    steps = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
+    # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that stride behind it.
+    steps = tuple((stride, -(-(n - stride) // (2 * stride)) / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
 
 
