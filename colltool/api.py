@@ -216,7 +216,7 @@ def _sizes(size: Sizes) -> Number:
     import numpy as np
 
     try:
-        array = np.asarray(size, dtype=np.float64)
+        array = np.asarray([parse_size(one) for one in size] if isinstance(size, list | tuple) else size, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ColltoolError("sizes must be numbers of bytes", where="size", fix="text: colltool.units.parse_size") from error
     if array.ndim != 1 or not array.size:

@@ -25,7 +25,7 @@ def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A JSON output of colltool.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A later output of the same command.")],
     rtol: o.RtolOption = 1e-6,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """What moved between two JSON outputs of the same command; exit 1 if anything did.
@@ -37,7 +37,7 @@ def diff(
     finish(api.diff(read_document(old), read_document(new), rtol), form, output)
 
 
-def finish(result: Diff, form: o.Format, output: Path | None) -> None:
+def finish(result: Diff, form: o.Format | None, output: Path | None) -> None:
     """Write a comparison; exit 1 where something moved."""
     from colltool.cli.output import emit
 

@@ -32,7 +32,7 @@ def explain(
     size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank.")] = None,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     phases: o.PhasesOption = None,

@@ -20,7 +20,7 @@ app = typer.Typer(
 
 
 @app.command("list", epilog="\b\nExample:\n  colltool fabric list")
-def list_(form: o.FormatOption = o.Format.TABLE, output: o.OutputOption = None) -> None:
+def list_(form: o.FormatOption = None, output: o.OutputOption = None) -> None:
     """The shipped fabrics."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.documents import fabrics_document
@@ -36,7 +36,7 @@ def list_(form: o.FormatOption = o.Format.TABLE, output: o.OutputOption = None) 
 def show(
     fabric: Annotated[str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric)],
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, and sizing."""
@@ -53,7 +53,7 @@ def show(
 @app.command(epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.")],
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """Validate fabric files; every error of every file is reported, with its line and column."""
@@ -84,7 +84,7 @@ def schema(output: o.OutputOption = None) -> None:
     write(to_json(fabric_json_schema()), output)
 
 
-def _emit(document: dict[str, Any], parts: list[Any], form: o.Format, output: Path | None) -> None:
-    from colltool.cli.output import emit
+def _emit(document: dict[str, Any], parts: list[Any], form: o.Format | None, output: Path | None) -> None:
+    from colltool.cli.output import chosen_format, emit
 
-    emit(document if form is o.Format.JSON else parts, form, output)
+    emit(document if chosen_format(form, output) is o.Format.JSON else parts, form, output)

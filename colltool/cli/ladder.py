@@ -25,7 +25,7 @@ def ladder(
         Path | None, typer.Option("--check", help="Compare with this JSON output of an earlier run; exit 1 where a price moved.")
     ] = None,
     rtol: o.RtolOption = 1e-6,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     placement: o.PlacementOption = o.Placement.PACKED,

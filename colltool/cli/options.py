@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from colltool.errors import ColltoolError
+
 
 class Format(StrEnum):
     """How a result is written."""
@@ -76,8 +78,10 @@ PrimitiveArgument = Annotated[
     typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", autocompletion=complete_primitive),
 ]
 FabricOption = Annotated[
-    str,
-    typer.Option("--fabric", "-f", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric),
+    list[str],
+    typer.Option(
+        "--fabric", "-f", metavar="FABRIC", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric
+    ),
 ]
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", "-n", help="Ranks in the group, innermost domains first. [default: all of the fabric]")
@@ -90,7 +94,9 @@ IdealOption = Annotated[bool, typer.Option("--ideal", help="Without contention: 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to write the result.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="How to write the result. [default: table, or by the suffix of -o]")
+]
 OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")]
 PipeliningOption = Annotated[
     str, typer.Option("--pipelining", metavar="asymptotic|optimal|P", help="Segments of pipelined algorithms.")
@@ -110,6 +116,19 @@ RtolOption = Annotated[float, typer.Option("--rtol", help="Relative change that 
 def names(text: str | None) -> list[str]:
     """``ring,tree`` as a list."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def one(values: list[str], option: str) -> str:
+    """The value of an option that may stand once: silently taking the last of two would price the wrong thing.
+
+    Raises:
+        ColltoolError: given more than once.
+    """
+    if len(values) > 1:
+        raise ColltoolError(
+            f"given {len(values)} times: {', '.join(values)}", where=option, fix="one a call; diff compares two JSON outputs"
+        )
+    return values[0]
 
 
 def sizes(text: str | None) -> list[str]:

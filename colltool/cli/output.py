@@ -10,10 +10,17 @@ from typing import Any
 from colltool.cli.options import Format
 from colltool.errors import ColltoolError
 
+_BY_SUFFIX = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
 
-def emit(result: Any, form: Format, output: Path | None) -> None:
+
+def chosen_format(form: Format | None, output: Path | None) -> Format:
+    """The format asked for, else the one that the file's name says, else a table."""
+    return form or _BY_SUFFIX.get(output.suffix if output else "", Format.TABLE)
+
+
+def emit(result: Any, form: Format | None, output: Path | None) -> None:
     """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
-    write(_rendered(result, form, to_file=output is not None), output)
+    write(_rendered(result, chosen_format(form, output), to_file=output is not None), output)
 
 
 def write(text: str, output: Path | None) -> None:
@@ -35,6 +42,9 @@ def write(text: str, output: Path | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit stays silent
     except UnicodeEncodeError:
         sys.stdout.buffer.write(text.encode("utf-8"))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ColltoolError(f"cannot write: {error.strerror or error}", where="stdout") from error
 
 
 def _rendered(result: Any, form: Format, *, to_file: bool) -> str:

@@ -29,10 +29,7 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
     everything = price(fabric, primitive, size, ranks, reading)
     if name is None:
         chosen = everything.best
-    elif (listed := next((row for row in everything.results if row.algorithm == name), None)) is not None:
-        chosen = listed
     else:
-        placed = place(fabric, ranks)
-        chosen = named_plans(placed, primitive, reading, [name])[0].at(size, reading)
+        chosen = named_plans(place(fabric, ranks), primitive, reading, [name], [size])[0].at(size, reading)
     baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))

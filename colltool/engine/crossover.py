@@ -37,7 +37,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
 
     Args:
         fabric, primitive, ranks, readings: as for :func:`colltool.engine.price.price`.
-        names: at least two algorithms; the usual ones when empty.
+        names: at least two algorithms; when empty the usual ones, and no pairs where fewer than two of those can run.
 
     Raises:
         ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
@@ -45,7 +45,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     reading = readings or Readings()
     placed = place(fabric, ranks)
     plans = _compared(placed, primitive, reading, names)
-    pairs = tuple(_pair(plans[0], other, reading) for other in plans[1:])
+    pairs = tuple(_pair(one, other, reading) for one in plans[:1] for other in plans[1:])
     balance = {plan.title: size for plan in plans if (size := _balance(plan.curve(reading))) is not None}
     winners = _winners(placed, primitive, reading)
     return Crossover(
@@ -73,8 +73,7 @@ def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: S
     if not names:
         names = [name for name in _USUAL.get(primitive, ()) if _runs(placed, primitive, readings, name)]
         if len(names) < 2:
-            what = f"{primitive.replace('_', '-')} on {placed.fabric.name} has no two usual algorithms to compare"
-            raise ColltoolError(what, fix="name two with --algorithm a,b; price lists those that can run")
+            return []  # who wins at which size is still an answer
     plans = [plan for name in dict.fromkeys(names) for plan in named_plans(placed, primitive, readings, [name])]
     if len(plans) < 2:
         raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.registry import SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
+from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
 from colltool.engine.price import mode, price
 from colltool.engine.readings import Readings
 from colltool.engine.results import Explained, Explanation, Row
@@ -32,7 +32,9 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     rows = [row for row in everything if row.name == base]
     if not rows:
         known = list(dict.fromkeys(row.name for row in everything))
-        raise ColltoolError(f"no algorithm '{name}'", fix=f"{nearest(base, known)} known: {', '.join(known)}".strip())
+        ours = OTHER_NAMES.get(base.lower())
+        hint = f"that is '{ours}' here." if ours else nearest(base, known)
+        raise ColltoolError(f"no algorithm '{name}'", fix=f"{hint} known: {', '.join(known)}".strip())
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if not chosen:
         computes = ", ".join(row.primitive.replace("_", "-") for row in rows)

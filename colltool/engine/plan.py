@@ -7,7 +7,7 @@ from operator import add
 from typing import NamedTuple
 
 from colltool.algorithms.registry import Algorithm, Group, Status
-from colltool.cost import Number, segmented, split_seconds
+from colltool.cost import AllPeers, Chain, Number, Pair, Ring, Route, Trees, segmented, split_seconds
 from colltool.engine.charge import Charge, charge
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
@@ -25,6 +25,7 @@ class Part(NamedTuple):
     charge: Charge
     pipelined: bool
     label: str
+    route: Route
 
 
 class Curve(NamedTuple):
@@ -121,6 +122,7 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
             one,
             terms.pipelined,
             terms.label,
+            terms.route,
         )
         for terms in row.schedule(group)
         for one in charge(terms, reach, readings)
@@ -134,10 +136,21 @@ def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, ov
     if row.name == "double-binary-tree" and group.tree_beta < 2:
         status = "hypothetical"
         notes.append(f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
-    notes += share_notes(parts)
+    notes += wire_notes(group, parts) + share_notes(parts)
     return Plan(
         row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
     )
+
+
+def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
+    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
+    routes = {type(part.route) for part in parts}
+    if group.topology == "full_mesh" and AllPeers not in routes and Pair not in routes:
+        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
+    single = any(isinstance(part.route, Chain | Trees) or part.route == Ring() for part in parts)
+    if group.topology in ("tiers", "lattice_tiers") and single:
+        return ["one stream: a single NIC of each domain carries it"]
+    return []
 
 
 def share_notes(parts: tuple[Part, ...]) -> list[str]:

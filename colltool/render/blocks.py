@@ -30,12 +30,16 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never."""
+    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never.
+
+    ``hidden`` columns are in CSV alone, so that rows of several runs can be put together.
+    """
 
     key: str
     title: str
     drop: int = 0
     right: bool = True
+    hidden: bool = False
 
 
 class Table(NamedTuple):
@@ -88,6 +92,10 @@ def _size_text(size: float) -> str:
     return exact if len(exact) <= 8 else format_bytes(size).replace(" ", "")
 
 
+def _listed(names: Sequence[str]) -> Cell:
+    return Cell(", ".join(names) or "-", ", ".join(names) or None)
+
+
 _RowColumn = tuple[Column, Callable[[Row], Cell]]
 
 _ROW_COLUMNS: tuple[_RowColumn, ...] = (
@@ -103,20 +111,32 @@ _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("algbw_Bps", "algbw", 8), lambda row: _rate(row.algbw_Bps)),
     (Column("busbw_Bps", "busbw", 3), lambda row: _rate(row.busbw_Bps)),
     (Column("status", "status", 4, right=False), lambda row: _text(row.status)),
-    (Column("shipped_by", "shipped by", 11, right=False), lambda row: _text(", ".join(row.shipped_by) or "-")),
+    (
+        Column("shipped_by", "shipped by", 11, right=False),
+        lambda row: _listed(row.shipped_by),
+    ),
 )
 
 
-def _row_columns(rows: Sequence[Row]) -> tuple[_RowColumn, ...]:
-    """Without the column of a launch overhead that is nowhere paid."""
-    paid = any(row.overhead_s for row in rows)
-    return tuple(column for column in _ROW_COLUMNS if paid or column[0].key != "overhead_s")
+def _row_table(results: Sequence[tuple[Price, Row]], best: Row | None, title: str = "", *, with_size: bool = False) -> Table:
+    """Rows with what they are rows of; a launch overhead that is nowhere paid is hidden."""
+    paid = any(row.overhead_s for _, row in results)
+    context = (
+        Column("fabric", "fabric", hidden=True),
+        Column("primitive", "primitive", hidden=True),
+        Column("ranks", "ranks", hidden=True),
+        Column("bytes", "size", hidden=not with_size),
+    )
+    own = tuple(column._replace(hidden=column.key == "overhead_s" and not paid) for column, _ in _ROW_COLUMNS)
+    rows = tuple((*_context(one), *(cell(row) for _, cell in _ROW_COLUMNS)) for one, row in results)
+    at = next((i for i, (_, row) in enumerate(results) if row is best), None)
+    return Table((*context, *own), rows, at, title)
 
 
-def _row_table(rows: Sequence[Row], best: Row | None, title: str = "") -> Table:
-    columns = _row_columns(rows)
-    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
-    return Table(tuple(column for column, _ in columns), cells, rows.index(best) if best in rows else None, title)
+def _context(one: Price) -> tuple[Cell, ...]:
+    size = float(one.bytes)
+    size_cell = Cell(_size_text(size), int(size) if size.is_integer() else size)
+    return (_text(one.fabric), _text(str(one.primitive)), _text(one.ranks), size_cell)
 
 
 def _heading(result: Price) -> str:
@@ -153,7 +173,7 @@ def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
 @blocks.register
 def _price(result: Price) -> list[Block]:
     best = result.best
-    table = _row_table(result.results, best, _heading(result))
+    table = _row_table([(result, row) for row in result.results], best, _heading(result))
     return [table, *_fastest(result, best), *_notes(result.results, result.model), *_cannot(result.infeasible)]
 
 
@@ -199,15 +219,9 @@ def _several(prices: Sequence[Price]) -> list[Block]:
         return blocks(prices[0])
     first = prices[0]
     every = [row for one in prices for row in one.results]
-    columns = _row_columns(every)
-    rows = tuple(
-        (Cell(_size_text(float(one.bytes)), float(one.bytes)), *(cell(row) for _, cell in columns))
-        for one in prices
-        for row in one.results
-    )
     name = str(first.primitive).replace("_", "-")
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
-    table = Table((Column("bytes", "size"), *(column for column, _ in columns)), rows, None, title)
+    table = _row_table([(one, row) for one in prices for row in one.results], None, title, with_size=True)
     return [table, *_notes(every, first.model), *_cannot(first.infeasible)]
 
 
@@ -216,7 +230,7 @@ _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
     (Column("level", "level", 5, right=False), lambda p: _text(p.level)),
     (Column("primitive", "phase", right=False), lambda p: _text(str(p.primitive).replace("_", "-"))),
     (Column("algorithm", "algorithm", right=False), lambda p: _text(p.algorithm)),
-    (Column("label", "step", 4, right=False), lambda p: _text(p.label or "-")),
+    (Column("label", "step", 4, right=False), lambda p: Cell(p.label or "-", p.label or None)),
     (Column("ranks", "ranks", 7), lambda p: _text(p.ranks)),
     (Column("bytes", "payload", 6), lambda p: Cell(format_bytes(float(p.bytes)), float(p.bytes))),
     (Column("n_alpha", "n_alpha", 9), lambda p: _count(p.n_alpha)),
@@ -245,7 +259,7 @@ def _breakdown(result: Breakdown) -> list[Block]:
     if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     if result.baselines:
-        out.append(_row_table(result.baselines, None, "flat baselines"))
+        out.append(_row_table([(result.price, row) for row in result.baselines], None, "flat baselines"))
     return out + _notes([row], result.price.model)
 
 
@@ -279,7 +293,8 @@ def _optional_size(size: float | None) -> Cell:
 def _winners(result: Crossover) -> Block:
     columns = (Column("from_bytes", "from"), Column("to_bytes", "to"), Column("algorithm", "fastest of all", right=False))
     rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), _text(w.algorithm)) for w in result.winners)
-    return Table(columns, rows, None, "who wins at which size")
+    name = str(result.primitive).replace("_", "-")
+    return Table(columns, rows, None, f"who wins at which size: {name} on {result.fabric}, {result.ranks} ranks, {result.mode}")
 
 
 @blocks.register
@@ -344,9 +359,9 @@ def _diff(result: Diff) -> list[Block]:
         )
         for change in result.changed
     )
-    out: list[Block] = [Table(columns, rows, None, f"changed by more than {result.rtol:g}")] if rows else []
+    out: list[Block] = [Table(columns, rows, None, f"changed by more than {result.rtol:g}")]
     out += [Lines(name, lines) for name, lines in (("added", result.added), ("removed", result.removed)) if lines]
-    return out or [Lines(f"nothing moved by more than {result.rtol:g}", ())]
+    return out if result.moved else [*out, Lines(f"nothing moved by more than {result.rtol:g}", ())]
 
 
 def _short(value: Any) -> str:
@@ -391,5 +406,7 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(row.overhead_s)}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
-    least = least_n_beta(entry.primitive, result.ranks)
-    return [*lines, f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"]
+    if row.n_beta is not None and row.algorithm != "in-network":
+        least = least_n_beta(entry.primitive, result.ranks)
+        lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
+    return lines

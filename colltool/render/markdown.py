@@ -9,14 +9,16 @@ from colltool.render.blocks import Block, Lines, Table
 
 def to_markdown(parts: Sequence[Block]) -> str:
     """Every block: tables as pipe tables, lists as bullets."""
-    return "\n".join(_table(part) if isinstance(part, Table) else _lines(part) for part in parts)
+    shown = [part for part in parts if isinstance(part, Lines) or part.rows]
+    return "\n".join(_table(part) if isinstance(part, Table) else _lines(part) for part in shown)
 
 
 def _table(table: Table) -> str:
     lines = [f"**{table.title}**", ""] if table.title else []
-    lines.append(_line([column.title for column in table.columns]))
-    lines.append(_line(["---:" if column.right else ":---" for column in table.columns]))
-    lines += [_line([_escape(cell.text) for cell in row]) for row in table.rows]
+    shown = [index for index, column in enumerate(table.columns) if not column.hidden]
+    lines.append(_line([table.columns[index].title for index in shown]))
+    lines.append(_line(["---:" if table.columns[index].right else ":---" for index in shown]))
+    lines += [_line([_escape(row[index].text) for index in shown]) for row in table.rows]
     return "\n".join(lines) + "\n"
 
 

@@ -27,7 +27,8 @@ _GAP = 3  # a border and two spaces
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE) -> str:
     """Every block, a blank line between; nothing is cut: columns that do not fit are left out and named."""
-    drawn = [_table(part, screen) if isinstance(part, Table) else _lines(part, screen) for part in parts]
+    shown = [part for part in parts if isinstance(part, Lines) or part.rows]
+    drawn = [_table(part, screen) if isinstance(part, Table) else _lines(part, screen) for part in shown]
     return "\n".join(drawn)
 
 
@@ -59,7 +60,7 @@ def _widths(table: Table) -> list[int]:
 
 def _kept(table: Table, width: int | None) -> list[int]:
     """The columns that fit, the least needed dropped first."""
-    widths, kept = _widths(table), list(range(len(table.columns)))
+    widths, kept = _widths(table), [i for i, column in enumerate(table.columns) if not column.hidden]
     while width is not None and sum(widths[i] + _GAP for i in kept) + 1 > width:
         droppable = [i for i in kept if table.columns[i].drop]
         if not droppable:
@@ -82,7 +83,7 @@ def _table(table: Table, screen: Screen) -> str:
     if table.title:
         console.print(Text(table.title, style="bold"), soft_wrap=screen.width is None)
     console.print(rich)
-    dropped = [column.title for index, column in enumerate(table.columns) if index not in kept]
+    dropped = [column.title for index, column in enumerate(table.columns) if index not in kept and not column.hidden]
     if dropped:
         console.print(Text(f"columns left out for want of width: {', '.join(dropped)}", style="dim"))
     return _written(console)
