@@ -47,5 +47,6 @@ def breakdown(
     from colltool.cli.output import emit
 
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
+    name = None if algorithm is None else o.single(algorithm, "--algorithm")
     loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
-    emit(api.breakdown(loaded, primitive, size=size, ranks=ranks, algorithm=algorithm, **reading), form, output)
+    emit(api.breakdown(loaded, primitive, size=o.single(size, "--size"), ranks=ranks, algorithm=name, **reading), form, output)

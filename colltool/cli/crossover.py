@@ -22,7 +22,7 @@ Examples:
 
 def crossover(
     primitive: Annotated[
-        str, typer.Argument(metavar="[PRIM]", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
+        str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
     ] = "ar",
     fabric: o.FabricOption = DEFAULT_FABRIC,  # type: ignore[assignment]
     ranks: o.RanksOption = None,

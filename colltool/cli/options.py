@@ -110,12 +110,44 @@ TreeBetaOption = Annotated[float, typer.Option("--tree-beta", help="c, the doubl
 OrderOption = Annotated[
     Order | None, typer.Option("--order", help="Order of tiers in all-gather and reduce-scatter. [default: bytes stay inside]")
 ]
-RtolOption = Annotated[float, typer.Option("--rtol", help="Relative change that still counts as the same.")]
+RtolOption = Annotated[float | None, typer.Option("--rtol", help="Relative change that counts as none. [default: 1e-6]")]
 
 
 def names(text: str | None) -> list[str]:
-    """``ring,tree`` as a list."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """``ring,tree`` as a list, each once; empty without the option.
+
+    Raises:
+        ColltoolError: a name is empty.
+    """
+    return list(dict.fromkeys(_parts(text, "--algorithm")))
+
+
+def sizes(text: str | None) -> list[str]:
+    """``1MB,16MB`` as a list; empty without the option.
+
+    Raises:
+        ColltoolError: a size is empty.
+    """
+    return _parts(text, "--size")
+
+
+def _parts(text: str | None, option: str) -> list[str]:
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise ColltoolError(f"an empty item in '{text}'", where=option, fix="separate items with one comma, without spaces")
+    return parts
+
+
+def single(text: str, option: str) -> str:
+    """An option that elsewhere takes a list.
+
+    Raises:
+        ColltoolError: several items.
+    """
+    parts = _parts(text, option)
+    if len(parts) > 1:
+        raise ColltoolError(f"takes one {option[2:]} here, got {len(parts)}: {text}", where=option, fix="price takes several")
+    return parts[0]
 
 
 def one(values: list[str], option: str) -> str:
@@ -131,11 +163,6 @@ def one(values: list[str], option: str) -> str:
     return values[0]
 
 
-def sizes(text: str | None) -> list[str]:
-    """``1MB,16MB`` as a list."""
-    return [size.strip() for size in text.split(",")] if text is not None else []
-
-
 def model(
     ideal: bool,
     pipelining: str,
@@ -148,7 +175,7 @@ def model(
     """The readings as :func:`colltool.api.readings` takes them."""
     return {
         "ideal": ideal,
-        "pipelining": int(pipelining) if pipelining.isdigit() else pipelining,
+        "pipelining": int(pipelining) if pipelining.isascii() and pipelining.isdigit() else pipelining,
         "phases": phases and phases.value,
         "placement": placement.value,
         "ring_alpha": ring_alpha.value,

@@ -35,6 +35,8 @@ def write(text: str, output: Path | None) -> None:
         except OSError as error:
             raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(output)) from error
         return
+    if sys.stdout is None:
+        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -60,13 +62,14 @@ def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
         from colltool.render.delimited import to_csv
 
         return to_csv(parts)
+    parts = [part for part in parts if getattr(part, "rows", True)]  # CSV alone keeps the header of an empty table
     if form is Format.MARKDOWN:
         from colltool.render.markdown import to_markdown
 
         return to_markdown(parts)
     from colltool.render.text import PIPE, to_text
 
-    return to_text(parts, PIPE if to_file or not sys.stdout.isatty() else _screen())
+    return to_text(parts, PIPE if to_file or sys.stdout is None or not sys.stdout.isatty() else _screen())
 
 
 def _screen() -> Any:

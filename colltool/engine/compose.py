@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import Algorithm, Group, Status, algorithms, find
 from colltool.engine.placement import Placed, tier_group
-from colltool.engine.plan import Curve, Part, Plan, parts_of, share_notes
+from colltool.engine.plan import Part, Plan, parts_of, share_notes
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
 from colltool.errors import ColltoolError
@@ -18,11 +18,11 @@ _STATUSES: tuple[Status, ...] = ("shipped", "reference", "hypothetical")
 
 
 class Option(NamedTuple):
-    """One choice for a tier: the parts of every phase that runs there."""
+    """One choice for a tier: the parts of every phase that runs there, by phase, and a plan of these alone."""
 
     name: str
     parts: dict[int, tuple[Part, ...]]
-    curve: Curve
+    own: Plan
     status: Status
     notes: tuple[str, ...]
 
@@ -71,10 +71,10 @@ class Workbench(NamedTuple):
     def fastest(self, size: float) -> Plan:
         """The fastest choice at one size. Phases in turn are independent; streamed ones need every combination."""
         if self.phases == "sequential":
-            best = tuple(min(options, key=lambda option: option.curve.at(size)) for options in self.options)
+            best = tuple(min(options, key=lambda option: option.own.seconds(size, self.readings)) for options in self.options)
             return self.plan(best)
         plans = [self.plan(chosen) for chosen in self._combinations()]
-        return min(plans, key=lambda plan: plan.curve(self.readings).at(size))
+        return min(plans, key=lambda plan: plan.seconds(size, self.readings))
 
     def _combinations(self) -> Iterator[tuple[Option, ...]]:
         count = 1
@@ -162,7 +162,7 @@ def _options(placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readi
             parts[index] = parts_of(partner, group, reach, readings, step.payload)
             notes += ([partner.note] if partner.note else []) + share_notes(parts[index])
         else:
-            yield Option(row.name, parts, _sum_curve(placed, parts, readings), row.status, tuple(notes))
+            yield Option(row.name, parts, _alone(placed, parts), row.status, tuple(notes))
 
 
 def _counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
@@ -175,7 +175,6 @@ def _step_group(placed: Placed, step: Step, readings: Readings) -> tuple[Group, 
     return tier_group(placed.spans[step.tier], readings, scale_out=step.tier > 0, leaders=step.leaders)
 
 
-def _sum_curve(placed: Placed, parts: dict[int, tuple[Part, ...]], readings: Readings) -> Curve:
+def _alone(placed: Placed, parts: dict[int, tuple[Part, ...]]) -> Plan:
     every = tuple(part for chunk in parts.values() for part in chunk)
-    plan = Plan(every[0].primitive, placed.ranks, "", "", every, 0.0, "sequential", True, "reference", (), ())
-    return plan.curve(readings)
+    return Plan(every[0].primitive, placed.ranks, "", "", every, 0.0, "sequential", True, "reference", (), ())

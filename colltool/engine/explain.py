@@ -44,7 +44,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     reading = readings or Readings()
     priced = [_priced(row, name, fabric, size, ranks, reading) for row in chosen]
     if all(entry.row is None for entry in priced):
-        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", where="--algorithm")
+        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
     count = fabric.ranks if ranks is None else ranks
     return Explanation(base, tuple(priced), fabric.name, count, size, mode(reading))
 
@@ -55,7 +55,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | No
     try:
         found = price(fabric, row.primitive, size, ranks, readings, [name]).best
     except ColltoolError as error:
-        return _words(row, reason=error.what)
+        return _words(row, reason=error.what.removeprefix(f"{row.name} cannot run here: "))
     return _words(row, found)
 
 

@@ -47,10 +47,10 @@ def place(fabric: Fabric, ranks: int | None = None) -> Placed:
     except TypeError as error:
         raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", where="--ranks") from error
     if count < 2:
-        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"2 .. {fabric.ranks}")
+        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"take 2 to {fabric.ranks}")
     if count > fabric.ranks:
         what = f"{count} ranks do not fit: {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}, or a larger fabric with --set")
+        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}")
     spans = _spans(fabric, count)
     if spans is None:
         raise _does_not_fit(fabric, count)

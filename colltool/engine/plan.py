@@ -88,6 +88,12 @@ class Plan(NamedTuple):
             busbw_factor(self.primitive, self.ranks),
         )
 
+    def seconds(self, size: float, readings: Readings) -> float:
+        """The total at one size; by the curve where that is exact."""
+        if readings.pipelining == "optimal":
+            return float(self.at(size, readings).total_s)
+        return self.curve(readings).at(size)
+
     def _counts(self, phases: tuple[Phase, ...]) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
         classes = {(p.charge.alpha_s, p.charge.effective_Bps) for p in self.parts}

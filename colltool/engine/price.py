@@ -113,7 +113,10 @@ def _typed(name: str) -> str:
 
 
 def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, sizes: Sequence[float]) -> list[Plan]:
-    base, _, choice = name.partition(":")
+    base, colon, choice = name.partition(":")
+    if colon and not choice:
+        fix = f"name one algorithm per tier: {base}:ring/ring"
+        raise ColltoolError(f"'{name}' ends where a choice is due", where="--algorithm", fix=fix)
     composed = [row for row in compositions(primitive) if row.name == base]
     if composed:
         benches = workbenches(placed, primitive, readings, only=base)

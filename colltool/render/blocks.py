@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.engine.results import (
     Breakdown,
     Crossover,
     Diff,
-    Explained,
-    Explanation,
     Infeasible,
     Ladder,
     Model,
@@ -18,47 +16,9 @@ from colltool.engine.results import (
     PriceList,
     Row,
 )
-from colltool.primitives import least_n_beta
+from colltool.primitives import BC, REDUCE, Primitive
+from colltool.render.parts import Block, Cell, Column, Lines, Table
 from colltool.units import format_bytes, format_rate, format_size, format_time
-
-
-class Cell(NamedTuple):
-    """What a person reads, and the full value that CSV carries."""
-
-    text: str
-    value: Any
-
-
-class Column(NamedTuple):
-    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never.
-
-    ``hidden`` columns are in CSV alone, so that rows of several runs can be put together.
-    """
-
-    key: str
-    title: str
-    drop: int = 0
-    right: bool = True
-    hidden: bool = False
-
-
-class Table(NamedTuple):
-    """Rows of cells; ``best`` is the row to point out."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    best: int | None = None
-    title: str = ""
-
-
-class Lines(NamedTuple):
-    """A list under a heading."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-Block = Table | Lines
 
 
 @singledispatch
@@ -144,19 +104,20 @@ def _heading(result: Price) -> str:
     return f"{name} on {result.fabric}, {result.ranks} ranks, {_size_text(float(result.bytes))} per rank, {result.mode}"
 
 
-def _readings(model: Model) -> list[str]:
+def _readings(model: Model, primitive: Primitive) -> list[str]:
     """The readings that are not the usual ones."""
     usual = {"pipelining": "asymptotic", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0, "order": None}
+    usual["phases"] = "pipelined" if primitive in (BC, REDUCE) else "sequential"
     return [f"{name}={getattr(model, name)}" for name, value in usual.items() if getattr(model, name) != value]
 
 
-def _notes(rows: Sequence[Row], model: Model) -> list[Block]:
+def _notes(rows: Sequence[Row], model: Model, primitive: Primitive) -> list[Block]:
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
             by_note.setdefault(note, []).append(row.title)
     lines = [f"{note}: {', '.join(dict.fromkeys(titles))}" for note, titles in by_note.items()]
-    readings = _readings(model)
+    readings = _readings(model, primitive)
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
 
@@ -174,7 +135,7 @@ def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
 def _price(result: Price) -> list[Block]:
     best = result.best
     table = _row_table([(result, row) for row in result.results], best, _heading(result))
-    return [table, *_fastest(result, best), *_notes(result.results, result.model), *_cannot(result.infeasible)]
+    return [table, *_fastest(result, best), *_notes(result.results, result.model, result.primitive), *_cannot(result.infeasible)]
 
 
 def _fastest(result: Price, best: Row) -> list[Block]:
@@ -200,7 +161,7 @@ def _price_list(result: PriceList) -> list[Block]:
     )
     name = str(first.primitive).replace("_", "-")
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {first.mode}"
-    notes = _notes([row for one in result.prices for row in one.results], first.model)
+    notes = _notes([row for one in result.prices for row in one.results], first.model, first.primitive)
     return [Table(columns, tuple(_winner(one) for one in result.prices), None, title), *notes]
 
 
@@ -222,7 +183,7 @@ def _several(prices: Sequence[Price]) -> list[Block]:
     name = str(first.primitive).replace("_", "-")
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
     table = _row_table([(one, row) for one in prices for row in one.results], None, title, with_size=True)
-    return [table, *_notes(every, first.model), *_cannot(first.infeasible)]
+    return [table, *_notes(every, first.model, first.primitive), *_cannot(first.infeasible)]
 
 
 _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
@@ -260,7 +221,7 @@ def _breakdown(result: Breakdown) -> list[Block]:
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     if result.baselines:
         out.append(_row_table([(result.price, row) for row in result.baselines], None, "flat baselines"))
-    return out + _notes([row], result.price.model)
+    return out + _notes([row], result.price.model, result.price.primitive)
 
 
 @blocks.register
@@ -283,7 +244,7 @@ def _crossover(result: Crossover) -> list[Block]:
             rows.append((*names, Cell("none", None), _text(pair.dominates), _text(pair.dominates), *near))
     name = str(result.primitive).replace("_", "-")
     title = f"crossovers of {name} on {result.fabric}, {result.ranks} ranks, {result.mode}"
-    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model)]
+    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model, result.primitive)]
 
 
 def _optional_size(size: float | None) -> Cell:
@@ -346,8 +307,8 @@ def _times(value: float) -> Cell:
 def _diff(result: Diff) -> list[Block]:
     columns = (
         Column("where", "where", right=False),
-        Column("old", "old"),
-        Column("new", "new"),
+        Column("old", "old", 2),
+        Column("new", "new", 1),
         Column("relative", "change"),
     )
     rows = tuple(
@@ -366,47 +327,3 @@ def _diff(result: Diff) -> list[Block]:
 
 def _short(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-@blocks.register
-def _explanation(result: Explanation) -> list[Block]:
-    return [block for entry in result.entries for block in _explained(entry, result)]
-
-
-def _explained(entry: Explained, result: Explanation) -> list[Block]:
-    name = str(entry.primitive).replace("_", "-")
-    lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
-    lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
-    lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
-    lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(f"{entry.algorithm}, {name}: {entry.title.rstrip('.')}", tuple(lines))]
-    if entry.reason:
-        out.append(Lines(f"on {result.fabric}: {entry.reason}", ()))
-    if entry.row is not None:
-        out.append(Lines(_numbers_title(result), tuple(_numbers(entry.row, entry, result))))
-    return out
-
-
-def _numbers_title(result: Explanation) -> str:
-    return f"on {result.fabric}, {result.ranks} ranks, {_size_text(result.bytes)} per rank, {result.mode}"
-
-
-def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
-    """The formula with numbers put in, a line for each summand."""
-    lines = []
-    for phase in row.phases:
-        label = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
-        per_hop = float(phase.alpha_s / phase.n_alpha)
-        lines.append(
-            f"{label}: n_alpha x alpha = {phase.n_alpha:g} x {format_time(per_hop)} = {format_time(float(phase.alpha_s))}"
-        )
-        rate = f"({format_rate(phase.bandwidth_Bps)} x {phase.eta_beta:.4g})"
-        product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
-        lines.append(f"{label}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
-    if row.overhead_s:
-        lines.append(f"launch overhead {format_time(row.overhead_s)}")
-    lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
-    if row.n_beta is not None and row.algorithm != "in-network":
-        least = least_n_beta(entry.primitive, result.ranks)
-        lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
-    return lines

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from io import StringIO
 
-from colltool.render.blocks import Block, Lines, Table
+from colltool.render.parts import Block, Lines, Table
 
 
 def to_csv(parts: Sequence[Block]) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.render.blocks import Block, Lines, Table
+from colltool.render.parts import Block, Lines, Table
 
 
 def to_markdown(parts: Sequence[Block]) -> str:
     """Every block: tables as pipe tables, lists as bullets."""
-    shown = [part for part in parts if isinstance(part, Lines) or part.rows]
-    return "\n".join(_table(part) if isinstance(part, Table) else _lines(part) for part in shown)
+    return "\n".join(_table(part) if isinstance(part, Table) else _lines(part) for part in parts)
 
 
 def _table(table: Table) -> str:
     lines = [f"**{table.title}**", ""] if table.title else []
     shown = [index for index, column in enumerate(table.columns) if not column.hidden]
-    lines.append(_line([table.columns[index].title for index in shown]))
+    lines.append(_line([_escape(table.columns[index].title) for index in shown]))
     lines.append(_line(["---:" if table.columns[index].right else ":---" for index in shown]))
     lines += [_line([_escape(row[index].text) for index in shown]) for row in table.rows]
     return "\n".join(lines) + "\n"

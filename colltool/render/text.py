@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from colltool.render.blocks import Block, Lines, Table
+from colltool.render.parts import Block, Lines, Table
 
 
 class Screen(NamedTuple):
@@ -27,8 +27,7 @@ _GAP = 3  # a border and two spaces
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE) -> str:
     """Every block, a blank line between; nothing is cut: columns that do not fit are left out and named."""
-    shown = [part for part in parts if isinstance(part, Lines) or part.rows]
-    drawn = [_table(part, screen) if isinstance(part, Table) else _lines(part, screen) for part in shown]
+    drawn = [_table(part, screen) if isinstance(part, Table) else _lines(part, screen) for part in parts]
     return "\n".join(drawn)
 
 
@@ -85,7 +84,7 @@ def _table(table: Table, screen: Screen) -> str:
     console.print(rich)
     dropped = [column.title for index, column in enumerate(table.columns) if index not in kept and not column.hidden]
     if dropped:
-        console.print(Text(f"columns left out for want of width: {', '.join(dropped)}", style="dim"))
+        console.print(Text(f"columns left out for want of width: {'; '.join(dropped)}", style="dim"))
     return _written(console)
 
 
