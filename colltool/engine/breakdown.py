@@ -30,6 +30,7 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
     if name is None:
         chosen = everything.best
     else:
-        chosen = named_plans(place(fabric, ranks), primitive, reading, [name], [size])[0].at(size, reading)
+        plans = named_plans(place(fabric, ranks), primitive, reading, [name], [size])
+        chosen = min((plan.at(size, reading) for plan in plans), key=lambda row: float(row.total_s))
     baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))

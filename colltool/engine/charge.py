@@ -68,6 +68,15 @@ def _at_most(count: float) -> Flows:
 _one = _at_most(1)
 
 
+def _leaving(stride: int, ranks: int) -> Flows:
+    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
+
+    def leaving(domain: int) -> int:
+        return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
+
+    return lambda endpoints: max(leaving(min(endpoints, ranks)), leaving(ranks % endpoints))
+
+
 def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
     """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered."""
     count = _all if reach.scattered else flows
@@ -149,7 +158,7 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     charges = []
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
-        flows = {"xor": _all, "shift": _at_most(stride), "fanout": _one}[route.partner]
+        flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
         charges.append(_at(level, 1, load, reach, flows))
     merged = []
     for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta)):

@@ -138,14 +138,27 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
 def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, overhead_s: float) -> Plan:
     """The plan of a registered algorithm that runs on the whole group at once."""
     parts = parts_of(row, group, reach, readings)
-    status, notes = row.status, [row.note] if row.note else []
-    if row.name == "double-binary-tree" and group.tree_beta < 2:
-        status = "hypothetical"
-        notes.append(f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
+    status, notes = row_status(row, group), row_notes(row, group)
     notes += wire_notes(group, parts) + share_notes(parts)
     return Plan(
         row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
     )
+
+
+def _two_ports(row: Algorithm, group: Group) -> bool:
+    """Whether the double binary tree is read as on a rank with two ports."""
+    return row.name == "double-binary-tree" and group.tree_beta < 2
+
+
+def row_status(row: Algorithm, group: Group) -> Status:
+    """An algorithm's status on a group: no rank is known to drive two full ports at once."""
+    return "hypothetical" if _two_ports(row, group) else row.status
+
+
+def row_notes(row: Algorithm, group: Group) -> list[str]:
+    """What a reader of an algorithm's price should know."""
+    ports = [f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once"]
+    return ([row.note] if row.note else []) + (ports if _two_ports(row, group) else [])
 
 
 def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
@@ -221,11 +234,11 @@ def _larger(a: Number, b: Number) -> Number:
 
 
 def _part_curve(part: Part, readings: Readings) -> Curve:
-    """One part over M; pipelined at P*: L·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW)."""
+    """One part over M; pipelined at P*: (L-1)·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW), the least of t(P) over all P > 0."""
     own, load = part.charge, part.charge.n_beta * part.payload / part.charge.effective_Bps
     if not part.pipelined or readings.pipelining == "asymptotic":
         return Curve(own.n_alpha * own.alpha_s, load)
     if readings.pipelining == "optimal":
-        return Curve(own.n_alpha * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
+        return Curve((own.n_alpha - 1) * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
     steps = own.n_alpha + readings.pipelining - 1
     return Curve(steps * own.alpha_s, load * steps / readings.pipelining)
