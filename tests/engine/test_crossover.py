@@ -43,7 +43,7 @@ def difference(where: Fabric, primitive: str, pair: list[str], **more: object) -
 def bisect(function: Callable[[float], float], low: float, high: float) -> float:
     """The sign change between low and high, on a logarithmic scale."""
     below = function(low) > 0
-    for _ in range(80):
+    for _ in range(45):
         middle = sqrt(low * high)
         low, high = (middle, high) if (function(middle) > 0) == below else (low, middle)
     return sqrt(low * high)
