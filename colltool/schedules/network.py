@@ -1,0 +1,154 @@
+"""What carries a schedule: ports of an any-to-any fabric, links of a lattice, links of a full mesh.
+
+A network adds up the bytes (in units of M) on each of its resources, step by step. ``peak`` is the sum over steps of the
+busiest resource, what a schedule in lock step waits for; ``busiest`` is the largest total, what a stream of segments waits for.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.algorithms.registry import Axis
+from colltool.schedules.step import Indices, Step
+
+Loads = NDArray[np.float64]
+
+
+class Network:
+    """Counts loads; what the resources are, :meth:`loads` of a subclass says."""
+
+    def __init__(self) -> None:
+        self.hops = 0
+        self.peak = 0.0
+        self.total: Loads | None = None
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every resource, for messages that leave together."""
+        raise NotImplementedError
+
+    def distance(self, src: Indices, dst: Indices) -> int:
+        """Hops of the longest way among messages; 1 where every pair is joined."""
+        return int((src != dst).any())
+
+    def carry(self, batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+        """Load one batch of steps."""
+        src = np.concatenate([one.src for one in batch])
+        dst = np.concatenate([one.dst for one in batch])
+        size = chunk_bytes[np.concatenate([one.chunk for one in batch])]
+        loads = self.loads(src, dst, size)
+        self.total = loads if self.total is None else self.total + loads
+        self.peak += float(loads.max())
+        self.hops += self.distance(src, dst)
+
+    @property
+    def busiest(self) -> float:
+        """The largest total on one resource."""
+        return 0.0 if self.total is None else float(self.total.max())
+
+
+class Ports(Network):
+    """One full-duplex port per rank: what it sends and what it takes count apart. Switches have as many as they need."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__()
+        self.ranks = ranks
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes out of each rank, then into each."""
+        n = self.ranks
+        out, into = src < n, dst < n
+        return np.concatenate([np.bincount(src[out], size[out], n), np.bincount(dst[into], size[into], n)])
+
+
+class FullMesh(Network):
+    """A full-duplex link for every pair of ranks."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__()
+        self.ranks = ranks
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every link and direction, by src * N + dst."""
+        counted: Loads = np.bincount(src * self.ranks + dst, size, self.ranks * self.ranks)
+        return counted
+
+
+class Lattice(Network):
+    """Links between neighbours; dimension-ordered shortest paths, axis 1 first, ties split over both ways.
+
+    Rank r has coordinates by its mixed-radix digits, the first axis fastest. Links are numbered
+    ``(axis, rank they leave, direction)``, direction 0 upwards.
+    """
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        super().__init__()
+        self.axes = tuple(axes)
+        self.sizes = [axis.size for axis in axes]
+        self.strides = np.cumprod([1, *self.sizes[:-1]])
+        self.ranks = int(np.prod(self.sizes))
+        self.ways = [_ways(axis) for axis in axes]
+
+    def coordinates(self, ranks: Indices) -> list[Indices]:
+        """A rank's place on each axis."""
+        return [ranks // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)]
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every link, shape (axes * ranks * 2,)."""
+        here, out = src, []
+        for axis, stride, own, way in zip(self.axes, self.strides, self.sizes, self.ways, strict=True):
+            start, end = here // stride % own, dst // stride % own
+            line = here - start * stride  # the rank at the foot of the line
+            flows = np.bincount((line * own + start) * own + end, size, self.ranks * own * own) if axis.size > 1 else None
+            if flows is None:
+                out.append(np.zeros((self.ranks, 2)))
+                continue
+            feet = np.flatnonzero(np.arange(self.ranks) // stride % own == 0)
+            per_line = flows.reshape(self.ranks, own, own)[feet]
+            on_links = np.einsum("lab,abkd->lkd", per_line, way)
+            loads = np.zeros((self.ranks, 2))
+            loads[feet[:, None] + np.arange(own) * stride] = on_links
+            out.append(loads)
+            here = line + end * stride
+        return np.concatenate(out).ravel()
+
+    def distance(self, src: Indices, dst: Indices) -> int:
+        """The most hops of any message."""
+        hops = np.zeros(len(src), dtype=np.int64)
+        for axis, a, b in zip(self.axes, self.coordinates(src), self.coordinates(dst), strict=True):
+            apart = np.abs(a - b)
+            hops += np.minimum(apart, axis.size - apart) if axis.is_ring else apart
+        return int(hops.max(initial=0))
+
+    def link_name(self, link: int) -> str:
+        """``axis 1, (0, 2, 1) -> (1, 2, 1)``."""
+        axis, rest = divmod(link, self.ranks * 2)
+        rank, direction = divmod(rest, 2)
+        place = [int(c) for c in self.coordinates(np.array([rank])) for c in c]
+        there = list(place)
+        there[axis] = (there[axis] + (1 if direction == 0 else -1)) % self.sizes[axis]
+        return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"
+
+
+def _ways(axis: Axis) -> NDArray[np.float64]:
+    """``[from, to, rank, direction]``: the share of a message that leaves that rank of the line in that direction."""
+    d = axis.size
+    ways = np.zeros((d, d, d, 2))
+    for a in range(d):
+        for b in range(d):
+            for direction, share in _directions(a, b, axis):
+                at = a
+                while at != b:
+                    ways[a, b, at, direction] += share
+                    at = (at + (1 if direction == 0 else -1)) % d
+    return ways
+
+
+def _directions(a: int, b: int, axis: Axis) -> list[tuple[int, float]]:
+    """Which ways a message goes along a line, with shares; both where they are equally long and different links."""
+    up, down = (b - a) % axis.size, (a - b) % axis.size
+    if not axis.is_ring:
+        return [(0, 1.0)] if b > a else [(1, 1.0)] if b < a else []
+    if up == down:
+        return [(0, 0.5), (1, 0.5)] if up else []
+    return [(0, 1.0)] if up < down else [(1, 1.0)]
