@@ -1,11 +1,12 @@
 """``verify``: execute the schedule of every algorithm and hold its formula against what was counted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from colltool.algorithms.registry import Algorithm, Group, algorithms
-from colltool.cost import Schedule, segmented, total_n_alpha, total_n_beta
+from colltool.engine.compose import workbenches
+from colltool.engine.executed import Counts, composed, flat, formula, judge, lock_step_seconds
 from colltool.engine.placement import Placed, flat_group, place
-from colltool.engine.plan import flat_plan
+from colltool.engine.plan import Plan, flat_plan
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Readings
 from colltool.engine.results import Infeasible, Verification, Verified
@@ -13,119 +14,101 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.primitives import Primitive
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
-from colltool.schedules.network import FullMesh, Lattice, Network, Ports
-
-MOST_MESSAGES = 40_000_000
-"""Beyond it a schedule takes minutes and gigabytes; the formula does not depend on it."""
 
 SEGMENTS = 16
-_SAME = 1e-9
+MOST_MESSAGES = 40_000_000
+"""Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
+
+_LINEAR = ("ring", "chain", "pairwise", "dim-ring", "dim-chain", "send", "binomial", "pipelined-tree")
+_SAME_TIME = 1e-6
 
 
-def verify(
-    fabric: Fabric,
-    primitives: Sequence[Primitive],
-    ranks: int | None = None,
-    readings: Readings | None = None,
-    names: Sequence[str] = (),
-) -> Verification:
-    """Execute every flat algorithm that runs on a group.
+def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: int | None = None,
+           segments: int = SEGMENTS, names: Sequence[str] = ()) -> Verification:  # fmt: skip
+    """Execute every algorithm that runs on a group, and the textbook choice of each composition.
 
     Args:
-        fabric, ranks: the group; the links and ports that carry the schedules.
+        fabric, ranks: the group, whose ports and links carry the schedules.
         primitives: which collectives.
-        readings: a number for ``pipelining`` is the segments P of pipelined algorithms, 16 otherwise.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms.
         names: only these algorithms.
 
     Raises:
-        ColltoolError: a group that does not fit, or no algorithm of that name runs there.
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
-    reading = (readings or Readings())._replace(ideal=True)
-    segments = reading.pipelining if isinstance(reading.pipelining, int) else SEGMENTS
-    reading = reading._replace(pipelining=segments)
+    readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
     placed = place(fabric, ranks)
-    group, reach = flat_group(placed, reading)
-    done: list[Verified] = []
-    skipped: list[Infeasible] = []
-    for primitive in primitives:
-        for row in algorithms(primitive):
-            if (names and row.name not in names) or row.why_not(group) is not None:
-                continue
-            reason = _why_skip(row, group)
-            if reason:
-                skipped.append(Infeasible(f"{row.name} ({primitive.replace('_', '-')})", reason))
-            else:
-                done.append(_executed(row, group, reach, placed, reading, segments))
-    if not done and not skipped:
+    found = [one for primitive in primitives for one in _each(placed, primitive, readings, size, segments, names)]
+    if not found:
         asked = f" called {', '.join(names)}" if names else ""
-        raise ColltoolError(f"no algorithm{asked} runs on {placed.ranks} ranks of {fabric.name}", where="--algorithm")
-    return Verification(tuple(done), tuple(skipped))
+        raise ColltoolError(f"no algorithm{asked} runs on {placed.ranks} ranks of {fabric.name}", fix="price lists what can")
+    done = tuple(one for one in found if isinstance(one, Verified))
+    return Verification(done, tuple(one for one in found if isinstance(one, Infeasible)))
+
+
+def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float, segments: int,
+          names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
+    group, reach = flat_group(placed, readings)
+    for row in algorithms(primitive):
+        if (names and row.name not in names) or row.why_not(group) is not None:
+            continue
+        reason = _why_skip(row, group)
+        if reason:
+            yield Infeasible(_called(row.name, primitive), reason)
+        else:
+            yield _flat(row, placed, group, reach, readings, size, segments)
+    for bench in workbenches(placed, primitive, readings):
+        if not names or bench.row.name in names:
+            yield _composed(placed, bench.usual(), segments, readings)
+
+
+def _called(name: str, primitive: Primitive) -> str:
+    return f"{name} ({primitive.replace('_', '-')})"
 
 
 def _why_skip(row: Algorithm, group: Group) -> str:
     if maker(row.primitive, row.name) is None:
-        return "a baseline without a schedule of its own"
-    if group.topology in ("tiers", "lattice_tiers"):
-        return "a flat schedule over several tiers: verify it on one tier, its counts are the same"
-    dense = group.ranks**2 if row.name in ("ring", "chain") else group.ranks**2 * 8
-    return "" if dense <= MOST_MESSAGES else f"{group.ranks} ranks are too many to execute; take -n 512 or fewer"
+        return "a baseline: the schedule of ring or pairwise over other wires"
+    messages = group.ranks**2 * (1 if row.name in _LINEAR else 16)
+    return "" if messages <= MOST_MESSAGES else f"{group.ranks} ranks are too many to execute; take -n 512"
 
 
-def network_for(group: Group) -> Network:
-    """What carries the messages of a group on one tier."""
-    if group.axes:
-        return Lattice(group.axes)
-    return FullMesh(group.ranks) if group.topology == "full_mesh" else Ports(group.ranks)
-
-
-def _executed(row: Algorithm, group: Group, reach: Reach, placed: Placed, readings: Readings, segments: int) -> Verified:
-    make = maker(row.primitive, row.name)
-    assert make is not None
-    program, network = make(group, segments), network_for(group)
-    streamed = program.streamed
-    outcome = run(program, network.carry)
-    schedule = row.schedule(group)
-    formula = _formula(schedule, segments)
-    counted = (float(network.hops), network.busiest if streamed else network.peak)
-    if streamed:
-        counted = (counted[0] * group.switch_levels, counted[1])
-    verdict, note = _judge(row, formula, counted, outcome.holds, outcome.problem)
-    if any(terms.pipelined for terms in schedule):
-        note = "; ".join(filter(None, (f"{segments} segments", note)))
-    del placed, reach
+def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: Readings, size: float,
+          segments: int) -> Verified:  # fmt: skip
+    execution, wanted = flat(row, group, segments), formula(row, group, segments)
+    verdict, note = judge(row.note, wanted, execution.counts, execution.busiest, streamed=execution.streamed)
+    if not execution.outcome.holds:
+        verdict, note = "mismatch", execution.outcome.problem
+    notes = [f"{segments} segments"] if any(terms.pipelined for terms in row.schedule(group)) else []
+    time = None
+    if len(placed.spans) == 1:
+        plan = flat_plan(row, group, reach, readings, 0.0)
+        price = float(plan.at(size, readings).total_s)
+        time = (price, lock_step_seconds(row, group, reach, plan, size, execution, segments))
+        if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
+            note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
     return Verified(
-        row.primitive, row.name, group.topology, group.ranks, verdict, (formula[0], counted[0]), (formula[1], counted[1]),
-        outcome.holds, note
+        row.primitive, row.name, placed.fabric.name, group.ranks, verdict,
+        (wanted.n_alpha, execution.counts.n_alpha), (wanted.n_beta, execution.counts.n_beta),
+        execution.outcome.holds, "; ".join(filter(None, [*notes, note])), time,
     )  # fmt: skip
 
 
-def _formula(schedule: Schedule, segments: int) -> tuple[float, float]:
-    """n_α and n_β by the registered formula, pipelined parts at P segments."""
-    if not any(terms.pipelined for terms in schedule):
-        return total_n_alpha(schedule), total_n_beta(schedule)
-    (terms,) = schedule
-    n_alpha, n_beta = segmented(terms.n_alpha, terms.n_beta, 1.0, 1.0, 1.0, segments)
-    return float(n_alpha), float(n_beta)
-
-
-def _judge(
-    row: Algorithm, formula: tuple[float, float], counted: tuple[float, float], holds: bool, problem: str
-) -> tuple[str, str]:
-    if not holds:
-        return "mismatch", problem
-    apart = [abs(c - f) > _SAME * max(1.0, f) for f, c in zip(formula, counted, strict=True)]
-    if not any(apart):
-        return "proved", ""
-    words = [
-        f"{name} executed is {c / f:.4g} of the formula"
-        for name, f, c, off in zip(("n_alpha", "n_beta"), formula, counted, apart, strict=True)
-        if off
-    ]
-    below = all(c <= f * (1 + _SAME) for f, c in zip(formula, counted, strict=True))
-    if below:
-        return "idealised", f"the formula is an upper bound here: {'; '.join(words)}"
-    return ("idealised" if "idealised" in row.note else "mismatch"), "; ".join(words)
-
-
-_ = flat_plan
+def _composed(placed: Placed, plan: Plan, segments: int, readings: Readings) -> Verified | Infeasible:
+    """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
+    if placed.ranks**2 > MOST_MESSAGES:
+        return Infeasible(_called(plan.title, plan.primitive), f"{placed.ranks} ranks are too many to execute")
+    try:
+        outcome, tiers = composed(placed, plan, segments, readings)
+    except ValueError as error:
+        return Infeasible(_called(plan.title, plan.primitive), str(error))
+    verdicts = [judge("", wanted, counted, counted.n_beta) for wanted, counted in tiers]
+    verdict, note = max(verdicts, key=lambda one: ("proved", "idealised", "mismatch").index(one[0]))
+    if not outcome.holds:
+        verdict, note = "mismatch", outcome.problem
+    wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
+    return Verified(
+        plan.primitive, plan.title, placed.fabric.name, placed.ranks, verdict,
+        (wanted.n_alpha, counted.n_alpha), (wanted.n_beta, counted.n_beta), outcome.holds, note,
+    )  # fmt: skip
