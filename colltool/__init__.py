@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from colltool.api import breakdown, contention, crossover, diff, explain, ladder, load_fabric, price, price_list, readings
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Load the public functions on first use: ``import colltool`` alone costs nothing."""
     if name not in __all__:

@@ -263,12 +263,13 @@ def readings(
     _one_of("ring_alpha", ring_alpha, ("mean", "worst"))
     _one_of("order", order, (None, "outer-first", "inner-first"))
     if not (isinstance(tree_beta, int | float) and 1 <= tree_beta <= 2):
-        raise ColltoolError(f"tree_beta must lie between 1 and 2, got {tree_beta}", fix="2 is a single port; 1 needs two ports")
+        raise ColltoolError(
+            f"must lie between 1 and 2, got {tree_beta}", where="--tree-beta", fix="2 is a single port; 1 needs two ports"
+        )
     segments = isinstance(pipelining, int) and not isinstance(pipelining, bool)
     if pipelining not in ("asymptotic", "optimal") and not (segments and int(pipelining) >= 1):
-        raise ColltoolError(
-            f"pipelining '{pipelining}' is not known", fix="asymptotic, optimal, or a number of segments of at least 1"
-        )
+        fix = "asymptotic, optimal, or a number of segments of at least 1"
+        raise ColltoolError(f"'{pipelining}' is not known", where="--pipelining", fix=fix)
     return Readings(ideal, pipelining, phases, placement, ring_alpha, float(tree_beta), order)  # type: ignore[arg-type]
 
 
@@ -296,7 +297,7 @@ def _sizes(size: Sizes) -> Number:
     import numpy as np
 
     try:
-        array = np.asarray(size, dtype=np.float64)
+        array = np.asarray([parse_size(one) for one in size] if isinstance(size, list | tuple) else size, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ColltoolError("sizes must be numbers of bytes", where="size", fix="text: colltool.units.parse_size") from error
     if array.ndim != 1 or not array.size:

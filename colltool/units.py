@@ -17,7 +17,7 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0
 _PREFIXES = {**_DECIMAL, **_BINARY}
 
 _SIZES = {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()}
-_TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
+_TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}  # per second: 5/1e6 is 5e-06, 5*1e-6 is not
 _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")} | {
     f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
 }
@@ -107,11 +107,12 @@ def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *,
         raise ColltoolError(f"'{value}' is not a {kind}", fix=f"write {example}")
     number, unit = float(match[1]), match[2] or ""
     if not unit and not unitless:
-        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us, or {example}")
+        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us or {value.strip()}ns")
     if unit and unit not in units:
         hint = _unit_hint(unit, units, kind, match[1], example)
         raise ColltoolError(f"'{unit}' is not a unit of {kind} in '{value}'", fix=hint)
-    result = number * units.get(unit, 1.0)
+    factor = units.get(unit, 1.0)
+    result = number / factor if units is _TIMES else number * factor
     if not math.isfinite(result):
         raise ColltoolError(f"'{value}' is too large for a {kind}", fix=f"write {example}")
     return result
@@ -129,9 +130,11 @@ def _from_number(value: SupportsFloat, kind: str, example: str) -> float:
 
 def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, example: str) -> str:
     """The unit somebody probably meant: another case, a bit for a byte, nccl-tests' bare M."""
-    if kind == "size" and f"{unit}B" in units:
+    if kind == "size" and unit in _DECIMAL:
         return f"write {number}{unit}B (10^n bytes), or {number}{unit}iB (2^n: what nccl-tests means by {number}{unit})"
-    if kind == "size" and unit.endswith("b"):
+    if kind == "size" and unit in _BINARY:
+        return f"write {number}{unit}B"
+    if kind == "size" and f"{unit[:-1]}B" in units and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
     if kind == "rate" and f"{unit}/s" in units:
         return f"a rate is per second: write {number}{unit}/s"

@@ -118,6 +118,20 @@ class Algorithm(NamedTuple):
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}
 
+OTHER_NAMES = {
+    "nvls": "in-network",
+    "sharp": "in-network",
+    "collnet": "in-network",
+    "nvlstree": "hierarchical:in-network/double-binary-tree",
+    "dbt": "double-binary-tree",
+    "rhd": "rabenseifner",
+    "halving-doubling": "rabenseifner",
+    "allpairs": "two-shot",
+    "linear": "direct",
+    "van-de-geijn": "scatter-allgather",
+}
+"""What libraries and papers call some of them; an error answers with our name."""
+
 
 def algorithm(
     name: str,
@@ -170,7 +184,9 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     known = [*(row.name for row in algorithms(primitive)), *also]
     others = [SHORT[other] for other, key in _ROWS if key == name]
     hint = nearest(name, known)
-    if others:
+    if name.lower() in OTHER_NAMES:
+        hint = f"that is '{OTHER_NAMES[name.lower()]}' here."
+    elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
     raise ColltoolError(f"no algorithm '{name}' for {primitive.replace('_', '-')}", fix=fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from colltool import __version__
-from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError, nearest
+from colltool.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, nearest
 
 COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",
@@ -33,8 +34,10 @@ class _Lazy(TyperGroup):
         """In the order of the help text."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, built now."""
+        if cmd_name not in COMMANDS and ctx.resilient_parsing:  # a shell that completes
+            return None
         if cmd_name not in COMMANDS:
             fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
             raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
@@ -77,32 +80,51 @@ def _common(
 def main() -> None:
     """Run the command line. Exit 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours."""
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
-    sys.stdout.flush()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic
+    _leave(_exit_code())
+
+
+def _exit_code() -> int:
+    """Run the command; say on stderr what went wrong."""
     try:
-        app()
-    except SystemExit as done:
-        code = done.code if isinstance(done.code, int) else int(done.code is not None)
+        done = app(standalone_mode=False)
+        return done if isinstance(done, int) else EXIT_DONE
+    except SystemExit as left:
+        return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE  # 1: typer's answer to a pipe that was closed
+    except BrokenPipeError:
+        return EXIT_DONE
+    except KeyboardInterrupt:
+        return 128 + 2
     except ColltoolError as error:
-        print("\n".join(f"error: {line}" for line in _problems(error)), file=sys.stderr)
-        code = EXIT_UNUSABLE
+        _say("\n".join(f"error: {problem}" for problem in getattr(error, "problems", [error])))
+        return EXIT_UNUSABLE
     except Exception as error:
-        if os.environ.get("COLLTOOL_DEBUG"):
-            raise
-        what = f"bug in colltool: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        print(f"{what} (please report it; COLLTOOL_DEBUG=1 shows the traceback)", file=sys.stderr)
-        code = EXIT_BUG
-    _leave(code)
+        if hasattr(error, "show"):  # a usage error of typer's own click
+            error.show()
+            return EXIT_UNUSABLE
+        return _bug(error)
 
 
-def _problems(error: ColltoolError) -> list[str]:
-    return [str(problem) for problem in getattr(error, "problems", [error])]
+def _bug(error: Exception) -> int:
+    if os.environ.get("COLLTOOL_DEBUG"):
+        import traceback
+
+        traceback.print_exc()
+    else:
+        first = str(error).partition("\n")[0]
+        _say(f"bug in colltool: {type(error).__name__}: {first} (please report it; COLLTOOL_DEBUG=1 shows the traceback)")
+    return EXIT_BUG
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
 
 
 def _leave(code: int) -> None:
     """Exit at once: tearing down all modules one by one costs as much as a price."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        pass
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            if stream is not None:  # the caller may have closed it
+                stream.flush()
     os._exit(code)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from colltool.cli import options as o
 
 EXAMPLES = """
@@ -18,10 +22,15 @@ def breakdown(
     fabric: o.FabricOption,
     size: o.SizeOption,
     ranks: o.RanksOption = None,
-    algorithm: o.AlgorithmOption = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm", "-a", help="Break down this one. [default: the fastest]", autocompletion=o.complete_algorithm
+        ),
+    ] = None,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     phases: o.PhasesOption = None,
@@ -38,5 +47,6 @@ def breakdown(
     from colltool.cli.output import emit
 
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
-    loaded = api.load_fabric(fabric, set_ or ())
-    emit(api.breakdown(loaded, primitive, size=size, ranks=ranks, algorithm=algorithm, **reading), form, output)
+    name = None if algorithm is None else o.single(algorithm, "--algorithm")
+    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
+    emit(api.breakdown(loaded, primitive, size=o.single(size, "--size"), ranks=ranks, algorithm=name, **reading), form, output)

@@ -8,6 +8,8 @@ import typer
 
 from colltool.cli import options as o
 
+DEFAULT_FABRIC = ("nvl72",)
+
 EXAMPLES = """
 \b
 Examples:
@@ -20,9 +22,9 @@ Examples:
 
 def crossover(
     primitive: Annotated[
-        str, typer.Argument(metavar="[PRIM]", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
+        str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
     ] = "ar",
-    fabric: o.FabricOption = "nvl72",
+    fabric: o.FabricOption = DEFAULT_FABRIC,  # type: ignore[assignment]
     ranks: o.RanksOption = None,
     algorithm: Annotated[
         str | None,
@@ -35,7 +37,7 @@ def crossover(
     ] = None,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     phases: o.PhasesOption = None,
@@ -49,5 +51,5 @@ def crossover(
     from colltool.cli.output import emit
 
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
-    loaded = api.load_fabric(fabric, set_ or ())
+    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
     emit(api.crossover(loaded, primitive, ranks=ranks, algorithms=o.names(algorithm), **reading), form, output)

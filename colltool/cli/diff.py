@@ -13,6 +13,8 @@ from colltool.errors import EXIT_CHECK_FAILED, ColltoolError
 if TYPE_CHECKING:
     from colltool.engine.results import Diff
 
+DEFAULT_RTOL = 1e-6
+
 EXAMPLES = """
 \b
 Examples:
@@ -24,8 +26,8 @@ Examples:
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A JSON output of colltool.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A later output of the same command.")],
-    rtol: o.RtolOption = 1e-6,
-    form: o.FormatOption = o.Format.TABLE,
+    rtol: o.RtolOption = None,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """What moved between two JSON outputs of the same command; exit 1 if anything did.
@@ -34,10 +36,10 @@ def diff(
     """
     from colltool import api
 
-    finish(api.diff(read_document(old), read_document(new), rtol), form, output)
+    finish(api.diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol), form, output)
 
 
-def finish(result: Diff, form: o.Format, output: Path | None) -> None:
+def finish(result: Diff, form: o.Format | None, output: Path | None) -> None:
     """Write a comparison; exit 1 where something moved."""
     from colltool.cli.output import emit
 
@@ -64,6 +66,6 @@ def read_document(path: Path) -> dict[str, Any]:
         place = f"{path}:{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else str(path)
         fix = "write one with --format json -o FILE"
         raise ColltoolError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=fix) from error
-    if not isinstance(content, dict):
-        raise ColltoolError("expected a JSON object", where=str(path), fix="write one with --format json -o FILE")
+    if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
+        raise ColltoolError("not a JSON document of colltool", where=str(path), fix="write one with --format json -o FILE")
     return content

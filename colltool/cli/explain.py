@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.errors import ColltoolError
 
 EXAMPLES = """
 \b
@@ -22,7 +23,7 @@ def explain(
         str, typer.Argument(metavar="ALGORITHM", help="As price names it.", autocompletion=o.complete_algorithm)
     ],
     primitive: Annotated[
-        str | None, typer.Argument(metavar="[PRIM]", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
+        str | None, typer.Argument(metavar="PRIM", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
     ] = None,
     fabric: Annotated[
         str | None,
@@ -32,7 +33,7 @@ def explain(
     size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank.")] = None,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     phases: o.PhasesOption = None,
@@ -43,8 +44,12 @@ def explain(
 ) -> None:
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
     from colltool import api
-    from colltool.cli.output import emit
+    from colltool.cli.output import chosen_format, emit
+    from colltool.render.explain_blocks import explain_blocks
 
+    if fabric is None and (ranks is not None or set_ or ":" in algorithm):
+        raise ColltoolError("ranks, --set and a choice of algorithms need a fabric", fix="add -f nvl72 -M 16MB")
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
     loaded = None if fabric is None else api.load_fabric(fabric, set_ or ())
-    emit(api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, **reading), form, output)
+    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, **reading)
+    emit(explained if chosen_format(form, output) is o.Format.JSON else explain_blocks(explained), form, output)

@@ -10,6 +10,13 @@ import typer
 from colltool.cli import options as o
 from colltool.errors import ColltoolError, ManyErrors
 
+SHOW_EXAMPLES = """
+\b
+Examples:
+  colltool fabric show nvl72
+  colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
+"""
+
 app = typer.Typer(
     help="Shipped fabrics; show, check and describe fabric files.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -19,8 +26,8 @@ app = typer.Typer(
 )
 
 
-@app.command("list", epilog="\b\nExample:\n  colltool fabric list")
-def list_(form: o.FormatOption = o.Format.TABLE, output: o.OutputOption = None) -> None:
+@app.command("list", short_help="The shipped fabrics.", epilog="\b\nExample:\n  colltool fabric list")
+def list_(form: o.FormatOption = None, output: o.OutputOption = None) -> None:
     """The shipped fabrics."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.documents import fabrics_document
@@ -30,13 +37,11 @@ def list_(form: o.FormatOption = o.Format.TABLE, output: o.OutputOption = None) 
     _emit(fabrics_document(fabrics), list_blocks(fabrics), form, output)
 
 
-@app.command(
-    epilog="\b\nExamples:\n  colltool fabric show nvl72\n  colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2"
-)
+@app.command(short_help="A fabric as a tree, with what follows from it.", epilog=SHOW_EXAMPLES)
 def show(
     fabric: Annotated[str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric)],
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, and sizing."""
@@ -50,16 +55,16 @@ def show(
     _emit(fabric_document(loaded, facts), show_blocks(loaded, facts), form, output)
 
 
-@app.command(epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
+@app.command(short_help="Validate fabric files.", epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.")],
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """Validate fabric files; every error of every file is reported, with its line and column."""
     from colltool.fabric.load import load_fabric
-    from colltool.render.blocks import Lines
     from colltool.render.documents import checked_document
+    from colltool.render.parts import Lines
 
     problems: list[ColltoolError] = []
     for file in files:
@@ -74,7 +79,7 @@ def check(
     _emit(checked_document(files), [Lines(f"{file}: ok", ()) for file in files], form, output)
 
 
-@app.command(epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
+@app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
     from colltool.cli.output import write
@@ -84,7 +89,7 @@ def schema(output: o.OutputOption = None) -> None:
     write(to_json(fabric_json_schema()), output)
 
 
-def _emit(document: dict[str, Any], parts: list[Any], form: o.Format, output: Path | None) -> None:
-    from colltool.cli.output import emit
+def _emit(document: dict[str, Any], parts: list[Any], form: o.Format | None, output: Path | None) -> None:
+    from colltool.cli.output import chosen_format, emit
 
-    emit(document if form is o.Format.JSON else parts, form, output)
+    emit(document if chosen_format(form, output) is o.Format.JSON else parts, form, output)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from colltool.errors import ColltoolError
+
 
 class Format(StrEnum):
     """How a result is written."""
@@ -76,8 +78,10 @@ PrimitiveArgument = Annotated[
     typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", autocompletion=complete_primitive),
 ]
 FabricOption = Annotated[
-    str,
-    typer.Option("--fabric", "-f", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric),
+    list[str],
+    typer.Option(
+        "--fabric", "-f", metavar="FABRIC", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric
+    ),
 ]
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", "-n", help="Ranks in the group, innermost domains first. [default: all of the fabric]")
@@ -90,7 +94,9 @@ IdealOption = Annotated[bool, typer.Option("--ideal", help="Without contention: 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to write the result.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="How to write the result. [default: table, or by the suffix of -o]")
+]
 OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")]
 PipeliningOption = Annotated[
     str, typer.Option("--pipelining", metavar="asymptotic|optimal|P", help="Segments of pipelined algorithms.")
@@ -104,17 +110,57 @@ TreeBetaOption = Annotated[float, typer.Option("--tree-beta", help="c, the doubl
 OrderOption = Annotated[
     Order | None, typer.Option("--order", help="Order of tiers in all-gather and reduce-scatter. [default: bytes stay inside]")
 ]
-RtolOption = Annotated[float, typer.Option("--rtol", help="Relative change that still counts as the same.")]
+RtolOption = Annotated[float | None, typer.Option("--rtol", help="Relative change that counts as none. [default: 1e-6]")]
 
 
 def names(text: str | None) -> list[str]:
-    """``ring,tree`` as a list."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """``ring,tree`` as a list, each once; empty without the option.
+
+    Raises:
+        ColltoolError: a name is empty.
+    """
+    return list(dict.fromkeys(_parts(text, "--algorithm")))
 
 
 def sizes(text: str | None) -> list[str]:
-    """``1MB,16MB`` as a list."""
-    return [size.strip() for size in text.split(",")] if text is not None else []
+    """``1MB,16MB`` as a list; empty without the option.
+
+    Raises:
+        ColltoolError: a size is empty.
+    """
+    return _parts(text, "--size")
+
+
+def _parts(text: str | None, option: str) -> list[str]:
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise ColltoolError(f"an empty item in '{text}'", where=option, fix="separate items with one comma, without spaces")
+    return parts
+
+
+def single(text: str, option: str) -> str:
+    """An option that elsewhere takes a list.
+
+    Raises:
+        ColltoolError: several items.
+    """
+    parts = _parts(text, option)
+    if len(parts) > 1:
+        raise ColltoolError(f"takes one {option[2:]} here, got {len(parts)}: {text}", where=option, fix="price takes several")
+    return parts[0]
+
+
+def one(values: list[str], option: str) -> str:
+    """The value of an option that may stand once: silently taking the last of two would price the wrong thing.
+
+    Raises:
+        ColltoolError: given more than once.
+    """
+    if len(values) > 1:
+        raise ColltoolError(
+            f"given {len(values)} times: {', '.join(values)}", where=option, fix="one a call; diff compares two JSON outputs"
+        )
+    return values[0]
 
 
 def model(
@@ -129,7 +175,7 @@ def model(
     """The readings as :func:`colltool.api.readings` takes them."""
     return {
         "ideal": ideal,
-        "pipelining": int(pipelining) if pipelining.isdigit() else pipelining,
+        "pipelining": int(pipelining) if pipelining.isascii() and pipelining.isdigit() else pipelining,
         "phases": phases and phases.value,
         "placement": placement.value,
         "ring_alpha": ring_alpha.value,

@@ -10,10 +10,17 @@ from typing import Any
 from colltool.cli.options import Format
 from colltool.errors import ColltoolError
 
+_BY_SUFFIX = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
 
-def emit(result: Any, form: Format, output: Path | None) -> None:
+
+def chosen_format(form: Format | None, output: Path | None) -> Format:
+    """The format asked for, else the one that the file's name says, else a table."""
+    return form or _BY_SUFFIX.get(output.suffix if output else "", Format.TABLE)
+
+
+def emit(result: Any, form: Format | None, output: Path | None) -> None:
     """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
-    write(_rendered(result, form, to_file=output is not None), output)
+    write(_rendered(result, chosen_format(form, output), to_file=output is not None), output)
 
 
 def write(text: str, output: Path | None) -> None:
@@ -28,6 +35,8 @@ def write(text: str, output: Path | None) -> None:
         except OSError as error:
             raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(output)) from error
         return
+    if sys.stdout is None:
+        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -35,6 +44,9 @@ def write(text: str, output: Path | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit stays silent
     except UnicodeEncodeError:
         sys.stdout.buffer.write(text.encode("utf-8"))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ColltoolError(f"cannot write: {error.strerror or error}", where="stdout") from error
 
 
 def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
@@ -50,13 +62,14 @@ def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
         from colltool.render.delimited import to_csv
 
         return to_csv(parts)
+    parts = [part for part in parts if getattr(part, "rows", True)]  # CSV alone keeps the header of an empty table
     if form is Format.MARKDOWN:
         from colltool.render.markdown import to_markdown
 
         return to_markdown(parts)
     from colltool.render.text import PIPE, to_text
 
-    return to_text(parts, PIPE if to_file or not sys.stdout.isatty() else _screen())
+    return to_text(parts, PIPE if to_file or sys.stdout is None or not sys.stdout.isatty() else _screen())
 
 
 def _screen() -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.errors import ColltoolError
 
 EXAMPLES = """
 \b
@@ -33,7 +34,7 @@ def price(
     top: Annotated[int | None, typer.Option("--top", min=1, help="Only the K fastest.")] = None,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
     pipelining: o.PipeliningOption = "asymptotic",
     phases: o.PhasesOption = None,
@@ -50,8 +51,10 @@ def price(
     from colltool.cli.output import emit
 
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
-    loaded = api.load_fabric(fabric, set_ or ())
+    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
     listed = api.price_list(loaded, primitive, sizes=o.sizes(size), ranks=ranks, algorithms=o.names(algorithm), **reading)
+    if top is not None and size is None:
+        raise ColltoolError("ranks the rows of a size", where="--top", fix="add a size: -M 16MB")
     if top is not None:
         listed = listed._replace(prices=tuple(one._replace(results=one.results[:top]) for one in listed.prices))
     emit(listed, form, output)

@@ -29,10 +29,8 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
     everything = price(fabric, primitive, size, ranks, reading)
     if name is None:
         chosen = everything.best
-    elif (listed := next((row for row in everything.results if row.algorithm == name), None)) is not None:
-        chosen = listed
     else:
-        placed = place(fabric, ranks)
-        chosen = named_plans(placed, primitive, reading, [name])[0].at(size, reading)
+        plans = named_plans(place(fabric, ranks), primitive, reading, [name], [size])
+        chosen = min((plan.at(size, reading) for plan in plans), key=lambda row: float(row.total_s))
     baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
 from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
-from colltool.engine.reach import Level, Reach
+from colltool.engine.reach import Flows, Level, Reach
 from colltool.engine.readings import Readings
 from colltool.primitives import log2_ceil
 
@@ -57,17 +57,29 @@ def _charge(route: Route, terms: Terms, reach: Reach, readings: Readings) -> lis
     raise TypeError(f"no route {route!r}")
 
 
-def _one(_endpoints: int) -> float:
-    return 1.0
-
-
 def _all(endpoints: int) -> float:
     return float(endpoints)
 
 
-def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: float | None) -> Charge:
-    """A charge within one class; ``flows`` messages leave a domain at once, None for all of its endpoints."""
-    count = _all if flows is None or reach.scattered else (lambda endpoints: min(flows, endpoints))
+def _at_most(count: float) -> Flows:
+    return lambda endpoints: min(count, endpoints)
+
+
+_one = _at_most(1)
+
+
+def _leaving(stride: int, ranks: int) -> Flows:
+    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
+
+    def leaving(domain: int) -> int:
+        return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
+
+    return lambda endpoints: max(leaving(min(endpoints, ranks)), leaving(ranks % endpoints))
+
+
+def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
+    """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered."""
+    count = _all if reach.scattered else flows
     beta, share = level.effective_beta(count), level.share(count)
     alpha = level.alpha_s * level.eta_alpha
     bandwidth = level.bandwidth_Bps
@@ -97,12 +109,12 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 @_charge.register
 def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     if route.via in ("outermost", "innermost"):
-        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, None)]
+        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
     inner = reach.levels[0].tier
     rails = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
     lanes = []
     for level, hops in reach.hops():
-        lane = _at(level, terms.n_alpha, terms.n_beta, reach, rails)
+        lane = _at(level, terms.n_alpha, terms.n_beta, reach, _at_most(rails))
         outside = rails if level.tier != inner else 1
         lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), hops))
     return [_blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")]
@@ -119,7 +131,7 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
     """An open ring: of the farthest class it crosses one edge less than a closed one."""
     *near, (far, hops) = reach.hops()
     counts = [*near, (far, hops - 1)] if hops > 1 else near
-    return [_blend([(_at(level, 0, 0, reach, 1), n) for level, n in counts], terms.n_alpha, terms.n_beta)]
+    return [_blend([(_at(level, 0, 0, reach, _one), n) for level, n in counts], terms.n_alpha, terms.n_beta)]
 
 
 @_charge.register
@@ -128,7 +140,7 @@ def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list
     lanes = []
     for k in range(log2_ceil(reach.ranks)):
         level = reach.block(2 << k)
-        lanes.append((_at(level, 0, 0, reach, _tree_flows(level, terms, reach, route)), 1))
+        lanes.append((_at(level, 0, 0, reach, _at_most(_tree_flows(level, terms, reach, route))), 1))
     return [_blend(lanes, terms.n_alpha, terms.n_beta)]
 
 
@@ -146,7 +158,7 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     charges = []
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
-        flows = {"xor": None, "shift": float(stride), "fanout": 1.0}[route.partner]
+        flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
         charges.append(_at(level, 1, load, reach, flows))
     merged = []
     for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta)):
@@ -157,34 +169,41 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
 
 @_charge.register
 def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
     if route.via != "packed":
-        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, None)]
+        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
     per_peer = terms.n_beta / terms.n_alpha
-    return [_at(level, count, count * per_peer, reach, None) for level, count in reach.peers()]
+    views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views()]
+    slowest = max(views, key=lambda seen: sum(c.n_beta / c.effective_Bps for c in seen))
+    farthest = max(views, key=lambda seen: sum(c.n_alpha * c.alpha_s for c in seen))
+    messages = {(c.tier, c.level): c.n_alpha for c in farthest}
+    met = {(c.tier, c.level) for c in slowest}
+    charges = [c._replace(n_alpha=messages.get((c.tier, c.level), 0)) for c in slowest]
+    return charges + [c._replace(n_beta=0) for c in farthest if (c.tier, c.level) not in met]
 
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     """One α, of the farthest peer; the busiest of all ports and boundaries sets the time."""
-    peers = reach.peers()
-    farthest = _at(peers[-1][0], terms.n_alpha, 0, reach, None)
     lanes = []
-    for index, (level, _) in enumerate(peers):
-        beyond = [count for other, count in peers[index:] if other.tier == level.tier]
-        load = route.per_peer * (1 if level.dedicated else sum(beyond))
-        lanes.append(_at(level, terms.n_alpha, load, reach, None))
+    for peers, flows in reach.views():
+        for index, (level, _) in enumerate(peers):
+            beyond = [count for other, count in peers[index:] if other.tier == level.tier]
+            load = route.per_peer * (1 if level.dedicated else sum(beyond))
+            lanes.append(_at(level, terms.n_alpha, load, reach, flows))
     busiest = max(lanes, key=lambda c: c.n_beta / c.effective_Bps)
+    farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
     return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
 
 
 @_charge.register
 def _pair(route: Pair, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    return [_at(reach.top(), terms.n_alpha, terms.n_beta, reach, 1)]
+    return [_at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)]
 
 
 @_charge.register
 def _links(route: Links, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, 1)]
+    return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, _one)]
 
 
 @_charge.register

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import Algorithm, Group, Status, algorithms, find
 from colltool.engine.placement import Placed, tier_group
-from colltool.engine.plan import Curve, Part, Plan, parts_of, share_notes
+from colltool.engine.plan import Part, Plan, parts_of, row_notes, row_status, share_notes
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
 from colltool.errors import ColltoolError
@@ -18,11 +18,11 @@ _STATUSES: tuple[Status, ...] = ("shipped", "reference", "hypothetical")
 
 
 class Option(NamedTuple):
-    """One choice for a tier: the parts of every phase that runs there."""
+    """One choice for a tier: the parts of every phase that runs there, by phase, and a plan of these alone."""
 
     name: str
     parts: dict[int, tuple[Part, ...]]
-    curve: Curve
+    own: Plan
     status: Status
     notes: tuple[str, ...]
 
@@ -71,10 +71,10 @@ class Workbench(NamedTuple):
     def fastest(self, size: float) -> Plan:
         """The fastest choice at one size. Phases in turn are independent; streamed ones need every combination."""
         if self.phases == "sequential":
-            best = tuple(min(options, key=lambda option: option.curve.at(size)) for options in self.options)
+            best = tuple(min(options, key=lambda option: option.own.seconds(size, self.readings)) for options in self.options)
             return self.plan(best)
         plans = [self.plan(chosen) for chosen in self._combinations()]
-        return min(plans, key=lambda plan: plan.curve(self.readings).at(size))
+        return min(plans, key=lambda plan: plan.seconds(size, self.readings))
 
     def _combinations(self) -> Iterator[tuple[Option, ...]]:
         count = 1
@@ -105,10 +105,10 @@ class Workbench(NamedTuple):
         return self.plan(tuple(chosen))
 
     def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
-        step = next(step for step in self.steps if step.tier == tier)
-        row = find(step.primitive, name)
-        group, _ = _step_group(self.placed, step, self.readings)
-        what = f"{name} cannot run on {tier_name}: {row.why_not(group)}"
+        steps = [step for step in self.steps if step.tier == tier]
+        row = find(steps[0].primitive, name)
+        reasons = (_why_not(self.placed, row, step, self.readings) for step in steps)
+        what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
         return ColltoolError(what, where="--algorithm", fix=f"can run there: {', '.join(feasible)}")
 
 
@@ -152,21 +152,28 @@ def _options(placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readi
     mine = [(index, step) for index, step in enumerate(steps) if step.tier == tier]
     first = mine[0][1]
     for row in algorithms(first.primitive):
+        if any(_why_not(placed, row, step, readings) for _, step in mine):
+            continue
         parts: dict[int, tuple[Part, ...]] = {}
         notes: list[str] = []
         for index, step in mine:
-            partner = row if step.primitive is first.primitive else _counterpart(row, step.primitive)
+            partner = _counterpart(row, step.primitive) or row
             group, reach = _step_group(placed, step, readings)
-            if partner is None or partner.why_not(group) is not None:
-                break
             parts[index] = parts_of(partner, group, reach, readings, step.payload)
-            notes += ([partner.note] if partner.note else []) + share_notes(parts[index])
-        else:
-            yield Option(row.name, parts, _sum_curve(placed, parts, readings), row.status, tuple(notes))
+            notes += row_notes(partner, group) + share_notes(parts[index])
+        yield Option(row.name, parts, _alone(placed, parts), row_status(row, group), tuple(notes))
+
+
+def _why_not(placed: Placed, row: Algorithm, step: Step, readings: Readings) -> str | None:
+    """Why an algorithm, or its counterpart on the way back, cannot serve a phase."""
+    partner = _counterpart(row, step.primitive)
+    return partner.why_not(_step_group(placed, step, readings)[0]) if partner else f"{row.name} has no way back"
 
 
 def _counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
-    """The algorithm that serves the way back: the mirror of a reduce-scatter, the broadcast of a reduce."""
+    """The algorithm that serves another phase: itself, the mirror of a reduce-scatter, the broadcast of a reduce."""
+    if primitive is row.primitive:
+        return row
     wanted = row.mirror if primitive is AG else row.name
     return next((other for other in algorithms(primitive) if other.name == wanted), None)
 
@@ -175,7 +182,6 @@ def _step_group(placed: Placed, step: Step, readings: Readings) -> tuple[Group, 
     return tier_group(placed.spans[step.tier], readings, scale_out=step.tier > 0, leaders=step.leaders)
 
 
-def _sum_curve(placed: Placed, parts: dict[int, tuple[Part, ...]], readings: Readings) -> Curve:
+def _alone(placed: Placed, parts: dict[int, tuple[Part, ...]]) -> Plan:
     every = tuple(part for chunk in parts.values() for part in chunk)
-    plan = Plan(every[0].primitive, placed.ranks, "", "", every, 0.0, "sequential", True, "reference", (), ())
-    return plan.curve(readings)
+    return Plan(every[0].primitive, placed.ranks, "", "", every, 0.0, "sequential", True, "reference", (), ())

@@ -5,7 +5,7 @@ A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf, log2, sqrt
 
@@ -30,6 +30,9 @@ _USUAL: dict[Primitive, tuple[str, ...]] = {
 }
 """What ``crossover`` compares unless told: the first that can run here, against each other one that can."""
 
+_GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
+"""Sizes from 1 byte to 1 EB, twelve to a decade."""
+
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
@@ -37,7 +40,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
 
     Args:
         fabric, primitive, ranks, readings: as for :func:`colltool.engine.price.price`.
-        names: at least two algorithms; the usual ones when empty.
+        names: at least two algorithms; when empty the usual ones, and no pairs where fewer than two of those can run.
 
     Raises:
         ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
@@ -45,7 +48,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     reading = readings or Readings()
     placed = place(fabric, ranks)
     plans = _compared(placed, primitive, reading, names)
-    pairs = tuple(_pair(plans[0], other, reading) for other in plans[1:])
+    pairs = tuple(_pair(one, other, reading) for one in plans[:1] for other in plans[1:])
     balance = {plan.title: size for plan in plans if (size := _balance(plan.curve(reading))) is not None}
     winners = _winners(placed, primitive, reading)
     return Crossover(
@@ -73,8 +76,7 @@ def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: S
     if not names:
         names = [name for name in _USUAL.get(primitive, ()) if _runs(placed, primitive, readings, name)]
         if len(names) < 2:
-            what = f"{primitive.replace('_', '-')} on {placed.fabric.name} has no two usual algorithms to compare"
-            raise ColltoolError(what, fix="name two with --algorithm a,b; price lists those that can run")
+            return []  # who wins at which size is still an answer
     plans = [plan for name in dict.fromkeys(names) for plan in named_plans(placed, primitive, readings, [name])]
     if len(plans) < 2:
         raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")
@@ -94,20 +96,42 @@ def _runs(placed: Placed, primitive: Primitive, readings: Readings, name: str) -
 def _pair(one: Plan, other: Plan, readings: Readings) -> Pair:
     """The crossings of two plans. The prices on both sides of a root decide whether it is one."""
     roots = positive_roots(one.curve(readings), other.curve(readings))
-    probes = [1.0, *roots, MAX_SIZE]
-    between = [sqrt(low * high) for low, high in pairwise(probes)]
-    faster = [_faster(one, other, size, readings) for size in between]
+    if readings.pipelining == "optimal":
+        roots = _confirmed(one, other, roots, readings)
+    probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
+    faster = [_faster(one, other, sqrt(low * high), readings) for low, high in pairwise(probes)]
     crossings = tuple(
         Crossing(root, below.title, above.title)
-        for root, (below, above) in zip(roots, pairwise(faster), strict=True)
+        for root, (below, above) in zip(probes[1:-1], pairwise(faster), strict=True)
         if below is not above
     )
     dominates = None if crossings else faster[0].title
     return Pair(one.title, other.title, crossings, dominates, _approximations(one, other))
 
 
+def _confirmed(one: Plan, other: Plan, roots: Sequence[float], readings: Readings) -> list[float]:
+    """Where the faster one changes when P is a whole number: bisected between sizes around the smooth roots."""
+    sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
+    faster = [_faster(one, other, size, readings) for size in sizes]
+    changes = []
+    for (low, high), (below, above) in zip(pairwise(sizes), pairwise(faster), strict=True):
+        if below is not above:
+            changes.append(_bisected(low, high, lambda size: _faster(one, other, size, readings), below))
+    return changes
+
+
+def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
+    """The size between two at which ``fastest`` stops to answer ``below``."""
+    while high / low > 1 + 1e-12:
+        middle = sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if fastest(middle) == below else (low, middle)
+    return high
+
+
 def _faster(one: Plan, other: Plan, size: float, readings: Readings) -> Plan:
-    return one if float(one.at(size, readings).total_s) <= float(other.at(size, readings).total_s) else other
+    return one if one.seconds(size, readings) <= other.seconds(size, readings) else other
 
 
 def _approximations(one: Plan, other: Plan) -> dict[str, float]:
@@ -126,18 +150,35 @@ def _balance(curve: Curve) -> float | None:
 
 def _winners(placed: Placed, primitive: Primitive, readings: Readings) -> list[Winner]:
     """Who is fastest at which size. A schedule that would win somewhere shows at an edge of an interval: look there."""
-    known = {
-        plan.title: plan for plan in all_plans(placed, primitive, readings, [1.0, MAX_SIZE]) if plan.status != "hypothetical"
-    }
+    probes = _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
+    plans = all_plans(placed, primitive, readings, probes)
+    known = {plan.title: plan for plan in plans if plan.status != "hypothetical"}
+    if readings.pipelining == "optimal":
+        return _sampled(list(known.values()), readings)
     benches = workbenches(placed, primitive, readings)
     while True:
-        curves = {title: plan.curve(readings) for title, plan in known.items()}
-        winners = _envelope(curves)
+        winners = _envelope({title: plan.curve(readings) for title, plan in known.items()})
         found = _fastest_at([winner.from_bytes for winner in winners], benches)
         new = {title: plan for title, plan in found.items() if title not in known and plan.status != "hypothetical"}
         if not new:
             return winners
         known |= new
+
+
+def _sampled(plans: Sequence[Plan], readings: Readings) -> list[Winner]:
+    """Winners where prices have no closed form: at sampled sizes, their borders bisected."""
+
+    def fastest(size: float) -> str:
+        return min(plans, key=lambda plan: plan.seconds(size, readings)).title
+
+    winners = [Winner(1.0, None, fastest(1.0))]
+    for low, high in pairwise(_GRID):
+        last = winners[-1].algorithm
+        if fastest(high) != last:
+            border = _bisected(low, high, fastest, last)
+            winners[-1] = winners[-1]._replace(to_bytes=border)
+            winners.append(Winner(border, None, fastest(high)))
+    return winners
 
 
 def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[str, Plan]:

@@ -41,13 +41,16 @@ def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
 
 
 def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
-    """Records (or values) that only one side has, each named once by its shortest path."""
-    missing = [where for where in these if where not in those]
-    records = dict.fromkeys(where[: where.rindex("]") + 1] if "]" in where else where for where in missing)
-    known = {where[: i + 1] for where in those for i, char in enumerate(where) if char == "]"}
-    return tuple(where for where in records if where not in known) + tuple(
-        where for where in missing if (where[: where.rindex("]") + 1] if "]" in where else "") in known
-    )
+    """What only one side has: a whole record by its name, else a value by its path; each once."""
+    known = {prefix for where in those for prefix in _records(where)}
+    missing = (where for where in these if where not in those)
+    named = (next((prefix for prefix in _records(where) if prefix not in known), where) for where in missing)
+    return tuple(dict.fromkeys(named))
+
+
+def _records(where: str) -> Iterator[str]:
+    """``results[ring]`` and ``results[ring].phases[nvlink]`` of a path into the latter."""
+    return (where[: index + 1] for index, char in enumerate(where) if char == "]")
 
 
 def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
@@ -58,7 +61,8 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         seen: dict[str, int] = {}
         for item in value:
-            name = " ".join(str(item[key]) for key in _IDENTITY if isinstance(item.get(key), str | int | float)) or "item"
+            parts = [item.get(key) for key in _IDENTITY]
+            name = " ".join(str(part) for part in parts if part != "" and isinstance(part, str | int | float)) or "item"
             seen[name] = seen.get(name, 0) + 1
             suffix = f" #{seen[name]}" if seen[name] > 1 else ""
             yield from _leaves(item, f"{where}[{name}{suffix}]")

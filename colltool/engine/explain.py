@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.registry import SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
+from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
 from colltool.engine.price import mode, price
 from colltool.engine.readings import Readings
 from colltool.engine.results import Explained, Explanation, Row
@@ -32,7 +32,9 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     rows = [row for row in everything if row.name == base]
     if not rows:
         known = list(dict.fromkeys(row.name for row in everything))
-        raise ColltoolError(f"no algorithm '{name}'", fix=f"{nearest(base, known)} known: {', '.join(known)}".strip())
+        ours = OTHER_NAMES.get(base.lower())
+        hint = f"that is '{ours}' here." if ours else nearest(base, known)
+        raise ColltoolError(f"no algorithm '{name}'", fix=f"{hint} known: {', '.join(known)}".strip())
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if not chosen:
         computes = ", ".join(row.primitive.replace("_", "-") for row in rows)
@@ -42,7 +44,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     reading = readings or Readings()
     priced = [_priced(row, name, fabric, size, ranks, reading) for row in chosen]
     if all(entry.row is None for entry in priced):
-        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", where="--algorithm")
+        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
     count = fabric.ranks if ranks is None else ranks
     return Explanation(base, tuple(priced), fabric.name, count, size, mode(reading))
 
@@ -53,7 +55,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | No
     try:
         found = price(fabric, row.primitive, size, ranks, readings, [name]).best
     except ColltoolError as error:
-        return _words(row, reason=error.what)
+        return _words(row, reason=error.what.removeprefix(f"{row.name} cannot run here: "))
     return _words(row, found)
 
 

@@ -1,5 +1,6 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
 
+from operator import index
 from typing import NamedTuple
 
 from colltool.algorithms.registry import Axis, Group, Topology
@@ -41,12 +42,15 @@ def place(fabric: Fabric, ranks: int | None = None) -> Placed:
         ColltoolError: fewer than 2, more than the fabric has, or a number that leaves a domain half full; the message names
             the nearest numbers that fit.
     """
-    count = fabric.ranks if ranks is None else ranks
+    try:
+        count = fabric.ranks if ranks is None else index(ranks)
+    except TypeError as error:
+        raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", where="--ranks") from error
     if count < 2:
-        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"2 .. {fabric.ranks}")
+        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"take 2 to {fabric.ranks}")
     if count > fabric.ranks:
         what = f"{count} ranks do not fit: {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}, or a larger fabric with --set")
+        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}")
     spans = _spans(fabric, count)
     if spans is None:
         raise _does_not_fit(fabric, count)

@@ -7,7 +7,7 @@ from operator import add
 from typing import NamedTuple
 
 from colltool.algorithms.registry import Algorithm, Group, Status
-from colltool.cost import Number, segmented, split_seconds
+from colltool.cost import AllPeers, Chain, Number, Pair, Ring, Route, Trees, segmented, split_seconds
 from colltool.engine.charge import Charge, charge
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
@@ -25,6 +25,7 @@ class Part(NamedTuple):
     charge: Charge
     pipelined: bool
     label: str
+    route: Route
 
 
 class Curve(NamedTuple):
@@ -87,6 +88,12 @@ class Plan(NamedTuple):
             busbw_factor(self.primitive, self.ranks),
         )
 
+    def seconds(self, size: float, readings: Readings) -> float:
+        """The total at one size; by the curve where that is exact."""
+        if readings.pipelining == "optimal":
+            return float(self.at(size, readings).total_s)
+        return self.curve(readings).at(size)
+
     def _counts(self, phases: tuple[Phase, ...]) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
         classes = {(p.charge.alpha_s, p.charge.effective_Bps) for p in self.parts}
@@ -121,6 +128,7 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
             one,
             terms.pipelined,
             terms.label,
+            terms.route,
         )
         for terms in row.schedule(group)
         for one in charge(terms, reach, readings)
@@ -130,14 +138,38 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
 def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, overhead_s: float) -> Plan:
     """The plan of a registered algorithm that runs on the whole group at once."""
     parts = parts_of(row, group, reach, readings)
-    status, notes = row.status, [row.note] if row.note else []
-    if row.name == "double-binary-tree" and group.tree_beta < 2:
-        status = "hypothetical"
-        notes.append(f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
-    notes += share_notes(parts)
+    status, notes = row_status(row, group), row_notes(row, group)
+    notes += wire_notes(group, parts) + share_notes(parts)
     return Plan(
         row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
     )
+
+
+def _two_ports(row: Algorithm, group: Group) -> bool:
+    """Whether the double binary tree is read as on a rank with two ports."""
+    return row.name == "double-binary-tree" and group.tree_beta < 2
+
+
+def row_status(row: Algorithm, group: Group) -> Status:
+    """An algorithm's status on a group: no rank is known to drive two full ports at once."""
+    return "hypothetical" if _two_ports(row, group) else row.status
+
+
+def row_notes(row: Algorithm, group: Group) -> list[str]:
+    """What a reader of an algorithm's price should know."""
+    ports = [f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once"]
+    return ([row.note] if row.note else []) + (ports if _two_ports(row, group) else [])
+
+
+def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
+    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
+    routes = {type(part.route) for part in parts}
+    if group.topology == "full_mesh" and AllPeers not in routes and Pair not in routes:
+        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
+    single = any(isinstance(part.route, Chain | Trees) or part.route == Ring() for part in parts)
+    if group.topology in ("tiers", "lattice_tiers") and single:
+        return ["one stream: a single NIC of each domain carries it"]
+    return []
 
 
 def share_notes(parts: tuple[Part, ...]) -> list[str]:
@@ -202,11 +234,11 @@ def _larger(a: Number, b: Number) -> Number:
 
 
 def _part_curve(part: Part, readings: Readings) -> Curve:
-    """One part over M; pipelined at P*: L·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW)."""
+    """One part over M; pipelined at P*: (L-1)·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW), the least of t(P) over all P > 0."""
     own, load = part.charge, part.charge.n_beta * part.payload / part.charge.effective_Bps
     if not part.pipelined or readings.pipelining == "asymptotic":
         return Curve(own.n_alpha * own.alpha_s, load)
     if readings.pipelining == "optimal":
-        return Curve(own.n_alpha * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
+        return Curve((own.n_alpha - 1) * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
     steps = own.n_alpha + readings.pipelining - 1
     return Curve(steps * own.alpha_s, load * steps / readings.pipelining)

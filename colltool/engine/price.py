@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, find
 from colltool.cost import Number
-from colltool.engine.compose import why_not_composed, workbenches
+from colltool.engine.compose import Workbench, why_not_composed, workbenches
 from colltool.engine.placement import Placed, flat_group, place
 from colltool.engine.plan import Plan, flat_plan
 from colltool.engine.readings import Readings
@@ -42,7 +42,8 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
     placed = place(fabric, ranks)
     _check_size(size)
     single = isinstance(size, float)
-    chosen = named_plans(placed, primitive, reading, only) if only else all_plans(placed, primitive, reading, _probes(size))
+    probes = _probes(size)
+    chosen = named_plans(placed, primitive, reading, only, probes) if only else all_plans(placed, primitive, reading, probes)
     rows = [plan.at(size, reading) for plan in chosen]
     if single:
         rows.sort(key=lambda row: float(row.total_s))
@@ -86,30 +87,42 @@ def all_plans(placed: Placed, primitive: Primitive, readings: Readings, sizes: S
     """The flat schedules, and of each composition the fastest at any of the sizes and the textbook one."""
     plans = flat_plans(placed, primitive, readings)
     for bench in workbenches(placed, primitive, readings):
-        shown = [bench.fastest(size) for size in sizes] + [bench.usual()]
-        plans += {plan.detail: plan for plan in shown}.values()
+        plans += _shown(bench, sizes)
     if not plans:
         raise ColltoolError(f"no algorithm for {primitive.replace('_', '-')} runs on {placed.fabric.name}")
     return plans
 
 
-def named_plans(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Plan]:
+def named_plans(
+    placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str], sizes: Sequence[float] = ()
+) -> list[Plan]:
     """The plans of exactly these algorithms.
+
+    A composition without choices is the fastest at each of ``sizes`` and the textbook one, as in the full list.
 
     Raises:
         ColltoolError: unknown, or cannot run on this group; with the reason.
     """
-    return [plan for name in names for plan in _named(placed, primitive, readings, name)]
+    return [plan for name in names for plan in _named(placed, primitive, readings, _typed(name), sizes)]
 
 
-def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str) -> list[Plan]:
-    base, _, choice = name.partition(":")
+def _typed(name: str) -> str:
+    """``hierarchical (ring / ring)``, as tables print it, in the form that options take: ``hierarchical:ring/ring``."""
+    base, paren, choice = name.partition(" (")
+    return f"{base}:{choice.rstrip(')').split(',')[0].replace(' ', '')}" if paren else name
+
+
+def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, sizes: Sequence[float]) -> list[Plan]:
+    base, colon, choice = name.partition(":")
+    if colon and not choice:
+        fix = f"name one algorithm per tier: {base}:ring/ring"
+        raise ColltoolError(f"'{name}' ends where a choice is due", where="--algorithm", fix=fix)
     composed = [row for row in compositions(primitive) if row.name == base]
     if composed:
         benches = workbenches(placed, primitive, readings, only=base)
         if not benches:
             raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
-        return [bench.named(choice) for bench in benches] if choice else [bench.usual() for bench in benches]
+        return [plan for bench in benches for plan in ([bench.named(choice)] if choice else _shown(bench, sizes))]
     row = find(primitive, base, [row.name for row in compositions(primitive)])
     if choice:
         raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
@@ -118,6 +131,12 @@ def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str) 
     if reason is not None:
         raise ColltoolError(f"{base} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
     return [flat_plan(row, group, reach, readings, placed.fabric.launch_overhead)]
+
+
+def _shown(bench: Workbench, sizes: Sequence[float]) -> list[Plan]:
+    """Of a composition: the fastest at any of the sizes, then the textbook one."""
+    plans = [bench.fastest(size) for size in sizes] + [bench.usual()]
+    return list({plan.detail: plan for plan in plans}.values())
 
 
 def infeasible(placed: Placed, primitive: Primitive, readings: Readings) -> tuple[Infeasible, ...]:

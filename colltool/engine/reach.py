@@ -50,6 +50,13 @@ class Level(NamedTuple):
         return min(self.eta_beta, self.share(flows))
 
 
+class View(NamedTuple):
+    """What one rank sees: (class, peers) nearest first, and how many ranks of its own domain of g endpoints send at once."""
+
+    peers: tuple[tuple[Level, int], ...]
+    flows: Flows
+
+
 class InSwitch(NamedTuple):
     """In-network hardware that covers the reach: α per switch passed (without η) and the all-reduce's own η_β."""
 
@@ -95,23 +102,27 @@ class Reach(NamedTuple):
         top = self.top()
         return next((level for level in self.used() if level.span % size == 0), top)
 
-    def peers(self) -> list[tuple[Level, int]]:
-        """(class, peers) of the rank with the most peers far away."""
+    def views(self) -> list[View]:
+        """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
+        first, last = self._view(full=True), self._view(full=False)
+        return [first] if first.peers == last.peers else [first, last]
+
+    def _view(self, *, full: bool) -> View:
         counts, near = [], 1
         for level in self.peer_levels:
-            inside = self._own_domain(level)
+            inside = self._own_domain(level.span, full=full)
             counts.append((level, inside - near))
             near = inside
-        return [(level, count) for level, count in counts if count]
+        return View(tuple((level, n) for level, n in counts if n), lambda g: float(self._own_domain(g, full=full)))
 
-    def _own_domain(self, level: Level) -> int:
-        """Ranks of the group in the smallest occupied domain of a class."""
-        if self.scattered and level.span > self.unit:
+    def _own_domain(self, span: int, *, full: bool) -> int:
+        """Ranks of the group in one's own domain of that many endpoints."""
+        if self.scattered and span > self.unit:
             total = self.peer_levels[-1].span // self.unit
-            return self.unit * max(1, -(-(self.ranks // self.unit) * (level.span // self.unit) // total))
-        if level.span >= self.ranks:
-            return self.ranks
-        return self.ranks % level.span or level.span
+            return self.unit * max(1, -(-(self.ranks // self.unit) * (span // self.unit) // total))
+        if full or span >= self.ranks:
+            return min(span, self.ranks)
+        return self.ranks % span or span
 
 
 def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:

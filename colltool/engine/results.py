@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.registry import Status
 from colltool.cost import Number
+from colltool.errors import ColltoolError
 from colltool.primitives import Primitive
 
 
@@ -116,7 +117,13 @@ class Price(NamedTuple):
 
     @property
     def best(self) -> Row:
-        """The fastest row of a single size, among those that exist."""
+        """The fastest row of a single size, among those that exist.
+
+        Raises:
+            ColltoolError: an array of sizes has no single best.
+        """
+        if hasattr(self.bytes, "__len__"):
+            raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return next((row for row in self.results if row.status != "hypothetical"), self.results[0])
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import Source, read_source, read_text, shown
+from colltool.fabric.source import Position, Source, read_source, read_text, shown
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
 
@@ -48,6 +48,8 @@ def load_ladder(path_or_name: str | os.PathLike[str] = "n512") -> LadderDefiniti
     typed = os.fspath(path_or_name)
     if os.path.isfile(typed):
         return read_ladder(read_text(typed, typed), typed, Path(typed).parent)
+    if os.path.isdir(typed):
+        raise ColltoolError("is a directory, expected a ladder file", where=typed)
     folder = shipped_folder() / "ladders"
     shipped = sorted(file.stem for file in folder.glob("*.yaml"))
     stem = typed.removesuffix(".yaml")
@@ -62,8 +64,8 @@ def read_ladder(text: str, name: str, folder: Path) -> LadderDefinition:
     source = read_source(text, name)
     reader = _Reader(source, folder)
     ladder = reader.ladder()
-    if reader.problems:
-        raise ManyErrors(reader.problems)
+    if reader.found:
+        raise ManyErrors([problem for _, problem in sorted(reader.found, key=lambda item: item[0])])
     return ladder
 
 
@@ -72,7 +74,7 @@ class _Reader:
 
     def __init__(self, source: Source, folder: Path) -> None:
         self.source, self.folder = source, folder
-        self.problems: list[ColltoolError] = []
+        self.found: list[tuple[Position, ColltoolError]] = []
         self.fabrics: dict[str, Fabric | None] = {}
 
     def ladder(self) -> LadderDefinition:
@@ -84,14 +86,14 @@ class _Reader:
         name, description = (self._text(data, key) for key in ("name", "description"))
         rungs = data.get("rungs")
         if not isinstance(rungs, list) or not 1 <= len(rungs) <= _MOST_RUNGS:
-            self._say(("rungs",), f"expected a list of 1 to {_MOST_RUNGS} rungs", fix="- {primitive: ar, fabric: star512}")
+            self._say(("rungs",), f"expected a list of 1 to {_MOST_RUNGS} rungs", "- {primitive: ar, fabric: star512}")
             rungs = []
         read = [self._rung(rung, ("rungs", index)) for index, rung in enumerate(rungs)]
         return LadderDefinition(name, description, size or 1.0, tuple(rung for rung in read if rung is not None))
 
     def _rung(self, rung: Any, path: tuple[str | int, ...]) -> RungDefinition | None:
         if not isinstance(rung, dict):
-            self._say(path, f"expected a mapping, found {shown(rung)}", fix="{primitive: ar, fabric: star512, algorithm: ring}")
+            self._say(path, f"expected a mapping, found {shown(rung)}", "{primitive: ar, fabric: star512, algorithm: ring}")
             return None
         self._known(rung, path, _RUNG_KEYS)
         primitive = self._try((*path, "primitive"), lambda: parse_primitive(str(self._need(rung, "primitive"))))
@@ -123,9 +125,7 @@ class _Reader:
         for key in data:
             if key not in known:
                 fix = f"{nearest(key, list(known))} known: {', '.join(known)}".strip()
-                self.problems.append(
-                    ColltoolError(f"unknown key {shown(key)}", where=self.source.where((*path, key), key=True), fix=fix)
-                )
+                self._say((*path, key), f"unknown key {shown(key)}", fix, key=True)
 
     def _need(self, data: dict[str, Any], key: str) -> Any:
         if key not in data:
@@ -136,10 +136,11 @@ class _Reader:
         try:
             return parse()
         except ManyErrors as error:
-            self.problems += error.problems
+            self.found += [(self.source.position(path), problem) for problem in error.problems]
         except ColltoolError as error:
-            self._say(path, error.what, fix=error.fix)
+            self._say(path, error.what, error.fix)
         return None
 
-    def _say(self, path: tuple[str | int, ...], what: str, fix: str = "") -> None:
-        self.problems.append(ColltoolError(what, where=self.source.where(path), fix=fix))
+    def _say(self, path: tuple[str | int, ...], what: str, fix: str = "", *, key: bool = False) -> None:
+        place = self.source.position(path, key=key)
+        self.found.append((place, ColltoolError(what, where=self.source.where(path, key=key), fix=fix)))

@@ -192,7 +192,9 @@ class ClosTier(SizedTier):
     @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
         if (self.alpha is None) == (self.levels is None):
-            raise ValueError("needs either alpha (one level) or levels, and not both")
+            raise ValueError(
+                "has both alpha and levels: give each level its own alpha" if self.levels else "needs alpha, or levels"
+            )
         if self.levels is None:
             return self
         first, last = self.levels[0], self.levels[-1]

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.engine.results import (
     Breakdown,
     Crossover,
     Diff,
-    Explained,
-    Explanation,
     Infeasible,
     Ladder,
     Model,
@@ -18,43 +16,9 @@ from colltool.engine.results import (
     PriceList,
     Row,
 )
-from colltool.primitives import least_n_beta
+from colltool.primitives import BC, REDUCE, Primitive
+from colltool.render.parts import Block, Cell, Column, Lines, Table
 from colltool.units import format_bytes, format_rate, format_size, format_time
-
-
-class Cell(NamedTuple):
-    """What a person reads, and the full value that CSV carries."""
-
-    text: str
-    value: Any
-
-
-class Column(NamedTuple):
-    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never."""
-
-    key: str
-    title: str
-    drop: int = 0
-    right: bool = True
-
-
-class Table(NamedTuple):
-    """Rows of cells; ``best`` is the row to point out."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    best: int | None = None
-    title: str = ""
-
-
-class Lines(NamedTuple):
-    """A list under a heading."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-Block = Table | Lines
 
 
 @singledispatch
@@ -88,6 +52,10 @@ def _size_text(size: float) -> str:
     return exact if len(exact) <= 8 else format_bytes(size).replace(" ", "")
 
 
+def _listed(names: Sequence[str]) -> Cell:
+    return Cell(", ".join(names) or "-", ", ".join(names) or None)
+
+
 _RowColumn = tuple[Column, Callable[[Row], Cell]]
 
 _ROW_COLUMNS: tuple[_RowColumn, ...] = (
@@ -103,20 +71,32 @@ _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("algbw_Bps", "algbw", 8), lambda row: _rate(row.algbw_Bps)),
     (Column("busbw_Bps", "busbw", 3), lambda row: _rate(row.busbw_Bps)),
     (Column("status", "status", 4, right=False), lambda row: _text(row.status)),
-    (Column("shipped_by", "shipped by", 11, right=False), lambda row: _text(", ".join(row.shipped_by) or "-")),
+    (
+        Column("shipped_by", "shipped by", 11, right=False),
+        lambda row: _listed(row.shipped_by),
+    ),
 )
 
 
-def _row_columns(rows: Sequence[Row]) -> tuple[_RowColumn, ...]:
-    """Without the column of a launch overhead that is nowhere paid."""
-    paid = any(row.overhead_s for row in rows)
-    return tuple(column for column in _ROW_COLUMNS if paid or column[0].key != "overhead_s")
+def _row_table(results: Sequence[tuple[Price, Row]], best: Row | None, title: str = "", *, with_size: bool = False) -> Table:
+    """Rows with what they are rows of; a launch overhead that is nowhere paid is hidden."""
+    paid = any(row.overhead_s for _, row in results)
+    context = (
+        Column("fabric", "fabric", hidden=True),
+        Column("primitive", "primitive", hidden=True),
+        Column("ranks", "ranks", hidden=True),
+        Column("bytes", "size", hidden=not with_size),
+    )
+    own = tuple(column._replace(hidden=column.key == "overhead_s" and not paid) for column, _ in _ROW_COLUMNS)
+    rows = tuple((*_context(one), *(cell(row) for _, cell in _ROW_COLUMNS)) for one, row in results)
+    at = next((i for i, (_, row) in enumerate(results) if row is best), None)
+    return Table((*context, *own), rows, at, title)
 
 
-def _row_table(rows: Sequence[Row], best: Row | None, title: str = "") -> Table:
-    columns = _row_columns(rows)
-    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
-    return Table(tuple(column for column, _ in columns), cells, rows.index(best) if best in rows else None, title)
+def _context(one: Price) -> tuple[Cell, ...]:
+    size = float(one.bytes)
+    size_cell = Cell(_size_text(size), int(size) if size.is_integer() else size)
+    return (_text(one.fabric), _text(str(one.primitive)), _text(one.ranks), size_cell)
 
 
 def _heading(result: Price) -> str:
@@ -124,19 +104,20 @@ def _heading(result: Price) -> str:
     return f"{name} on {result.fabric}, {result.ranks} ranks, {_size_text(float(result.bytes))} per rank, {result.mode}"
 
 
-def _readings(model: Model) -> list[str]:
+def _readings(model: Model, primitive: Primitive) -> list[str]:
     """The readings that are not the usual ones."""
     usual = {"pipelining": "asymptotic", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0, "order": None}
+    usual["phases"] = "pipelined" if primitive in (BC, REDUCE) else "sequential"
     return [f"{name}={getattr(model, name)}" for name, value in usual.items() if getattr(model, name) != value]
 
 
-def _notes(rows: Sequence[Row], model: Model) -> list[Block]:
+def _notes(rows: Sequence[Row], model: Model, primitive: Primitive) -> list[Block]:
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
             by_note.setdefault(note, []).append(row.title)
     lines = [f"{note}: {', '.join(dict.fromkeys(titles))}" for note, titles in by_note.items()]
-    readings = _readings(model)
+    readings = _readings(model, primitive)
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
 
@@ -153,8 +134,8 @@ def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
 @blocks.register
 def _price(result: Price) -> list[Block]:
     best = result.best
-    table = _row_table(result.results, best, _heading(result))
-    return [table, *_fastest(result, best), *_notes(result.results, result.model), *_cannot(result.infeasible)]
+    table = _row_table([(result, row) for row in result.results], best, _heading(result))
+    return [table, *_fastest(result, best), *_notes(result.results, result.model, result.primitive), *_cannot(result.infeasible)]
 
 
 def _fastest(result: Price, best: Row) -> list[Block]:
@@ -180,7 +161,7 @@ def _price_list(result: PriceList) -> list[Block]:
     )
     name = str(first.primitive).replace("_", "-")
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {first.mode}"
-    notes = _notes([row for one in result.prices for row in one.results], first.model)
+    notes = _notes([row for one in result.prices for row in one.results], first.model, first.primitive)
     return [Table(columns, tuple(_winner(one) for one in result.prices), None, title), *notes]
 
 
@@ -199,16 +180,10 @@ def _several(prices: Sequence[Price]) -> list[Block]:
         return blocks(prices[0])
     first = prices[0]
     every = [row for one in prices for row in one.results]
-    columns = _row_columns(every)
-    rows = tuple(
-        (Cell(_size_text(float(one.bytes)), float(one.bytes)), *(cell(row) for _, cell in columns))
-        for one in prices
-        for row in one.results
-    )
     name = str(first.primitive).replace("_", "-")
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
-    table = Table((Column("bytes", "size"), *(column for column, _ in columns)), rows, None, title)
-    return [table, *_notes(every, first.model), *_cannot(first.infeasible)]
+    table = _row_table([(one, row) for one in prices for row in one.results], None, title, with_size=True)
+    return [table, *_notes(every, first.model, first.primitive), *_cannot(first.infeasible)]
 
 
 _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
@@ -216,7 +191,7 @@ _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
     (Column("level", "level", 5, right=False), lambda p: _text(p.level)),
     (Column("primitive", "phase", right=False), lambda p: _text(str(p.primitive).replace("_", "-"))),
     (Column("algorithm", "algorithm", right=False), lambda p: _text(p.algorithm)),
-    (Column("label", "step", 4, right=False), lambda p: _text(p.label or "-")),
+    (Column("label", "step", 4, right=False), lambda p: Cell(p.label or "-", p.label or None)),
     (Column("ranks", "ranks", 7), lambda p: _text(p.ranks)),
     (Column("bytes", "payload", 6), lambda p: Cell(format_bytes(float(p.bytes)), float(p.bytes))),
     (Column("n_alpha", "n_alpha", 9), lambda p: _count(p.n_alpha)),
@@ -245,8 +220,8 @@ def _breakdown(result: Breakdown) -> list[Block]:
     if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     if result.baselines:
-        out.append(_row_table(result.baselines, None, "flat baselines"))
-    return out + _notes([row], result.price.model)
+        out.append(_row_table([(result.price, row) for row in result.baselines], None, "flat baselines"))
+    return out + _notes([row], result.price.model, result.price.primitive)
 
 
 @blocks.register
@@ -269,7 +244,7 @@ def _crossover(result: Crossover) -> list[Block]:
             rows.append((*names, Cell("none", None), _text(pair.dominates), _text(pair.dominates), *near))
     name = str(result.primitive).replace("_", "-")
     title = f"crossovers of {name} on {result.fabric}, {result.ranks} ranks, {result.mode}"
-    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model)]
+    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model, result.primitive)]
 
 
 def _optional_size(size: float | None) -> Cell:
@@ -279,7 +254,8 @@ def _optional_size(size: float | None) -> Cell:
 def _winners(result: Crossover) -> Block:
     columns = (Column("from_bytes", "from"), Column("to_bytes", "to"), Column("algorithm", "fastest of all", right=False))
     rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), _text(w.algorithm)) for w in result.winners)
-    return Table(columns, rows, None, "who wins at which size")
+    name = str(result.primitive).replace("_", "-")
+    return Table(columns, rows, None, f"who wins at which size: {name} on {result.fabric}, {result.ranks} ranks, {result.mode}")
 
 
 @blocks.register
@@ -331,8 +307,8 @@ def _times(value: float) -> Cell:
 def _diff(result: Diff) -> list[Block]:
     columns = (
         Column("where", "where", right=False),
-        Column("old", "old"),
-        Column("new", "new"),
+        Column("old", "old", 2),
+        Column("new", "new", 1),
         Column("relative", "change"),
     )
     rows = tuple(
@@ -344,52 +320,10 @@ def _diff(result: Diff) -> list[Block]:
         )
         for change in result.changed
     )
-    out: list[Block] = [Table(columns, rows, None, f"changed by more than {result.rtol:g}")] if rows else []
+    out: list[Block] = [Table(columns, rows, None, f"changed by more than {result.rtol:g}")]
     out += [Lines(name, lines) for name, lines in (("added", result.added), ("removed", result.removed)) if lines]
-    return out or [Lines(f"nothing moved by more than {result.rtol:g}", ())]
+    return out if result.moved else [*out, Lines(f"nothing moved by more than {result.rtol:g}", ())]
 
 
 def _short(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-@blocks.register
-def _explanation(result: Explanation) -> list[Block]:
-    return [block for entry in result.entries for block in _explained(entry, result)]
-
-
-def _explained(entry: Explained, result: Explanation) -> list[Block]:
-    name = str(entry.primitive).replace("_", "-")
-    lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
-    lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
-    lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
-    lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(f"{entry.algorithm}, {name}: {entry.title.rstrip('.')}", tuple(lines))]
-    if entry.reason:
-        out.append(Lines(f"on {result.fabric}: {entry.reason}", ()))
-    if entry.row is not None:
-        out.append(Lines(_numbers_title(result), tuple(_numbers(entry.row, entry, result))))
-    return out
-
-
-def _numbers_title(result: Explanation) -> str:
-    return f"on {result.fabric}, {result.ranks} ranks, {_size_text(result.bytes)} per rank, {result.mode}"
-
-
-def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
-    """The formula with numbers put in, a line for each summand."""
-    lines = []
-    for phase in row.phases:
-        label = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
-        per_hop = float(phase.alpha_s / phase.n_alpha)
-        lines.append(
-            f"{label}: n_alpha x alpha = {phase.n_alpha:g} x {format_time(per_hop)} = {format_time(float(phase.alpha_s))}"
-        )
-        rate = f"({format_rate(phase.bandwidth_Bps)} x {phase.eta_beta:.4g})"
-        product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
-        lines.append(f"{label}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
-    if row.overhead_s:
-        lines.append(f"launch overhead {format_time(row.overhead_s)}")
-    lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
-    least = least_n_beta(entry.primitive, result.ranks)
-    return [*lines, f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from colltool.fabric.derive import FabricFacts, FatTree, RailPods, TierFacts
 from colltool.fabric.model import ClosTier, Fabric, InNetwork, LatticeTier, Tier
-from colltool.render.blocks import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table
 from colltool.units import format_rate, format_time
 
 
@@ -29,8 +29,8 @@ def list_blocks(fabrics: Sequence[Fabric]) -> list[Block]:
     columns = (
         Column("name", "name", right=False),
         Column("ranks", "ranks"),
-        Column("tiers", "tiers, innermost first", 2, right=False),
-        Column("description", "description", 1, right=False),
+        Column("tiers", "tiers, innermost first", 1, right=False),
+        Column("description", "description", 2, right=False),
     )
     rows = []
     for one in fabrics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.render.blocks import Block, Lines, Table
+from colltool.render.parts import Block, Lines, Table
 
 
 def to_markdown(parts: Sequence[Block]) -> str:
@@ -14,9 +14,10 @@ def to_markdown(parts: Sequence[Block]) -> str:
 
 def _table(table: Table) -> str:
     lines = [f"**{table.title}**", ""] if table.title else []
-    lines.append(_line([column.title for column in table.columns]))
-    lines.append(_line(["---:" if column.right else ":---" for column in table.columns]))
-    lines += [_line([_escape(cell.text) for cell in row]) for row in table.rows]
+    shown = [index for index, column in enumerate(table.columns) if not column.hidden]
+    lines.append(_line([_escape(table.columns[index].title) for index in shown]))
+    lines.append(_line(["---:" if table.columns[index].right else ":---" for index in shown]))
+    lines += [_line([_escape(row[index].text) for index in shown]) for row in table.rows]
     return "\n".join(lines) + "\n"
 
 

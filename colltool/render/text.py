@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from colltool.render.blocks import Block, Lines, Table
+from colltool.render.parts import Block, Lines, Table
 
 
 class Screen(NamedTuple):
@@ -59,7 +59,7 @@ def _widths(table: Table) -> list[int]:
 
 def _kept(table: Table, width: int | None) -> list[int]:
     """The columns that fit, the least needed dropped first."""
-    widths, kept = _widths(table), list(range(len(table.columns)))
+    widths, kept = _widths(table), [i for i, column in enumerate(table.columns) if not column.hidden]
     while width is not None and sum(widths[i] + _GAP for i in kept) + 1 > width:
         droppable = [i for i in kept if table.columns[i].drop]
         if not droppable:
@@ -82,9 +82,9 @@ def _table(table: Table, screen: Screen) -> str:
     if table.title:
         console.print(Text(table.title, style="bold"), soft_wrap=screen.width is None)
     console.print(rich)
-    dropped = [column.title for index, column in enumerate(table.columns) if index not in kept]
+    dropped = [column.title for index, column in enumerate(table.columns) if index not in kept and not column.hidden]
     if dropped:
-        console.print(Text(f"columns left out for want of width: {', '.join(dropped)}", style="dim"))
+        console.print(Text(f"columns left out for want of width: {'; '.join(dropped)}", style="dim"))
     return _written(console)
 
 

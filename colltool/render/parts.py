@@ -1,0 +1,42 @@
+"""What a rendered result is made of: tables and lists. How they are drawn is for each format's own file."""
+
+from typing import Any, NamedTuple
+
+
+class Cell(NamedTuple):
+    """What a person reads, and the full value that CSV carries."""
+
+    text: str
+    value: Any
+
+
+class Column(NamedTuple):
+    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never.
+
+    ``hidden`` columns are in CSV alone, so that rows of several runs can be put together.
+    """
+
+    key: str
+    title: str
+    drop: int = 0
+    right: bool = True
+    hidden: bool = False
+
+
+class Table(NamedTuple):
+    """Rows of cells; ``best`` is the row to point out."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    best: int | None = None
+    title: str = ""
+
+
+class Lines(NamedTuple):
+    """A list under a heading."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+Block = Table | Lines

@@ -1,0 +1,95 @@
+"""Start-up against what the five core packages cost to import: ``python tests/benchmarks/bench_startup.py``.
+
+Every round runs each command once, in turn, so that a busy machine slows all of them alike. Wall clock and CPU seconds
+(user and system, of the children) as medians; ratios are medians of the ratios within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+BARE = "import typer, rich, yaml, numpy, pydantic"
+USED = "import typer; import yaml; import numpy; from rich.table import Table; from pydantic import BaseModel, Field"
+PRICE = ("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
+
+
+class Cost(NamedTuple):
+    """Seconds of one run."""
+
+    wall: float
+    cpu: float
+
+
+def programs() -> dict[str, list[str]]:
+    """What is compared; colltool as its installed script where there is one."""
+    beside = Path(sys.executable).parent / "colltool"
+    script = str(beside) if beside.exists() else shutil.which("colltool")
+    colltool = [script] if script else [sys.executable, "-m", "colltool"]
+    return {
+        "price --format json": [*colltool, *PRICE, "--format", "json"],
+        "price (table)": [*colltool, *PRICE],
+        "--help": [*colltool, "--help"],
+        "--version": [*colltool, "--version"],
+        "five packages, bare": [sys.executable, "-c", BARE],
+        "five packages, as used": [sys.executable, "-c", USED],
+        "python -c pass": [sys.executable, "-c", "pass"],
+    }
+
+
+RATIOS = (
+    ("price --format json", "five packages, bare"),
+    ("price --format json", "five packages, as used"),
+    ("price (table)", "five packages, as used"),
+    ("--version", "python -c pass"),
+)
+
+
+def once(command: list[str]) -> Cost:
+    """Seconds of one run; a command that fails ends the benchmark."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLLTOOL_DEBUG"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def measure(rounds: int) -> dict[str, list[Cost]]:
+    """Every program once a round, after one that fills the caches."""
+    commands = programs()
+    for command in commands.values():
+        once(command)
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            costs[name].append(once(command))
+    return costs
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=21, help="at least 15 for a number to quote")
+    costs = measure(parser.parse_args().rounds)
+    print(f"{'median of':<24}{'wall ms':>9}{'CPU ms':>9}")
+    for name, runs in costs.items():
+        print(f"{name:<24}{1e3 * median(run.wall for run in runs):>9.1f}{1e3 * median(run.cpu for run in runs):>9.1f}")
+    print(f"\n{'ratio':<48}{'wall':>7}{'CPU':>7}")
+    for name, against in RATIOS:
+        pairs = list(zip(costs[name], costs[against], strict=True))
+        wall, cpu = (median(a[i] / b[i] for a, b in pairs) for i in (0, 1))
+        print(f"{f'{name} / {against}':<48}{wall:>7.2f}{cpu:>7.2f}")
+
+
+if __name__ == "__main__":
+    main()

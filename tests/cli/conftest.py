@@ -1,0 +1,99 @@
+"""Running the command line: inside this process for speed, as a process of its own where the process is the point."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError
+
+CLEAN = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES", "COLLTOOL_DEBUG")}
+
+
+class Ran(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def run(*args: str) -> Ran:
+    """The command in this process, with the error boundary of ``main`` (which ends the process, so it cannot be called)."""
+    from colltool.cli.app import app
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    code, hook = 0, sys.excepthook
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            app(list(args), prog_name="colltool")
+        except SystemExit as done:
+            code = done.code if isinstance(done.code, int) else int(done.code is not None)
+        except ColltoolError as error:
+            for problem in getattr(error, "problems", [error]):
+                print(f"error: {problem}", file=sys.stderr)
+            code = EXIT_UNUSABLE
+        except Exception:
+            traceback.print_exc()  # where main says one line, a test wants to see more
+            code = EXIT_BUG
+        finally:
+            sys.excepthook = hook  # typer installs its own
+            out.flush()
+            err.flush()
+    return Ran(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+
+
+def spawn(*args: str, env: dict[str, str] | None = None, **options: Any) -> Ran:
+    """The command as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "colltool", *args],
+        capture_output=True,
+        env=CLEAN | (env or {}),
+        timeout=60,
+        check=False,
+        **options,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="session", name="run")
+def _run() -> Callable[..., Ran]:
+    return run
+
+
+@pytest.fixture(scope="session", name="spawn")
+def _spawn() -> Callable[..., Ran]:
+    return spawn
+
+
+@pytest.fixture(scope="session")
+def documents() -> dict[str, str]:
+    """What commands compare: two ladders, of which the new one moved, and a price."""
+    old = run("ladder", "--format", "json").out
+    new = json.loads(old)
+    new["rows"][1]["ideal"]["total_s"] *= 1.02
+    price = run("price", "ar", "-f", "star512", "-M", "1MB", "--format", "json").out
+    return {"old.json": old, "new.json": json.dumps(new), "price.json": price}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: dict[str, str]) -> Path:
+    """A working directory that holds the documents and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in documents.items():
+        Path(name).write_text(text)
+    return tmp_path

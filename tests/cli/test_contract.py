@@ -1,0 +1,589 @@
+"""What scripts hold on to: exit codes, the fields of machine output and their order, clean streams, the same bytes twice."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import colltool
+
+NVL = ("-f", "nvl72", "-n", "144")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "price": ("price", "ar", *NVL, "-M", "16MB"),
+    "price sizes": ("price", "ar", *NVL, "-M", "1MB,16MB,1GB"),
+    "price winners": ("price", "ar", *NVL),
+    "price lattice": ("price", "a2a", "-f", "tpu-v4-512", "-M", "64MiB"),
+    "price p2p": ("price", "p2p", "-f", "mi300x", "-M", "1MB"),
+    "crossover": ("crossover",),
+    "crossover named": ("crossover", "ar", *NVL, "--algorithm", "hierarchical:ring/ring,ring"),
+    "breakdown": ("breakdown", "ar", *NVL, "-M", "16MB"),
+    "breakdown named": ("breakdown", "ar", "-f", "star512", "-M", "16MB", "--algorithm", "ring"),
+    "ladder": ("ladder",),
+    "ladder check": ("ladder", "--check", "old.json"),
+    "ladder check moved": ("ladder", "--check", "new.json"),
+    "diff": ("diff", "old.json", "new.json"),
+    "diff same": ("diff", "old.json", "old.json"),
+    "explain": ("explain", "ring"),
+    "explain numbers": ("explain", "ring", "ar", "-f", "nvl72", "-n", "72", "-M", "16MB"),
+    "fabric list": ("fabric", "list"),
+    "fabric show": ("fabric", "show", "nvl72"),
+    "fabric check": ("fabric", "check", "nvl72", "mi300x"),
+}
+CHECKS_THAT_FAIL = ("diff", "ladder check moved")
+FORMATS = ("table", "json", "csv", "markdown")
+SCHEMAS = {
+    "ladder check": "colltool.diff/1",
+    "ladder check moved": "colltool.diff/1",
+    "fabric list": "colltool.fabric-list/1",
+    "fabric show": "colltool.fabric-show/1",
+    "fabric check": "colltool.fabric-check/1",
+}
+
+Number = (int, float)
+Shape = dict[str, Any]  # field -> type, tuple of types, Shape, or a list of one of these
+
+MODEL: Shape = {"pipelining": (str, int), "phases": str, "placement": str, "ring_alpha": str, "tree_beta": float}
+COUNT = (int, float, type(None))
+PHASE: Shape = {
+    "tier": str, "primitive": str, "algorithm": str, "ranks": int, "bytes": Number, "n_alpha": Number, "n_beta": Number,
+    "alpha_s": float, "bandwidth_s": float, "eta_alpha": float, "eta_beta": float,
+}  # fmt: skip
+ROW: Shape = {
+    "algorithm": str, "detail": str, "n_alpha": COUNT, "n_beta": COUNT, "alpha_s": float, "bandwidth_s": float,
+    "overhead_s": float, "total_s": float, "bound": str, "algbw_Bps": float, "busbw_Bps": float, "status": str,
+    "shipped_by": [str], "notes": [str], "phases": [PHASE],
+}  # fmt: skip
+HEAD: Shape = {"schema": str, "colltool": str}
+ONE_PRICE: Shape = {
+    "fabric": str, "primitive": str, "ranks": int, "bytes": int, "mode": str, "model": MODEL, "results": [ROW],
+    "infeasible": [{"algorithm": str, "reason": str}],
+}  # fmt: skip
+CROSSING: Shape = {"bytes": float, "faster_below": str, "faster_above": str}
+PAIR: Shape = {"a": str, "b": str, "crossings": [CROSSING], "dominates": (str, type(None)), "approximations": dict}
+SECONDS: Shape = {"alpha_s": float, "bandwidth_s": float, "total_s": float}
+RUNG: Shape = {
+    "primitive": str, "fabric": str, "algorithm": str, "ranks": int, "n_alpha": COUNT, "n_beta": COUNT, "ideal": SECONDS,
+    "realistic": SECONDS | {"eta_alpha": COUNT, "eta_beta": COUNT}, "gap_ideal": float, "gap_realistic": float,
+}  # fmt: skip
+CHANGE: Shape = {"where": str, "old": object, "new": object, "relative": (float, type(None))}
+DIFF: Shape = HEAD | {"rtol": float, "changed": [CHANGE], "added": [str], "removed": [str]}
+PROMISED: dict[str, Shape] = {
+    "price": HEAD | ONE_PRICE,
+    "price sizes": HEAD | {"sizes": [ONE_PRICE]},
+    "price winners": HEAD | {"sizes": [ONE_PRICE]},
+    "price lattice": HEAD | ONE_PRICE,
+    "price p2p": HEAD | ONE_PRICE,
+    "crossover": HEAD | {"pairs": [PAIR]},
+    "crossover named": HEAD | {"pairs": [PAIR]},
+    "breakdown": HEAD | ONE_PRICE | {"baselines": [ROW]},
+    "breakdown named": HEAD | ONE_PRICE | {"baselines": [ROW]},
+    "ladder": HEAD | {"ladder": str, "bytes": int, "rows": [RUNG]},
+    "ladder check": DIFF,
+    "ladder check moved": DIFF,
+    "diff": DIFF,
+    "diff same": DIFF,
+}
+
+
+def differs(value: Any, shape: Any, where: str = "$") -> list[str]:
+    """Where a document breaks its promise; fields may be added anywhere, promised ones keep their order."""
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return [f"{where}: {type(value).__name__} instead of a list"]
+        return [problem for i, item in enumerate(value) for problem in differs(item, shape[0], f"{where}[{i}]")]
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return [f"{where}: {type(value).__name__} instead of an object"]
+        there = [key for key in value if key in shape]
+        if there != list(shape):
+            return [f"{where}: fields {there}, promised {list(shape)}"]
+        return [problem for key, inner in shape.items() for problem in differs(value[key], inner, f"{where}.{key}")]
+    if isinstance(value, bool) or not isinstance(value, shape):
+        return [f"{where}: {value!r} is no {shape}"]
+    return []
+
+
+def test_the_shape_check_sees_what_it_should() -> None:
+    assert not differs({"a": 1, "extra": 0, "b": [{"c": "x"}]}, {"a": int, "b": [{"c": str}]})
+    assert differs({"b": 1, "a": 1}, {"a": int, "b": int})
+    assert differs({"a": 1}, {"a": int, "b": int})
+    assert differs({"a": "1"}, {"a": int})
+    assert differs({"a": [{"c": 1}]}, {"a": [{"c": str}]})
+
+
+# --- every command in every format ------------------------------------------------------------------------------------
+
+
+def is_table(text: str) -> None:
+    """Plain ASCII borders, every line of a table as wide as its neighbours, no escape codes, no trailing blanks."""
+    assert "\x1b" not in text
+    assert not re.search("[\u2500-\u257f]", text)
+    assert all(line == line.rstrip() for line in text.splitlines())
+    tables = [run for run in re.split(r"(?m)^(?![+|]).*\n?", text) if run]
+    for table in tables:
+        widths = {len(line) for line in table.splitlines()}
+        assert len(widths) == 1, table
+
+
+def is_json(text: str) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    document = json.loads(text, parse_constant=refuse)
+    assert list(document)[:2] == ["schema", "colltool"]
+    assert document["colltool"] == colltool.__version__
+
+
+def is_csv(text: str) -> None:
+    rows = list(csv.reader(io.StringIO(text), strict=True))
+    assert len({len(row) for row in rows}) == 1, "a varying number of columns"
+    assert len(set(rows[0])) == len(rows[0]), "two columns of one name"
+    assert all(re.fullmatch(r"[a-zA-Z0-9_*/]+", name) for name in rows[0])
+    assert "\r" not in text
+
+
+def is_markdown(text: str) -> None:
+    tables = [run for run in re.split(r"(?m)^(?!\|).*\n?", text) if run]
+    for table in tables:
+        lines = table.splitlines()
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, table
+        assert re.fullmatch(r"\|( :---| ---:| \|)+", lines[1]), lines[1]
+    for before, after in zip(text.splitlines(), text.splitlines()[1:], strict=False):
+        assert not (before.startswith("|") and after and not after.startswith("|")), f"not set apart from its table: {after}"
+
+
+VALID = {"table": is_table, "json": is_json, "csv": is_csv, "markdown": is_markdown}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_in_every_format(name: str, form: str, run: Any, folder: Path) -> None:
+    args = (*COMMANDS[name], "--format", form)
+    done = run(*args)
+    assert done.code == int(name in CHECKS_THAT_FAIL)
+    assert done.err == ""
+    assert done.out.endswith("\n")
+    assert not done.out.endswith("\n\n")
+    VALID[form](done.out)
+    assert run(*args).out == done.out, "the same bytes on two runs"
+    assert str(folder) not in done.out
+    assert str(Path(colltool.__file__).parent.parent) not in done.out
+
+    file = folder / "written"
+    into = run(*args, "-o", str(file))
+    assert into.out == ""
+    assert into.err == ""
+    assert into.code == done.code
+    assert file.read_bytes() == done.out.encode()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_promised_fields(name: str, run: Any, folder: Path) -> None:
+    document = run(*COMMANDS[name], "--format", "json").json
+    assert document["schema"] == SCHEMAS.get(name, f"colltool.{name.split()[0]}/1")
+    assert differs(document, PROMISED.get(name, HEAD)) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_another_hash_seed_gives_the_same_bytes(name: str, spawn: Any, folder: Path) -> None:
+    form = ("--format", "json" if name != "fabric show" else "table")
+    first, second = (spawn(*COMMANDS[name], *form, env={"PYTHONHASHSEED": seed}) for seed in ("1", "2"))
+    assert first == second
+    assert first.out
+
+
+def test_fabric_schema_is_a_schema(run: Any, folder: Path) -> None:
+    import jsonschema
+
+    done = run("fabric", "schema")
+    jsonschema.validators.validator_for(done.json).check_schema(done.json)
+    assert run("fabric", "schema", "-o", "schema.json").out == ""
+    assert Path("schema.json").read_text() == done.out
+
+
+@pytest.mark.parametrize("name", ["price", "price sizes", "ladder", "diff", "fabric list"])
+def test_csv_has_the_full_numbers_of_json(name: str, run: Any, folder: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run(*COMMANDS[name], "--format", "csv").out)))
+    document = run(*COMMANDS[name], "--format", "json").json
+    if name.startswith("price"):
+        expected = [(row["total_s"], row["busbw_Bps"]) for one in document.get("sizes", [document]) for row in one["results"]]
+        assert [(float(row["total_s"]), float(row["busbw_Bps"])) for row in rows] == expected
+    elif name == "ladder":
+        assert [float(row["realistic_s"]) for row in rows] == [row["realistic"]["total_s"] for row in document["rows"]]
+    elif name == "diff":
+        assert [(row["where"], float(row["old"])) for row in rows] == [(c["where"], c["old"]) for c in document["changed"]]
+    else:
+        assert [row["name"] for row in rows] == [fabric["name"] for fabric in document["fabrics"]]
+
+
+# --- -o ------------------------------------------------------------------------------------------------------------------
+
+BAD = ("price", "ar", "-f", "nvl72", "-n", "100", "-M", "16MB")
+
+
+def test_an_error_creates_no_file(run: Any, folder: Path) -> None:
+    assert run(*BAD, "-o", "out").code == 2
+    assert not Path("out").exists()
+
+
+def test_an_error_leaves_an_existing_file_alone(run: Any, folder: Path) -> None:
+    Path("out").write_text("precious")
+    assert run(*BAD, "-o", "out").code == 2
+    assert Path("out").read_text() == "precious"
+
+
+def test_a_result_replaces_an_existing_file_wholly(run: Any, folder: Path) -> None:
+    Path("out").write_text("x" * 100_000)
+    run("price", "p2p", "-f", "mi300x", "-M", "1MB", "-o", "out", "--format", "csv")
+    assert "x" * 10 not in Path("out").read_text()
+
+
+@pytest.mark.parametrize("target", ["missing/out", ".", "file/out"])
+def test_a_file_that_cannot_be_written(target: str, run: Any, folder: Path) -> None:
+    Path("file").write_text("")
+    done = run("price", "ar", "-f", "star512", "-M", "1MB", "-o", target)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {target}: cannot write: ")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_file_without_permission(run: Any, folder: Path) -> None:
+    Path("out").write_text("precious")
+    Path("out").chmod(stat.S_IRUSR)
+    done = run("price", "ar", "-f", "star512", "-M", "1MB", "-o", "out")
+    assert (done.code, done.out) == (2, "")
+    assert Path("out").read_text() == "precious"
+
+
+# --- price ----------------------------------------------------------------------------------------------------------------
+
+
+def price(run: Any, *args: str) -> Any:
+    done = run("price", *args, "--format", "json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def test_the_example_of_the_contract(run: Any) -> None:
+    document = price(run, "ar", *NVL, "-M", "16MB", "--ideal", "--algorithm", "hierarchical:ring/ring")
+    (row,) = document["results"]
+    assert (document["schema"], document["fabric"], document["primitive"]) == ("colltool.price/1", "nvl72", "all_reduce")
+    assert (document["ranks"], document["bytes"], document["mode"]) == (144, 16_000_000, "ideal")
+    assert (row["algorithm"], row["detail"]) == ("hierarchical", "ring / ring")
+    assert (row["n_alpha"], row["n_beta"], row["overhead_s"]) == (None, None, 0.0)
+    assert row["alpha_s"] == pytest.approx(7.5e-05, rel=1e-12)  # 2 x 71 x 0.5 us + 2 x 2 us
+    inside, outside = 2 * 71 / 72 * 16e6 / 900e9, 2 * (1 / 2) * (16e6 / 72) / 50e9
+    assert row["bandwidth_s"] == pytest.approx(inside + outside, rel=1e-12)
+    assert row["bandwidth_s"] == pytest.approx(3.95e-05, rel=1e-3)
+    assert row["total_s"] == pytest.approx(1.145e-04, rel=1e-3)
+    assert row["algbw_Bps"] == pytest.approx(1.4e11, rel=0.01)
+    assert row["busbw_Bps"] == pytest.approx(2.8e11, rel=0.01)
+    assert (row["bound"], row["status"]) == ("latency", "shipped")
+    assert "NCCL" in row["shipped_by"]
+    first = row["phases"][0]
+    assert (first["tier"], first["primitive"], first["algorithm"]) == ("nvlink", "reduce_scatter", "ring")
+    assert (first["ranks"], first["bytes"], first["n_alpha"]) == (72, 16_000_000, 71)
+    assert first["n_beta"] == pytest.approx(71 / 72)
+    assert first["alpha_s"] == pytest.approx(3.55e-05)
+    assert first["bandwidth_s"] == pytest.approx(1.75e-05, rel=2e-3)
+
+
+def test_eta_of_the_example(run: Any) -> None:
+    document = price(run, "ar", *NVL, "-M", "16MB", "--algorithm", "hierarchical:ring/ring")
+    first = document["results"][0]["phases"][0]
+    assert document["mode"] == "realistic"
+    assert (first["eta_alpha"], first["eta_beta"]) == (1.0, 0.8)
+
+
+def test_why_others_cannot(run: Any) -> None:
+    cannot = {one["algorithm"]: one["reason"] for one in price(run, "ar", *NVL, "-M", "16MB")["infeasible"]}
+    assert cannot["rabenseifner"] == "needs a power-of-two rank count, got 144"
+    assert "dim-ring" in cannot
+    assert all(cannot.values())
+
+
+def test_every_algorithm_runs_or_says_why_not(run: Any) -> None:
+    document = price(run, "ar", *NVL, "-M", "16MB")
+    ran, cannot = ({row["algorithm"] for row in document[key]} for key in ("results", "infeasible"))
+    assert not ran & cannot
+    on_star = price(run, "ar", "-f", "star512", "-M", "16MB")
+    assert ran | cannot == {row["algorithm"] for key in ("results", "infeasible") for row in on_star[key]}
+
+
+def test_fastest_first_and_parts_sum_to_the_total(run: Any) -> None:
+    for one in price(run, "ar", *NVL, "-M", "1KB,1MB,1GB")["sizes"]:
+        totals = [row["total_s"] for row in one["results"]]
+        assert totals == sorted(totals)
+        for row in one["results"]:
+            assert row["alpha_s"] + row["overhead_s"] + row["bandwidth_s"] == pytest.approx(row["total_s"], rel=1e-12)
+            assert row["algbw_Bps"] == pytest.approx(one["bytes"] / row["total_s"])
+            assert row["status"] in ("shipped", "reference", "hypothetical")
+
+
+def test_several_sizes_are_one_document(run: Any) -> None:
+    document = price(run, "ar", *NVL, "-M", "1MB, 16MB,1GB")
+    assert [one["bytes"] for one in document["sizes"]] == [1_000_000, 16_000_000, 1_000_000_000]
+    assert all("schema" not in one and "colltool" not in one for one in document["sizes"])
+    alone = price(run, "ar", *NVL, "-M", "16MB")
+    assert {"schema": document["schema"], "colltool": document["colltool"]} | document["sizes"][1] == alone
+
+
+def test_without_a_size_winner_and_runner_up(run: Any) -> None:
+    sizes = price(run, "ar", *NVL)["sizes"]
+    assert [one["bytes"] for one in sizes] == [1_000, 64_000, 1_000_000, 16_000_000, 256_000_000, 1_000_000_000]
+    for one in sizes:
+        best, second = one["results"]
+        assert best["total_s"] <= second["total_s"]
+        assert best["status"] != "hypothetical"
+
+
+def test_all_ranks_by_default(run: Any) -> None:
+    assert price(run, "ar", "-f", "nvl72", "-M", "16MB")["ranks"] == 2304
+
+
+def test_top(run: Any) -> None:
+    everything, two = (price(run, "ar", *NVL, "-M", "16MB", *top) for top in ((), ("--top", "2")))
+    assert two["results"] == everything["results"][:2]
+    assert two["infeasible"] == everything["infeasible"]
+    assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99") == everything
+
+
+def test_algorithm_restricts(run: Any) -> None:
+    document = price(run, "ar", *NVL, "-M", "16MB", "--algorithm", "ring, tree")
+    assert sorted(row["algorithm"] for row in document["results"]) == ["ring", "tree"]
+    every = {row["algorithm"]: row for row in price(run, "ar", *NVL, "-M", "16MB")["results"]}
+    assert all(row == every[row["algorithm"]] for row in document["results"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("ar", "all-reduce", "all_reduce", "AllReduce", "all_reduce_perf"), ("bc", "broadcast"), ("a2a", "all-to-all")],
+    ids=lambda names: names[0],
+)
+def test_a_primitive_by_any_of_its_names(names: tuple[str, ...], run: Any) -> None:
+    assert len({run("price", name, "-f", "nvl72", "-n", "72", "-M", "1MB").out for name in names}) == 1
+
+
+def test_a_fabric_by_name_file_name_or_path(run: Any, folder: Path) -> None:
+    shipped = Path(colltool.__file__).parent.parent / "fabrics" / "nvl72.yaml"
+    Path("mine.yaml").write_text(shipped.read_text())
+    names = ("nvl72", "nvl72.yaml", "mine.yaml", str(folder / "mine.yaml"))
+    assert len({run("price", "ar", "-f", name, "-M", "1MB").out for name in names}) == 1
+
+
+def test_a_file_wins_over_a_shipped_name(run: Any, folder: Path) -> None:
+    shipped = Path(colltool.__file__).parent.parent / "fabrics" / "star512.yaml"
+    Path("nvl72").write_text(shipped.read_text())
+    assert price(run, "ar", "-f", "nvl72", "-M", "1MB")["fabric"] == "star512"
+
+
+def test_set_overrides_one_value(run: Any) -> None:
+    args = ("ar", "-f", "nvl72", "-n", "72", "-M", "16MB", "--algorithm", "ring")
+    before, after = price(run, *args), price(run, *args, "--set", "nvlink.alpha=1us")
+    assert after["results"][0]["alpha_s"] == pytest.approx(2 * before["results"][0]["alpha_s"])
+    assert after["results"][0]["bandwidth_s"] == before["results"][0]["bandwidth_s"]
+
+
+def test_set_repeats_and_the_last_one_wins(run: Any) -> None:
+    args = ("ar", "-f", "nvl72", "-n", "72", "-M", "16MB", "--algorithm", "ring")
+    twice = price(run, *args, "--set", "nvlink.alpha=9us", "--set", "nvlink.alpha=1us", "--set", "launch_overhead=5us")
+    assert twice["results"][0]["alpha_s"] == pytest.approx(142e-6)
+    assert twice["results"][0]["overhead_s"] == pytest.approx(5e-6)
+
+
+def test_set_reaches_a_level(run: Any) -> None:
+    args = ("a2a", "-f", "dgx-h100", "-M", "64MB", "--algorithm", "pairwise", "--placement", "scattered")
+    free, full = (price(run, *args, "--set", f"ib.levels.spine.oversubscription={s}") for s in (1, 4))
+    assert full["results"][0]["total_s"] > free["results"][0]["total_s"]
+
+
+def test_ideal_is_never_slower(run: Any) -> None:
+    args = ("ar", *NVL, "-M", "16MB", "--algorithm", "ring")
+    ideal, real = (price(run, *args, *mode)["results"][0] for mode in (("--ideal",), ()))
+    assert ideal["total_s"] < real["total_s"]
+    assert {phase["eta_beta"] for phase in ideal["phases"]} == {1.0}
+
+
+READINGS = {
+    "pipelining optimal": (("--pipelining", "optimal"), {"pipelining": "optimal"}),
+    "pipelining count": (("--pipelining", "8"), {"pipelining": 8}),
+    "phases": (("--phases", "pipelined"), {"phases": "pipelined"}),
+    "placement": (("--placement", "scattered"), {"placement": "scattered"}),
+    "ring alpha": (("--ring-alpha", "worst"), {"ring_alpha": "worst"}),
+    "tree beta": (("--tree-beta", "1.5"), {"tree_beta": 1.5}),
+}
+DEFAULTS = {"pipelining": "asymptotic", "phases": "sequential", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0}
+
+
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("command", ["price", "breakdown", "crossover"])
+def test_readings_are_echoed(command: str, name: str, run: Any) -> None:
+    options, echoed = READINGS[name]
+    size = () if command == "crossover" else ("-M", "16MB")
+    done = run(command, "ar", *NVL, *size, *options, "--format", "json")
+    assert done.code == 0, done.err
+    assert done.json["model"] == DEFAULTS | echoed
+
+
+def test_defaults_are_echoed(run: Any) -> None:
+    assert price(run, "ar", *NVL, "-M", "16MB")["model"] == DEFAULTS
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_readings_other_than_the_usual_are_named_in_a_table(name: str, run: Any) -> None:
+    options, echoed = READINGS[name]
+    ((key, value),) = echoed.items()
+    assert f"{key}={value}" in run("price", "ar", *NVL, "-M", "16MB", *options).out
+
+
+# --- the other commands ----------------------------------------------------------------------------------------------------
+
+
+def test_crossover_runs_without_options(run: Any) -> None:
+    document = run("crossover", "--format", "json").json
+    assert (document["fabric"], document["primitive"]) == ("nvl72", "all_reduce")
+    assert [(pair["a"], pair["b"]) for pair in document["pairs"]] == [("ring", "tree"), ("ring", "double-binary-tree")]
+
+
+@pytest.mark.parametrize("primitive", ["ar", "a2a", "bc", "reduce"])
+def test_crossover_runs_on_the_default_fabric(primitive: str, run: Any) -> None:
+    done = run("crossover", primitive)
+    assert done.code == 0, done.err
+
+
+def test_a_crossing_is_where_the_two_cost_the_same(run: Any) -> None:
+    document = run("crossover", "ar", "-f", "nvl72", "-n", "72", "--format", "json").json
+    crossings = [(pair, crossing) for pair in document["pairs"] for crossing in pair["crossings"]]
+    assert crossings
+    for pair, crossing in crossings:
+        names = f"{pair['a']},{pair['b']}"
+        at = price(run, "ar", "-f", "nvl72", "-n", "72", "-M", repr(crossing["bytes"]), "--algorithm", names)["results"]
+        assert at[0]["total_s"] == pytest.approx(at[1]["total_s"], rel=1e-9)
+        for factor, winner in ((0.9, "faster_below"), (1.1, "faster_above")):
+            size = repr(crossing["bytes"] * factor)
+            rows = price(run, "ar", "-f", "nvl72", "-n", "72", "-M", size, "--algorithm", names)["results"]
+            assert rows[0]["algorithm"] == crossing[winner]
+
+
+def test_crossover_has_the_approximations_beside(run: Any) -> None:
+    document = run("crossover", "ar", "-f", "nvl72", "-n", "72", "--format", "json").json
+    assert list(document["pairs"][0]["approximations"]) == ["N*alpha*BW/log2N", "N*alpha*BW"]
+
+
+def test_breakdown_is_the_fastest_price_with_baselines(run: Any) -> None:
+    document = run("breakdown", "ar", *NVL, "-M", "16MB", "--format", "json").json
+    best = next(row for row in price(run, "ar", *NVL, "-M", "16MB")["results"] if row["status"] != "hypothetical")
+    assert document["results"] == [best]
+    assert "ring" in [row["algorithm"] for row in document["baselines"]]
+
+
+def test_breakdown_phases_sum_to_the_total(run: Any) -> None:
+    (row,) = run("breakdown", "ar", *NVL, "-M", "16MB", "--format", "json").json["results"]
+    for field in ("alpha_s", "bandwidth_s"):
+        assert sum(phase[field] for phase in row["phases"]) == pytest.approx(row[field], rel=1e-12)
+
+
+def test_ladder_gaps_and_rows(run: Any) -> None:
+    document = run("ladder", "--format", "json").json
+    assert (document["ladder"], document["bytes"]) == ("n512", 16_000_000)
+    assert {row["ranks"] for row in document["rows"]} == {512}
+    by_primitive: dict[str, list[Any]] = {}
+    for row in document["rows"]:
+        by_primitive.setdefault(row["primitive"], []).append(row)
+    assert len(by_primitive) == 7
+    for rows in by_primitive.values():
+        assert min(row["gap_ideal"] for row in rows) == 1.0
+        best = min(row["ideal"]["total_s"] for row in rows)
+        assert [row["gap_ideal"] for row in rows] == pytest.approx([row["ideal"]["total_s"] / best for row in rows])
+
+
+def test_a_ladder_of_ones_own(run: Any, folder: Path) -> None:
+    rung = "{primitive: ar, fabric: star512, algorithm: ring}"
+    Path("mine.yaml").write_text(f"schema: colltool.ladder-file/1\nname: mine\nsize: 1MB\nrungs:\n  - {rung}\n")
+    document = run("ladder", "mine.yaml", "--format", "json").json
+    assert (document["ladder"], document["bytes"], len(document["rows"])) == ("mine", 1_000_000, 1)
+
+
+def test_ladder_check(run: Any, folder: Path) -> None:
+    assert run("ladder", "--check", "old.json").code == 0
+    moved = run("ladder", "--check", "new.json", "--format", "json")
+    assert moved.code == 1
+    assert moved.err == ""
+    assert len(moved.json["changed"]) == 1
+    assert run("ladder", "--check", "new.json", "--rtol", "0.05").code == 0
+    assert run("ladder", "--check", "price.json").code == 2
+
+
+def test_diff(run: Any, folder: Path) -> None:
+    assert run("diff", "old.json", "old.json").code == 0
+    moved = run("diff", "old.json", "new.json", "--format", "json")
+    assert moved.code == 1
+    (change,) = moved.json["changed"]
+    assert change["relative"] == pytest.approx(0.02)
+    assert run("diff", "old.json", "new.json", "--rtol", "0.05").code == 0
+    assert run("diff", "old.json", "price.json").code == 2
+
+
+def test_diff_ignores_position_but_sees_what_is_gone(run: Any, folder: Path) -> None:
+    document = json.loads(Path("old.json").read_text())
+    document["rows"].reverse()
+    Path("turned.json").write_text(json.dumps(document))
+    assert run("diff", "old.json", "turned.json").code == 0
+    del document["rows"][0]
+    Path("short.json").write_text(json.dumps(document))
+    gone = run("diff", "old.json", "short.json", "--format", "json")
+    assert gone.code == 1
+    assert len(gone.json["removed"]) == 1
+    assert gone.json["added"] == []
+    back = run("diff", "short.json", "old.json", "--format", "json")
+    assert back.json["added"] == gone.json["removed"]
+
+
+def test_diff_writes_its_file_although_it_exits_1(run: Any, folder: Path) -> None:
+    assert run("diff", "old.json", "new.json", "-o", "report").code == 1
+    assert "+2%" in Path("report").read_text()
+
+
+def test_another_version_alone_is_no_change(run: Any, folder: Path) -> None:
+    document = json.loads(Path("old.json").read_text()) | {"colltool": "99.0"}
+    Path("later.json").write_text(json.dumps(document))
+    assert run("diff", "old.json", "later.json").code == 0
+
+
+def test_fabric_check_reports_every_file(run: Any, folder: Path) -> None:
+    for name in ("one", "two"):
+        Path(f"{name}.yaml").write_text("schema: colltool.fabric/1\nname: x\ntiers: []\n")
+    done = run("fabric", "check", "one.yaml", "nvl72", "two.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "one.yaml:3" in done.err
+    assert "two.yaml:3" in done.err
+    assert run("fabric", "check", "nvl72").code == 0
+
+
+def test_fabric_list_is_what_fabric_takes(run: Any) -> None:
+    names = [one["name"] for one in run("fabric", "list", "--format", "json").json["fabrics"]]
+    assert names == sorted(names)
+    assert "nvl72" in names
+    assert run("fabric", "check", *names).code == 0
+
+
+def test_explain_puts_the_same_numbers_in(run: Any) -> None:
+    args = ("-f", "nvl72", "-n", "72", "-M", "16MB")
+    explained = run("explain", "ring", "ar", *args, "--format", "json").json
+    assert explained["primitives"][0]["result"] == price(run, "ar", *args, "--algorithm", "ring")["results"][0]
+
+
+@pytest.mark.parametrize("args", [("--version",), ("--help",), ("-h",), ("price", "--help"), ("fabric", "show", "-h")])
+def test_help_and_version_go_to_stdout(args: tuple[str, ...], run: Any) -> None:
+    done = run(*args)
+    assert done.code == 0
+    assert done.out
+    assert done.err == ""

@@ -1,0 +1,315 @@
+"""The process as a whole: exit codes, closed pipes, bugs, encodings, help and completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COLLTOOL = (sys.executable, "-m", "colltool")
+PRICE = ("price", "ar", "-f", "star512", "-M", "1MB")
+HELPS = (
+    (),
+    ("price",),
+    ("crossover",),
+    ("breakdown",),
+    ("ladder",),
+    ("diff",),
+    ("explain",),
+    ("fabric",),
+    ("fabric", "list"),
+    ("fabric", "show"),
+    ("fabric", "check"),
+    ("fabric", "schema"),
+)
+
+
+# --- exit codes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (PRICE, 0),
+        (("diff", "old.json", "old.json"), 0),
+        (("--version",), 0),
+        (("diff", "old.json", "new.json"), 1),
+        (("ladder", "--check", "new.json"), 1),
+        (("price", "ar", "-f", "zzz"), 2),
+        (("price", "ar"), 2),
+        (("bogus",), 2),
+        ((), 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_exit_code(args: tuple[str, ...], code: int, spawn: Any, folder: Path) -> None:
+    done = spawn(*args)
+    assert done.code == code
+    assert bool(done.out) == (code < 2)
+    assert bool(done.err) == (code == 2)
+
+
+def test_in_process_and_whole_process_say_the_same(run: Any, spawn: Any) -> None:
+    """What the rest of this folder relies on."""
+    for args in (PRICE, (*PRICE, "--format", "json"), ("fabric", "check", "zzz"), ("price", "ar", "-f", "nvl72", "-n", "100")):
+        assert spawn(*args) == run(*args)
+
+
+def test_the_installed_script_is_the_module() -> None:
+    from importlib.metadata import distribution
+
+    (script,) = (entry for entry in distribution("colltool").entry_points if entry.group == "console_scripts")
+    assert (script.name, script.value) == ("colltool", "colltool.cli.app:main")
+
+
+# --- streams that go away --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "args",
+    [PRICE, (*PRICE, "--format", "json"), ("ladder",), ("fabric", "schema"), ("--help",), ("price", "--help"), ("--version",)],
+    ids=" ".join,
+)
+def test_a_closed_pipe_is_no_error(args: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([*COLLTOOL, *args], stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+def test_head(folder: Path) -> None:
+    line = f"{sys.executable} -m colltool ladder | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["ladder n512, 16MB per rank", "0"]
+    assert done.stderr == ""
+
+
+def test_a_check_that_fails_still_fails_into_a_closed_pipe(folder: Path) -> None:
+    line = f"{sys.executable} -m colltool diff old.json new.json | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [PRICE, (*PRICE, "-o", "/dev/full")], ids=" ".join)
+def test_a_full_disk_is_no_bug_of_ours(args: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COLLTOOL, *args], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 2
+    assert b"No space left" in done.stderr
+    assert b"bug" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_do_not_crash(closed: str) -> None:
+    line = f"{sys.executable} -m colltool {' '.join(PRICE)} {closed}; echo $? >&3"
+    reader, writer = os.pipe()
+    done = subprocess.run(
+        ["bash", "-c", line.replace(">&3", f">&{writer}")], capture_output=True, pass_fds=[writer], timeout=60, check=False
+    )
+    os.close(writer)
+    code = os.read(reader, 10)
+    os.close(reader)
+    assert b"Traceback" not in done.stderr
+    assert code in (b"0\n", b"2\n")
+
+
+# --- a bug of ours ----------------------------------------------------------------------------------------------------------
+
+BROKEN = """
+import sys
+import colltool.api
+def broken(*args, **options):
+    raise {error}
+colltool.api.price_list = broken
+sys.argv = ["colltool", "price", "ar", "-f", "star512", "-M", "1MB"]
+from colltool.cli.app import main
+main()
+"""
+
+
+def broken(error: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "COLLTOOL_DEBUG"}
+    return subprocess.run(
+        [sys.executable, "-c", BROKEN.format(error=error)],
+        capture_output=True,
+        text=True,
+        env=clean | env,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("ZeroDivisionError('of our own')", "ZeroDivisionError: of our own"),
+        ("RuntimeError('two\\nlines')", "RuntimeError: two"),
+        ("StopIteration", "StopIteration"),
+        ("KeyError('x')", "KeyError: 'x'"),
+    ],
+)
+def test_a_bug_is_one_line_and_exit_70(error: str, said: str) -> None:
+    done = broken(error)
+    assert done.returncode == 70
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert "bug" in line
+    assert "COLLTOOL_DEBUG=1" in line
+
+
+def test_a_bug_with_debug_shows_the_traceback_and_is_still_exit_70() -> None:
+    done = broken("ZeroDivisionError('of our own')", COLLTOOL_DEBUG="1")
+    assert done.stdout == ""
+    assert "Traceback (most recent call last)" in done.stderr
+    assert done.stderr.splitlines()[-1] == "ZeroDivisionError: of our own"
+    assert done.returncode == 70
+
+
+def test_an_interrupt_is_neither_a_bug_nor_a_traceback() -> None:
+    done = broken("KeyboardInterrupt")
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
+    assert done.returncode == 130
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------------
+
+EXPLAIN = ("explain", "ring", "ar")
+
+
+@pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+                                 {"PYTHONIOENCODING": "latin-1"}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_another_encoding_does_not_crash(form: str, env: dict[str, str], spawn: Any) -> None:
+    done = spawn(*EXPLAIN, "--format", form, env=env)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == spawn(*EXPLAIN, "--format", form).out, "machine and pipe output are UTF-8 everywhere"
+
+
+def test_errors_in_ascii(spawn: Any) -> None:
+    done = spawn("price", "ar", "-f", "fäbric", env={"PYTHONIOENCODING": "ascii"})
+    assert done.code == 2
+    assert "no file and no shipped fabric" in done.err
+
+
+def test_a_written_file_is_utf8_everywhere(spawn: Any, folder: Path) -> None:
+    spawn(*EXPLAIN, "-o", "out", env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})
+    assert "α" in Path("out").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}, {"COLUMNS": "20"}, {"TERM": "dumb"}], ids=str)
+def test_a_pipe_ignores_the_terminal(env: dict[str, str], spawn: Any) -> None:
+    done = spawn(*PRICE, env=env)
+    assert done == spawn(*PRICE)
+    assert "\x1b" not in done.out
+
+
+# --- help --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", HELPS, ids=" ".join)
+def test_help_fits_and_is_ascii(command: tuple[str, ...], run: Any) -> None:
+    done = run(*command, "--help")
+    assert done.code == 0
+    assert done.out.isascii()
+    described, _, _ = done.out.partition("Example")
+    assert all(len(line) <= 80 for line in described.splitlines())
+    assert not re.search(r"[a-z]\.\.\.$", described, re.MULTILINE), "a description that is cut says nothing"
+    assert "[[" not in done.out
+
+
+@pytest.mark.parametrize("command", [command for command in HELPS if command not in ((), ("fabric",))], ids=" ".join)
+def test_help_ends_with_examples_that_name_the_command(command: tuple[str, ...], run: Any) -> None:
+    examples = list(example_lines(run(*command, "--help").out))
+    assert examples
+    assert all(line.startswith(f"colltool {' '.join(command)}") for line in examples)
+
+
+@pytest.mark.parametrize("command", [command for command in HELPS if command not in ((), ("fabric",))], ids=" ".join)
+def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> None:
+    import shlex
+
+    from colltool.fabric.load import shipped_folder
+
+    for name in ("my-cluster.yaml", "other.yaml"):
+        Path(name).write_text((shipped_folder() / "nvl72.yaml").read_text())
+    Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())
+    Path("ladder.json").write_text(Path("old.json").read_text())
+    for line in example_lines(run(*command, "--help").out):
+        done = run(*shlex.split(line)[1:])
+        assert done.err == ""
+        assert done.code == (1 if command == ("diff",) and "--rtol" not in line else done.code if command == ("diff",) else 0)
+
+
+def example_lines(text: str) -> Iterator[str]:
+    _, found, examples = text.partition("Example")
+    assert found, "no Examples section"
+    yield from (line.strip() for line in examples.splitlines()[1:] if line.strip())
+
+
+# --- completion --------------------------------------------------------------------------------------------------------------
+
+
+def test_completion_callbacks() -> None:
+    from colltool.cli.options import complete_algorithm, complete_fabric, complete_primitive
+    from colltool.fabric.load import shipped_fabrics
+
+    assert complete_fabric("") == shipped_fabrics()
+    assert complete_fabric("nvl") == ["nvl72"]
+    assert complete_fabric("zzz") == []
+    assert complete_primitive("all-") == ["all-reduce", "all-gather", "all-to-all"]
+    assert {"ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"} <= set(complete_primitive(""))
+    assert {"ring", "double-binary-tree", "hierarchical"} <= set(complete_algorithm(""))
+    assert len(set(complete_algorithm(""))) == len(complete_algorithm(""))
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("colltool pr", {"price"}),
+        ("colltool price all-t", {"all-to-all"}),
+        ("colltool price ar -f nvl", {"nvl72"}),
+        ("colltool price ar --algorithm rab", {"rabenseifner"}),
+        ("colltool explain doub", {"double-binary-tree"}),
+        ("colltool price ar --format c", {"csv"}),
+        ("colltool fabric sh", {"show"}),
+        ("colltool fabric show nvl", {"nvl72"}),
+    ],
+)
+def test_bash_completion(words: str, offered: set[str], spawn: Any) -> None:
+    env = {"_COLLTOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = completing(env)
+    assert done.stderr == ""
+    assert set(done.stdout.split()) == offered
+
+
+def test_completion_after_an_unknown_command_is_quiet() -> None:
+    done = completing({"_COLLTOOL_COMPLETE": "complete_bash", "COMP_WORDS": "colltool bogus x", "COMP_CWORD": "2"})
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script(shell: str) -> None:
+    done = completing({"_COLLTOOL_COMPLETE": f"source_{shell}"})
+    assert done.returncode == 0
+    assert re.search(r"complete .*colltool|compdef .*colltool", done.stdout)
+
+
+def completing(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As a shell calls it: by the name of the script, which names the variable."""
+    code = "import sys; sys.argv = ['colltool']; from colltool.cli.app import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | env, timeout=60, check=False
+    )

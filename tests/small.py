@@ -1,0 +1,71 @@
+"""Small fabrics from a few numbers, written as YAML and read as a user's file would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from colltool.fabric.load import read_fabric
+from colltool.fabric.model import Fabric
+
+Tier = dict[str, Any]
+LevelSpec = tuple[int, float] | tuple[int, float, float]
+
+
+class _Plain(yaml.SafeDumper):
+    """No anchors: the same mapping under two tiers is written out twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def us(number: float) -> str:
+    """Microseconds as a fabric file writes them."""
+    return f"{number!r}us"
+
+
+def gb(number: float) -> str:
+    """GB/s as a fabric file writes them."""
+    return f"{number!r}GB/s"
+
+
+def star(size: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    return {"topology": "star", "size": size, "alpha": us(alpha), "bandwidth": gb(bw), **more}
+
+
+def full_mesh(size: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    return {"topology": "full_mesh", "size": size, "alpha": us(alpha), "bandwidth": gb(bw), **more}
+
+
+def torus(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    return {"topology": "torus", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+
+
+def mesh(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    return torus(*shape, alpha=alpha, bw=bw, **more) | {"topology": "mesh"}
+
+
+def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:
+    """Levels as (group, α in us, oversubscription), bottom up; or ``alpha`` alone for a single level."""
+    tier: Tier = {"topology": "clos", "size": size, "bandwidth": gb(bw), **more}
+    if alpha is not None:
+        return tier | {"alpha": us(alpha)}
+    tier["levels"] = [
+        {"name": f"l{number}", "group": level[0], "alpha": us(level[1])}
+        | ({"oversubscription": level[2]} if len(level) == 3 else {})
+        for number, level in enumerate(levels, start=1)
+    ]
+    return tier
+
+
+def switch(alpha: float = 0.2, *, reduce: bool = True, multicast: bool = True, all_to_all: bool = True, **more: Any) -> Tier:
+    """What stands under ``in_network``."""
+    return {"reduce": reduce, "multicast": multicast, "all_to_all": all_to_all, "alpha_switch": us(alpha), **more}
+
+
+def fabric(*tiers: Tier, **more: Any) -> Fabric:
+    """A fabric of these tiers, innermost first, called t1, t2 ..."""
+    named = [{"name": f"t{number}", **tier} for number, tier in enumerate(tiers, start=1)]
+    document = {"schema": "colltool.fabric/1", "name": "small", "tiers": named, **more}
+    return read_fabric(yaml.dump(document, Dumper=_Plain), "small.yaml")

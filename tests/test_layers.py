@@ -1,0 +1,161 @@
+"""The house by its imports: every module builds on lower floors only, heavy packages stay in their rooms, nothing is too long."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import colltool
+
+PACKAGE = Path(colltool.__file__).parent
+MAX_MODULE_LINES = 400
+MAX_BODY_LINES = 60
+
+FLOORS = {
+    "colltool": 0,  # the version; its public functions load on first use
+    "colltool.errors": 0,
+    "colltool.units": 0,
+    "colltool.primitives": 0,
+    "colltool.cost": 0,
+    "colltool.algorithms": 1,
+    "colltool.fabric": 1,
+    "colltool.engine": 2,
+    "colltool.api": 3,
+    "colltool.render": 3,
+    "colltool.cli": 4,
+    "colltool.__main__": 4,
+}
+# package -> where it may be imported at all
+ROOMS = {
+    "typer": ("colltool.cli",),
+    "rich": ("colltool.render", "colltool.cli"),
+    "yaml": ("colltool.fabric.source",),
+    "pydantic": ("colltool.fabric",),
+    "pydantic_core": ("colltool.fabric",),
+    "click": (),
+}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+every_module = pytest.mark.parametrize("module", MODULES)
+
+
+def floor(module: str) -> int:
+    """The floor of a module: its own, or that of the nearest package around it that has one."""
+    if module == "colltool":
+        return FLOORS[module]
+    parts = module.split(".")
+    for end in range(len(parts), 1, -1):
+        if (known := FLOORS.get(".".join(parts[:end]))) is not None:
+            return known
+    raise AssertionError(f"{module} stands on no floor: give it one in FLOORS")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports(node: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every imported module, and whether the import is inside a function; those for type checking alone left out."""
+    for child in ast.iter_child_nodes(node):
+        if is_type_checking(child):
+            for other in child.orelse:  # type: ignore[attr-defined]
+                yield from imports(ast.Module([other], []), inside)
+        elif isinstance(child, ast.Import):
+            yield from ((alias.name, inside) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "relative imports hide the floor"
+            names = (f"{child.module}.{alias.name}" for alias in child.names)
+            yield from ((name if name in MODULES else str(child.module), inside) for name in names)
+        else:
+            yield from imports(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_the_reader_of_imports_reads_them() -> None:
+    tree = ast.parse("import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import e\ndef f():\n    from c import d\n")
+    assert list(imports(tree)) == [("a", False), ("e", False), ("c", True)]
+
+
+@every_module
+def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
+    above = {
+        name
+        for name, inside in imports(TREES[module])
+        if (name == "colltool" or name.startswith("colltool."))
+        and floor(name) > floor(module)
+        and not (module == "colltool" and inside)  # the front door opens on first use
+    }
+    assert not above, f"{module} on floor {floor(module)} imports from above: {sorted(above)}"
+
+
+@every_module
+def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
+    for name, _ in imports(TREES[module]):
+        rooms = ROOMS.get(name.partition(".")[0])
+        assert rooms is None or any(module == room or module.startswith(f"{room}.") for room in rooms), f"{module} imports {name}"
+
+
+@every_module
+def test_numpy_only_where_arrays_are(module: str) -> None:
+    assert not [name for name, inside in imports(TREES[module]) if name.partition(".")[0] == "numpy" and not inside]
+
+
+@every_module
+def test_click_is_not_even_imported_for_types(module: str) -> None:
+    for node in ast.walk(TREES[module]):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+        assert not [name for name in names if name.partition(".")[0] == "click"]
+
+
+@every_module
+def test_a_module_is_one_thought(module: str) -> None:
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
+
+
+@every_module
+def test_a_function_fits_a_screen(module: str) -> None:
+    for function in functions(TREES[module]):
+        body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+        lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+        assert lines <= MAX_BODY_LINES, f"{function.name} has {lines} lines"
+
+
+@every_module
+def test_public_names_say_what_they_do(module: str) -> None:
+    tree = TREES[module]
+    assert ast.get_docstring(tree), f"{module} says nothing about itself"
+    for owner in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))):
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{module}.{node.name} has no docstring"
+
+
+def test_every_floor_is_used() -> None:
+    assert set(FLOORS) <= set(MODULES)
+
+
+def test_streams_belong_to_the_command_line() -> None:
+    """Only cli prints, and nobody else ends the process."""
+    for module, tree in TREES.items():
+        if module.startswith("colltool.cli"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                assert ast.unparse(node.func) not in ("print", "sys.exit", "exit", "os._exit"), f"{module}:{node.lineno}"
+            assert not (isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr")), module

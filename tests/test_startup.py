@@ -1,0 +1,66 @@
+"""What a start loads: nothing that the question does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import colltool
+
+HEAVY = ("numpy", "yaml", "rich", "pydantic")
+NOT_FOR_HELP = ("numpy", "yaml", "rich")  # typer from 0.29 on reads options with pydantic
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a fresh interpreter holds after this code."""
+    report = "\nimport sys as _sys\n_sys.stderr.write('\\n' + ' '.join(_sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def running(*args: str) -> set[str]:
+    """The modules that a command loads."""
+    run = f"from colltool.cli.app import app\ntry:\n    app({list(args)!r}, prog_name='colltool')\nexcept SystemExit as done:"
+    return loaded(run + "\n    assert not done.code, done.code")
+
+
+def test_the_application_loads_nothing_heavy() -> None:
+    modules = loaded("import colltool.cli.app")
+    assert not modules & {*HEAVY, "colltool.api", "colltool.engine", "colltool.fabric", "colltool.algorithms", "colltool.render"}
+
+
+def test_the_package_alone_loads_nothing_else() -> None:
+    modules = loaded("import colltool")
+    assert {name for name in modules if name.startswith("colltool")} == {"colltool"}
+    assert not modules & {*HEAVY, "typer", "json", "importlib.metadata"}
+
+
+@pytest.mark.parametrize("args", [("--version",), ("--help",), ("price", "--help"), ("explain", "--help"), ("fabric", "-h")])
+def test_help_loads_nothing_heavy(args: tuple[str, ...]) -> None:
+    assert not running(*args) & {*NOT_FOR_HELP, "colltool.engine", "colltool.fabric"}
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "markdown"])
+def test_a_price_for_a_machine_needs_neither_numpy_nor_rich(form: str) -> None:
+    modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB", "--format", form)
+    assert "colltool.engine.price" in modules
+    assert not modules & {"numpy", "rich"}
+
+
+def test_a_price_loads_no_other_command() -> None:
+    modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
+    assert "numpy" not in modules
+    assert not modules & {f"colltool.engine.{name}" for name in ("crossover", "breakdown", "ladder", "diff", "explain")}
+
+
+def test_the_version_is_the_one_that_is_installed() -> None:
+    assert colltool.__version__ == version("colltool")
+
+
+def test_what_the_package_offers_is_there() -> None:
+    assert all(getattr(colltool, name) is not None for name in colltool.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = colltool.nonsense
