@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.cost import Number, Pipelining
 from colltool.engine.readings import Readings
-from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList
+from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList, Verification
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -34,7 +34,19 @@ else:
 AnyFabric = Fabric | str | os.PathLike[str]
 
 assert _filled
-__all__ = ["breakdown", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list", "readings"]
+__all__ = [
+    "breakdown",
+    "contention",
+    "crossover",
+    "diff",
+    "explain",
+    "ladder",
+    "load_fabric",
+    "price",
+    "price_list",
+    "readings",
+    "verify",
+]
 
 
 def price(
@@ -131,6 +143,40 @@ def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **mod
 
     loaded = load_ladder(definition) if isinstance(definition, str | os.PathLike) else definition
     return climb(loaded, readings(**model))
+
+
+def verify(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str | None = None,
+    *,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    size: str | float = "16MB",
+    segments: int = 16,
+) -> Verification:
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
+
+    Args:
+        fabrics: one or several, as :func:`price`; their ports and links carry the messages.
+        primitive: one, or all when None.
+        ranks: N; all of each fabric when None. Some hundreds: a schedule of N ranks has up to N² messages.
+        algorithms: only these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms.
+
+    Returns:
+        A :class:`colltool.engine.results.Verification`.
+
+    Raises:
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
+    """
+    from colltool.engine.verify import verify as run
+
+    several = [fabrics] if isinstance(fabrics, Fabric | str | os.PathLike) else list(fabrics)
+    primitives = list(Primitive) if primitive is None else [_primitive(primitive)]
+    size_bytes, names = parse_size(size), _names(algorithms)
+    found = [run(_loaded(one), primitives, size_bytes, ranks, segments, names) for one in several]
+    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()))
 
 
 def contention(

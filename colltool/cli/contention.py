@@ -55,7 +55,7 @@ def contention(
     per_link: Annotated[bool, typer.Option("--per-link", help="Every loaded link, not only the hottest.")] = False,
     as_eta: Annotated[bool, typer.Option("--as-eta", help="Print the eta to put in the fabric file.")] = False,
     set_: o.SetOption = None,
-    form: o.FormatOption = o.Format.TABLE,
+    form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
     """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
@@ -72,7 +72,7 @@ def contention(
             )
     from colltool import api
 
-    loaded = api.load_fabric(fabric, set_ or ())
+    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
     kept = {key: value for key, value in given.items() if value is not None} | ({"shape": _shape(shape)} if shape else {})
     if map_ == "random" and pattern != "random":
         kept.pop("seed", None)  # it is the map's
@@ -84,9 +84,10 @@ def contention(
     _emit(result, as_eta, form, output)
 
 
-def _emit(result: Any, as_eta: bool, form: o.Format, output: Path | None) -> None:
+def _emit(result: Any, as_eta: bool, asked: o.Format | None, output: Path | None) -> None:
     from colltool.cli import output as out
 
+    form = out.chosen_format(asked, output)
     if form is o.Format.JSON:
         from colltool.render.contention_document import contention_document, eta_document
 
@@ -99,7 +100,7 @@ def _emit(result: Any, as_eta: bool, form: o.Format, output: Path | None) -> Non
         return
     width, unicode = None, False
     if form is o.Format.TABLE and output is None and sys.stdout.isatty():
-        screen = out._screen()
+        screen = out.screen()
         width, unicode = screen.width, screen.unicode
     out.emit(contention_blocks(result, width=width, unicode=unicode, whole=form is o.Format.CSV), form, output)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from colltool.engine.contention_results import Contention, GroupCost, LineLoad, LinkLoad
-from colltool.render.blocks import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table
 from colltool.units import format_bytes, format_rate, format_time
 
 ASCII = ".:-=+*#%@"

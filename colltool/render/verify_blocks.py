@@ -31,7 +31,8 @@ _COLUMNS = (
 def verify_blocks(result: Verification) -> list[Block]:
     """A row for every algorithm, its notes below, then what could not be executed."""
     rows = tuple(_row(one) for one in result.results)
-    counts = ", ".join(f"{sum(one.verdict == name for one in result.results)} {name}" for name in ("proved", "idealised", "mismatch"))
+    verdicts = [one.verdict for one in result.results]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
     out: list[Block] = [Table(_COLUMNS, rows, None, f"executed: {counts}"), Lines(ENDS_HERE, ())]
     by_reason: dict[str, list[str]] = {}
     for skipped in result.skipped:

@@ -36,6 +36,8 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
     state: _Places | _Sums = _Places(program) if moved else _Sums(program)
     count = 0
     for batch in program.batches:
+        if any((nodes < 0).any() or (nodes >= program.nodes).any() for one in batch for nodes in (one.src, one.dst)):
+            return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:
             carry(batch, program.chunk_bytes)
         problem = state.apply(batch)

@@ -14,6 +14,8 @@ from colltool.schedules.step import Indices, Step
 
 Loads = NDArray[np.float64]
 
+_DUST = 1e-12  # of the busiest link: what a running sum leaves where nothing passes
+
 
 class Network:
     """Counts loads; what the resources are, :meth:`loads` of a subclass says."""
@@ -125,7 +127,6 @@ class Lattice(Network):
         self.sizes = [axis.size for axis in axes]
         self.strides = np.cumprod([1, *self.sizes[:-1]])
         self.ranks = int(np.prod(self.sizes))
-        self.ways = [_ways(axis) for axis in axes]
 
     def coordinates(self, ranks: Indices) -> list[Indices]:
         """A rank's place on each axis."""
@@ -134,21 +135,37 @@ class Lattice(Network):
     def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
         """Bytes on every link, shape (axes * ranks * 2,)."""
         here, out = src, []
-        for axis, stride, own, way in zip(self.axes, self.strides, self.sizes, self.ways, strict=True):
-            start, end = here // stride % own, dst // stride % own
-            line = here - start * stride  # the rank at the foot of the line
-            flows = np.bincount((line * own + start) * own + end, size, self.ranks * own * own) if axis.size > 1 else None
-            if flows is None:
-                out.append(np.zeros((self.ranks, 2)))
-                continue
-            feet = np.flatnonzero(np.arange(self.ranks) // stride % own == 0)
-            per_line = flows.reshape(self.ranks, own, own)[feet]
-            on_links = np.einsum("lab,abkd->lkd", per_line, way)
-            loads = np.zeros((self.ranks, 2))
-            loads[feet[:, None] + np.arange(own) * stride] = on_links
-            out.append(loads)
-            here = line + end * stride
+        for axis, stride in zip(self.axes, self.strides, strict=True):
+            start, end = here // stride % axis.size, dst // stride % axis.size
+            foot = here - start * stride  # the rank at the foot of the line
+            out.append(self._axis_loads(axis, stride, foot, start, end, size))
+            here = foot + end * stride
         return np.concatenate(out).ravel()
+
+    def _axis_loads(self, axis: Axis, stride: int, foot: Indices, start: Indices, end: Indices, size: Loads) -> Loads:
+        """Bytes that leave every rank of the axis upwards and downwards, shape (ranks, 2)."""
+        up, down = (end - start) % axis.size, (start - end) % axis.size
+        if axis.is_ring:
+            upwards: Loads = np.where(up < down, 1.0, np.where(up == down, 0.5, 0.0)) * (up > 0)
+            downwards: Loads = (1.0 - upwards) * (down > 0)
+        else:
+            upwards, downwards = (end > start).astype(np.float64), (end < start).astype(np.float64)
+        first_down = np.where(down > 0, (end + 1) % axis.size, 0)
+        ways = ((upwards, start, end), (downwards, first_down, (start + 1) % axis.size))
+        return np.stack([self._arcs(axis, stride, foot, a, b, size * share) for share, a, b in ways], axis=1)
+
+    def _arcs(self, axis: Axis, stride: int, foot: Indices, first: Indices, after: Indices, size: Loads) -> Loads:
+        """Adds each size to the ranks first, first+1 .. before ``after`` of its line, round the corner where it must.
+
+        By differences: plus where an arc begins, minus where it has ended, and a running sum along the line.
+        """
+        wraps = (after <= first) & (size > 0)
+        begun, ended = (np.bincount(foot + place * stride, size, self.ranks) for place in (first, after))
+        steps = np.bincount(foot[wraps], size[wraps], self.ranks) + begun - ended
+        lines = np.flatnonzero(np.arange(self.ranks) // stride % axis.size == 0)[:, None] + np.arange(axis.size) * stride
+        loads = np.zeros(self.ranks)
+        loads[lines] = np.cumsum(steps[lines], axis=1)
+        return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
 
     def distance(self, src: Indices, dst: Indices) -> int:
         """The most hops of any message."""
@@ -166,27 +183,3 @@ class Lattice(Network):
         there = list(place)
         there[axis] = (there[axis] + (1 if direction == 0 else -1)) % self.sizes[axis]
         return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"
-
-
-def _ways(axis: Axis) -> NDArray[np.float64]:
-    """``[from, to, rank, direction]``: the share of a message that leaves that rank of the line in that direction."""
-    d = axis.size
-    ways = np.zeros((d, d, d, 2))
-    for a in range(d):
-        for b in range(d):
-            for direction, share in _directions(a, b, axis):
-                at = a
-                while at != b:
-                    ways[a, b, at, direction] += share
-                    at = (at + (1 if direction == 0 else -1)) % d
-    return ways
-
-
-def _directions(a: int, b: int, axis: Axis) -> list[tuple[int, float]]:
-    """Which ways a message goes along a line, with shares; both where they are equally long and different links."""
-    up, down = (b - a) % axis.size, (a - b) % axis.size
-    if not axis.is_ring:
-        return [(0, 1.0)] if b > a else [(1, 1.0)] if b < a else []
-    if up == down:
-        return [(0, 0.5), (1, 0.5)] if up else []
-    return [(0, 1.0)] if up < down else [(1, 1.0)]
