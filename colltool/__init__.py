@@ -6,10 +6,25 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "breakdown", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list", "readings"]
+__all__ = [
+    "__version__", "breakdown", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list",
+    "readings", "verify",
+]  # fmt: skip
 
 if TYPE_CHECKING:
-    from colltool.api import breakdown, crossover, diff, explain, ladder, load_fabric, price, price_list, readings
+    from colltool.api import (
+        breakdown,
+        contention,
+        crossover,
+        diff,
+        explain,
+        ladder,
+        load_fabric,
+        price,
+        price_list,
+        readings,
+        verify,
+    )
 
 
 def __dir__() -> list[str]:

@@ -6,13 +6,13 @@ Each imports its part of the engine when it is called, so that a price does not 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.cost import Number, Pipelining
 from colltool.engine.readings import Readings
-from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList
+from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList, Verification
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from colltool.engine.contention_results import Contention
     from colltool.fabric.ladder import LadderDefinition
+    from colltool.fabric.layout import Layout
 
     Sizes = str | float | Sequence[float] | NDArray[np.float64]
 else:
@@ -32,7 +34,19 @@ else:
 AnyFabric = Fabric | str | os.PathLike[str]
 
 assert _filled
-__all__ = ["breakdown", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list", "readings"]
+__all__ = [
+    "breakdown",
+    "contention",
+    "crossover",
+    "diff",
+    "explain",
+    "ladder",
+    "load_fabric",
+    "price",
+    "price_list",
+    "readings",
+    "verify",
+]
 
 
 def price(
@@ -129,6 +143,118 @@ def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **mod
 
     loaded = load_ladder(definition) if isinstance(definition, str | os.PathLike) else definition
     return climb(loaded, readings(**model))
+
+
+def verify(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str | None = None,
+    *,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    size: str | float = "16MB",
+    segments: int = 16,
+) -> Verification:
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
+
+    Args:
+        fabrics: one or several, as :func:`price`; their ports and links carry the messages.
+        primitive: one, or all when None.
+        ranks: N; all of each fabric when None. Some hundreds: a schedule of N ranks has up to N² messages.
+        algorithms: only these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms.
+
+    Returns:
+        A :class:`colltool.engine.results.Verification`.
+
+    Raises:
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
+    """
+    from colltool.engine.verify import verify as run
+
+    several = [fabrics] if isinstance(fabrics, Fabric | str | os.PathLike) else list(fabrics)
+    primitives = list(Primitive) if primitive is None else [_primitive(primitive)]
+    size_bytes, names = parse_size(size), _names(algorithms)
+    found = [run(_loaded(one), primitives, size_bytes, ranks, segments, names) for one in several]
+    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()))
+
+
+def contention(
+    fabric: AnyFabric,
+    layout: Layout | Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    placed: str | None = None,
+    seed: int = 0,
+    primitive: Primitive | str | None = None,
+    algorithm: str | None = None,
+    size: str | float | None = None,
+    matrix: str | os.PathLike[str] | Sequence[Sequence[float]] | NDArray[np.float64] | None = None,
+    hot: float | None = None,
+    hot_members: Sequence[int] = (0,),
+    zipf: float | None = None,
+    per_link: bool = False,
+) -> Contention:
+    """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
+
+    Args:
+        fabric: as :func:`price`.
+        layout: a layout, a path to a layout file, or fields of :class:`colltool.fabric.patterns.Pattern`, such as
+            ``{"kind": "cyclic", "group": 8}``.
+        placed: the kind of :class:`colltool.fabric.patterns.MapPattern` for a pattern, with its ``seed``.
+        primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
+        matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row to column, or a CSV of them;
+            ``hot``: times the mean that each of ``hot_members`` gets; ``zipf``: the exponent over destinations.
+        per_link: keep every loaded link.
+
+    Returns:
+        A :class:`colltool.engine.contention_results.Contention`.
+
+    Raises:
+        ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
+    """
+    from colltool.engine.contention import contention as run
+    from colltool.engine.traffic import Skew
+
+    loaded = _loaded(fabric)
+    placed_groups = _layout(loaded, layout, placed, seed)
+    skew = Skew(_matrix(matrix), hot, tuple(hot_members), zipf)
+    if sum(value is not None for value in (matrix, hot, zipf)) > 1:
+        raise ColltoolError("a matrix, a hot spot and a Zipf skew exclude each other", where="--matrix", fix="give one of them")
+    if matrix is not None and size is not None:
+        raise ColltoolError("the matrix already gives bytes", where="--size", fix="leave -M out, or scale the matrix")
+    try:
+        return run(
+            loaded,
+            placed_groups,
+            primitive=None if primitive is None else _primitive(primitive),
+            algorithm=algorithm,
+            size=None if size is None else parse_size(size),
+            skew=skew,
+            per_link=per_link,
+        )
+    except ColltoolError as error:
+        if error.where != "--matrix" or not isinstance(matrix, str | os.PathLike):
+            raise
+        raise ColltoolError(error.what, where=f"{os.fspath(matrix)}:1:1", fix=error.fix) from error
+
+
+def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
+    from colltool.fabric.layout import Layout, load_layout, pattern_layout
+    from colltool.fabric.patterns import MapPattern, Pattern
+
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(layout, str | os.PathLike):
+        return load_layout(layout, fabric)
+    return pattern_layout(Pattern(**layout), fabric, MapPattern(placed or "identity", seed=seed))
+
+
+def _matrix(matrix: Any) -> Any:
+    if isinstance(matrix, str | os.PathLike):
+        from colltool.fabric.matrix import load_matrix
+
+        return load_matrix(os.fspath(matrix))
+    return matrix
 
 
 def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:

@@ -50,7 +50,8 @@ def double_binary_tree(group: Group) -> Terms:
     t = 2 lg N α + c M/BW (asymptotic), c = 2
     t(P) = (L+P-1) (α + c M/(P BW)) with L = 2 lg N
 
-    Every rank is interior in one tree and a leaf in the other, so each port carries 2M each way: c = 2. c = 1
+    A rank with two children in one tree has at most one in the other, so each port carries 2M each way: c = 2, from 4 ranks
+    on. t(P) is an upper bound: executed, the pipeline fills with half of the load that it counts. c = 1
     (--tree-beta 1) is a rank that drives two ports at full rate at once; on one port it would break the lower bound.
     """
     return Terms(2 * log2_ceil(group.ranks), group.tree_beta, Trees(both_ways=True), pipelined=True)

@@ -155,7 +155,8 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
 
     t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β = 2(N-1)/N / (2k)
 
-    On unequal axes a step takes the longest α and the largest load of its parts, an upper bound when those differ.
+    On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
+    only between phases.
     """
     return _multi_ring(group, AR)
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "crossover": "Every size at which the winner changes.",
     "breakdown": "Where the time of one schedule goes.",
     "ladder": "A list of prices to compare, and to hold CI to.",
+    "contention": "What a layout costs: link loads of groups that run together.",
+    "verify": "Every formula against its executed schedule.",
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
     "fabric": "shipped fabrics; show, check and describe fabric files",

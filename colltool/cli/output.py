@@ -69,10 +69,10 @@ def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
         return to_markdown(parts)
     from colltool.render.text import PIPE, to_text
 
-    return to_text(parts, PIPE if to_file or sys.stdout is None or not sys.stdout.isatty() else _screen())
+    return to_text(parts, PIPE if to_file or sys.stdout is None or not sys.stdout.isatty() else screen())
 
 
-def _screen() -> Any:
+def screen() -> Any:
     """The terminal on stdout: its width, and whether it shows colour and box-drawing characters."""
     import shutil
 

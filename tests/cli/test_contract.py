@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "diff same": ("diff", "old.json", "old.json"),
     "explain": ("explain", "ring"),
     "explain numbers": ("explain", "ring", "ar", "-f", "nvl72", "-n", "72", "-M", "16MB"),
+    "verify": ("verify", "-n", "8"),
+    "verify fabric": ("verify", "ar", "-f", "dgx-h100", "-n", "16"),
+    "contention": ("contention", "-f", "torus512", "--group", "6"),
+    "contention skew": ("contention", "-f", "star512", "--group", "16", "--count", "1", "--hot", "3", "-M", "1MB"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
@@ -75,6 +79,17 @@ RUNG: Shape = {
 }  # fmt: skip
 CHANGE: Shape = {"where": str, "old": object, "new": object, "relative": (float, type(None))}
 DIFF: Shape = HEAD | {"rtol": float, "changed": [CHANGE], "added": [str], "removed": [str]}
+BOTH: Shape = {"formula": Number, "executed": Number}
+VERIFY: Shape = HEAD | {
+    "results": [{
+        "primitive": str, "algorithm": str, "ranks": int, "verdict": str, "n_alpha": BOTH, "n_beta": BOTH,
+        "note": str,
+    }],
+}  # fmt: skip
+CONTENTION: Shape = HEAD | {
+    "groups": [{"name": str, "ranks": (int, list), "slowdown": Number, "extra_hops": Number, "eta_alpha": Number, "eta_beta": Number}],
+    "slowdown": Number, "hottest": [{"link": str, "load": Number, "over_ideal": Number}],
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -90,6 +105,10 @@ PROMISED: dict[str, Shape] = {
     "ladder check moved": DIFF,
     "diff": DIFF,
     "diff same": DIFF,
+    "verify": VERIFY,
+    "verify fabric": VERIFY,
+    "contention": CONTENTION,
+    "contention skew": CONTENTION,
 }
 
 

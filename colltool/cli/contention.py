@@ -1,0 +1,123 @@
+"""``colltool contention``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from colltool.cli import options as o
+from colltool.errors import ColltoolError
+
+EXAMPLES = """
+\b
+Examples:
+  colltool contention -f torus512 --pattern axis --axis 1 --group 8 --count 8
+  colltool contention -f torus512 --pattern random --seed 1 --group 8 -p a2a
+  colltool contention -f torus512 --pattern block --group 6 --as-eta
+  colltool contention -f clos-4to1 --pattern cyclic --group 64 -p a2a -M 16MB
+  colltool contention -f dgx-h100 --pattern cyclic --group 32 --stride 8 --map rotate
+  colltool contention -f star512 --group 64 --count 1 --hot 3
+  colltool contention -f torus512 --layout groups.yaml --per-link --format csv
+"""
+
+_Int = int | None
+
+
+def contention(
+    fabric: o.FabricOption,
+    layout: Annotated[Path | None, typer.Option("--layout", help="A layout file: groups, what each runs, a map.")] = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", help="block, cyclic, random, axis or box. [default: block]")] = None,
+    group: Annotated[_Int, typer.Option("--group", help="Ranks in a group. [default: all]")] = None,
+    count: Annotated[_Int, typer.Option("--count", help="Groups at once. [default: as many as fit]")] = None,
+    axis: Annotated[_Int, typer.Option("--axis", help="Axis of a lattice, from 1.")] = None,
+    stride: Annotated[_Int, typer.Option("--stride", help="Between groups (block) or ranks (cyclic, axis).")] = None,
+    start: Annotated[_Int, typer.Option("--start", help="Ranks left free before the first group.")] = None,
+    seed: Annotated[_Int, typer.Option("--seed", help="Of random patterns and maps.")] = None,
+    shape: Annotated[str | None, typer.Option("--shape", metavar="4x2", help="Of a box, along each axis.")] = None,
+    map_: Annotated[
+        str | None, typer.Option("--map", help="Ranks on endpoints: identity, reverse, cyclic, rotate or random.")
+    ] = None,
+    primitive: Annotated[
+        str | None, typer.Option("--primitive", "-p", help="What groups run. [default: ar, a2a under a skew]")
+    ] = None,
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", "-a", help="Its algorithm. [default: ring, pairwise, chain]")
+    ] = None,
+    size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank; adds times.")] = None,
+    matrix: Annotated[Path | None, typer.Option("--matrix", help="CSV of bytes, row sends to column.")] = None,
+    hot: Annotated[
+        str | None, typer.Option("--hot", metavar="X[@MEMBER,..]", help="Hot destinations get X times the mean; the first.")
+    ] = None,
+    zipf: Annotated[float | None, typer.Option("--zipf", metavar="S", help="Destination k gets a share like (k+1)^-S.")] = None,
+    per_link: Annotated[bool, typer.Option("--per-link", help="Every loaded link, not only the hottest.")] = False,
+    as_eta: Annotated[bool, typer.Option("--as-eta", help="Print the eta to put in the fabric file.")] = False,
+    set_: o.SetOption = None,
+    form: o.FormatOption = None,
+    output: o.OutputOption = None,
+) -> None:
+    """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
+
+    Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
+    """
+    given = {"kind": pattern, "group": group, "count": count, "axis": axis, "stride": stride, "start": start, "seed": seed}
+    if layout is not None:
+        extra = [f"--{'pattern' if key == 'kind' else key}" for key, value in given.items() if value is not None]
+        extra += [option for option, value in (("--shape", shape), ("--map", map_)) if value is not None]
+        if extra:
+            raise ColltoolError(
+                f"{', '.join(extra)} and --layout both lay the groups out", where=extra[0], fix="give one of them"
+            )
+    from colltool import api
+
+    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
+    kept = {key: value for key, value in given.items() if value is not None} | ({"shape": _shape(shape)} if shape else {})
+    if map_ == "random" and pattern != "random":
+        kept.pop("seed", None)  # it is the map's
+    factor, members = _hot(hot)
+    result = api.contention(
+        loaded, layout or kept, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
+        matrix=matrix, hot=factor, hot_members=members, zipf=zipf, per_link=per_link,
+    )  # fmt: skip
+    _emit(result, as_eta, form, output)
+
+
+def _emit(result: Any, as_eta: bool, asked: o.Format | None, output: Path | None) -> None:
+    from colltool.cli import output as out
+
+    form = out.chosen_format(asked, output)
+    if form is o.Format.JSON:
+        from colltool.render.contention_document import contention_document, eta_document
+
+        out.emit(eta_document(result) if as_eta else contention_document(result), form, output)
+        return
+    from colltool.render.contention_blocks import contention_blocks, eta_blocks
+
+    if as_eta:
+        out.emit(eta_blocks(result), form, output)
+        return
+    width, unicode = None, False
+    if form is o.Format.TABLE and output is None and sys.stdout.isatty():
+        screen = out.screen()
+        width, unicode = screen.width, screen.unicode
+    out.emit(contention_blocks(result, width=width, unicode=unicode, whole=form is o.Format.CSV), form, output)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.replace(",", "x").split("x"))
+    except ValueError as error:
+        raise ColltoolError(f"'{text}' is not a shape", where="--shape", fix="write --shape 4x2") from error
+
+
+def _hot(text: str | None) -> tuple[float | None, tuple[int, ...]]:
+    """``3`` or ``3@0,5``: the factor, and which members of a group are hot."""
+    if text is None:
+        return None, (0,)
+    factor, _, members = text.partition("@")
+    try:
+        return float(factor), tuple(int(member) for member in members.split(",")) if members else (0,)
+    except ValueError as error:
+        raise ColltoolError(f"'{text}' is not a hot spot", where="--hot", fix="--hot 3, or --hot 3@0,5") from error

@@ -1,0 +1,65 @@
+"""``colltool verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltool.cli import options as o
+from colltool.errors import EXIT_CHECK_FAILED
+
+EXAMPLES = """
+\b
+Examples:
+  colltool verify
+  colltool verify ar -f torus512 -n 64
+  colltool verify a2a -f dgx-h100 -n 64 --format json
+  colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
+"""
+
+DEFAULT_RANKS = 64
+DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
+
+
+def verify(
+    primitive: Annotated[
+        str | None, typer.Argument(metavar="PRIM", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
+    ] = None,
+    fabric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fabric",
+            "-f",
+            metavar="FABRIC",
+            help="Whose ports and links carry the messages; repeatable. [default: a star, a torus and a mesh]",
+            autocompletion=o.complete_fabric,
+        ),
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option("--ranks", "-n", help="Ranks in the group. [default: all of FABRIC; 64 without one]")
+    ] = None,
+    algorithm: o.AlgorithmOption = None,
+    size: o.SizeOption = "16MB",
+    segments: Annotated[int, typer.Option("--segments", min=1, help="P of pipelined algorithms.")] = 16,
+    set_: o.SetOption = None,
+    form: o.FormatOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")] = None,
+) -> None:
+    """Execute every algorithm message by message, and hold its formula against what was counted.
+
+    proved: the right result everywhere, and the counts of the formula. idealised: the right result, and the formula is a bound
+    or an ideal that the note describes. mismatch: exit 1.
+    """
+    from colltool import api
+    from colltool.cli.output import chosen_format, emit
+    from colltool.render.verify_blocks import verify_blocks, verify_document
+
+    count = ranks if fabric or ranks is not None else DEFAULT_RANKS
+    loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
+    names = o.names(algorithm)
+    result = api.verify(loaded, primitive, ranks=count, algorithms=names, size=size, segments=segments)
+    emit(verify_document(result) if chosen_format(form, output) is o.Format.JSON else verify_blocks(result), form, output)
+    if not result.holds:
+        raise typer.Exit(EXIT_CHECK_FAILED)

@@ -1,0 +1,75 @@
+"""What ``contention`` returns: frozen records in SI units."""
+
+from typing import NamedTuple
+
+from colltool.primitives import Primitive
+
+
+class GroupCost(NamedTuple):
+    """One group among all. Seconds are those of the bandwidth term at full rate; None without a size.
+
+    ``tail_over_mean``: its busiest port or link over the mean of those of that kind it uses.
+    """
+
+    name: str
+    ranks: int
+    primitive: Primitive
+    algorithm: str
+    slowdown: float
+    extra_hops: int
+    eta_alpha: float
+    eta_beta: float
+    tail_over_mean: float
+    busiest: str
+    bytes: float | None
+    ideal_s: float | None
+    together_s: float | None
+
+
+class LinkLoad(NamedTuple):
+    """One resource: ``load`` in the unit of the result, and its load/capacity over the ideal of the group it hurts most."""
+
+    link: str
+    line: str
+    load: float
+    capacity_Bps: float
+    over_ideal: float
+    groups: int
+
+
+class LineLoad(NamedTuple):
+    """Resources of one kind and direction, for a strip: ``cells`` are the busiest of ``per_cell`` links each, 1 the hottest."""
+
+    line: str
+    links: int
+    loaded: int
+    busiest: float
+    mean: float
+    per_cell: int
+    cells: tuple[float, ...]
+
+
+class TierEta(NamedTuple):
+    """The coefficients of one tier for a fabric file, of the worst group; β None where the tier bounds no group."""
+
+    tier: str
+    alpha: float
+    beta: float | None
+    group: str
+
+
+class Contention(NamedTuple):
+    """What a layout costs. ``unit`` of loads: ``bytes``, or ``M`` where no size was given."""
+
+    fabric: str
+    layout: str
+    unit: str
+    groups: tuple[GroupCost, ...]
+    slowdown: float
+    hottest: tuple[LinkLoad, ...]
+    links: tuple[LinkLoad, ...]
+    lines: tuple[LineLoad, ...]
+    loaded: int
+    shared: int
+    etas: tuple[TierEta, ...]
+    notes: tuple[str, ...]

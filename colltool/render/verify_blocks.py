@@ -1,0 +1,74 @@
+"""``verify`` as blocks and as a document."""
+
+from typing import Any
+
+from colltool import __version__
+from colltool.engine.results import Verification, Verified
+from colltool.render.parts import Block, Cell, Column, Lines, Table
+from colltool.units import format_time
+
+ENDS_HERE = (
+    "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "
+    "For packets, queues and adaptive routing turn to a packet-level simulator (ns-3, htsim, SST) or to ASTRA-sim."
+)
+
+_COLUMNS = (
+    Column("primitive", "primitive", right=False),
+    Column("fabric", "fabric", 2, right=False),
+    Column("algorithm", "algorithm", right=False),
+    Column("ranks", "ranks", 3),
+    Column("verdict", "verdict", right=False),
+    Column("n_alpha_formula", "n_alpha", 5),
+    Column("n_alpha_executed", "executed", 6),
+    Column("n_beta_formula", "n_beta", 4),
+    Column("n_beta_executed", "executed", 4),
+    Column("price_s", "price", 7),
+    Column("executed_s", "executed", 8),
+    Column("note", "note", 9, right=False),
+)
+
+
+def verify_blocks(result: Verification) -> list[Block]:
+    """A row for every algorithm, its notes below, then what could not be executed."""
+    rows = tuple(_row(one) for one in result.results)
+    verdicts = [one.verdict for one in result.results]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
+    out: list[Block] = [Table(_COLUMNS, rows, None, f"executed: {counts}"), Lines(ENDS_HERE, ())]
+    by_reason: dict[str, list[str]] = {}
+    for skipped in result.skipped:
+        by_reason.setdefault(skipped.reason, []).append(skipped.algorithm)
+    lines = tuple(f"{reason}: {', '.join(dict.fromkeys(names))}" for reason, names in by_reason.items())
+    return out + ([Lines("not executed", lines)] if lines else [])
+
+
+def _row(one: Verified) -> tuple[Cell, ...]:
+    texts = (one.primitive.replace("_", "-"), one.fabric, one.algorithm, one.ranks, one.verdict)
+    counts = [Cell(f"{value:.6g}", value) for pair in (one.n_alpha, one.n_beta) for value in pair]
+    times = [Cell(format_time(value), value) for value in one.time_s] if one.time_s else [Cell("-", None), Cell("-", None)]
+    return (*(Cell(str(text), text) for text in texts), *counts, *times, Cell(one.note or "-", one.note or None))
+
+
+def verify_document(result: Verification) -> dict[str, Any]:
+    """The promised fields of ``verify``."""
+    return {
+        "schema": "colltool.verify/1",
+        "colltool": __version__,
+        "holds": result.holds,
+        "results": [_fields(one) for one in result.results],
+        "skipped": [{"algorithm": one.algorithm, "reason": one.reason} for one in result.skipped],
+    }
+
+
+def _fields(one: Verified) -> dict[str, Any]:
+    return {
+        "primitive": str(one.primitive),
+        "algorithm": one.algorithm,
+        "fabric": one.fabric,
+        "ranks": one.ranks,
+        "verdict": one.verdict,
+        "n_alpha": dict(zip(("formula", "executed"), one.n_alpha, strict=True)),
+        "n_beta": dict(zip(("formula", "executed"), one.n_beta, strict=True)),
+        "post_condition": one.post_condition,
+        "time_s": dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None,
+        "note": one.note,
+    }

@@ -1,0 +1,119 @@
+"""Composed schedules: the phases of a composition, each a single-tier schedule that all domains of its tier run at once.
+
+A chunk of the whole is a tuple of chunks, one of each tier's schedule: what an inner phase leaves at a rank the next tier cuts
+further. Between phases it is enough to know where each tier's chunk stands: everywhere, or at one place.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.algorithms.composed import Order, find_composition
+from colltool.algorithms.registry import Group, find
+from colltool.primitives import A2A, AG, BC, REDUCE, RS, Primitive
+from colltool.schedules.lines import Cover, Dimension, Places, copies
+from colltool.schedules.registry import maker
+from colltool.schedules.step import Indices, Program, Step
+
+_SETTLES = {RS: "home", REDUCE: "home", A2A: "target"}  # elsewhere a phase leaves its chunks everywhere
+_STARTS_AT_HOME = (AG, BC, A2A)
+
+
+class Phase(NamedTuple):
+    """One tier's schedule within the whole; its chunk j is the tier's chunk ``chunk_at[j]``."""
+
+    tier: int
+    program: Program
+    chunk_at: Indices
+
+
+def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: Sequence[str], segments: int = 1,
+            order: Order = "inner-first") -> Program:  # fmt: skip
+    """The schedule of a composition: phase after phase.
+
+    Args:
+        primitive, name: which composition.
+        groups: the tiers, innermost first, each seen alone; ranks are numbered innermost fastest.
+        choices: an algorithm for each tier, by the name it has for the tier's first phase.
+        segments: P of each pipelined phase.
+        order: of an all-gather or reduce-scatter.
+
+    Raises:
+        ValueError: an algorithm without a schedule, or one that needs switches or cuts the way back differently.
+    """
+    steps = find_composition(primitive, name).steps(tuple(group.ranks for group in groups), order)
+    firsts: dict[int, Program] = {}
+    phases = []
+    for one in steps:
+        begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
+        program = _program(one.primitive, _named(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
+        phases.append(Phase(one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
+    return _whole(primitive, [firsts[tier] for tier in range(len(groups))], phases)
+
+
+def _named(choice: str, begun: Primitive, primitive: Primitive) -> str:
+    """What a tier's choice is called in a later phase: the all-gather that mirrors the reduce-scatter."""
+    return find(begun, choice).mirror if begun is RS and primitive is AG else choice
+
+
+def _program(primitive: Primitive, name: str, group: Group, segments: int) -> Program:
+    make = maker(primitive, name)
+    if make is None:
+        raise ValueError(f"{name} has no schedule for {primitive}")
+    program = make(group, segments)
+    if program.nodes > program.ranks:
+        raise ValueError(f"{name} needs switches: it cannot be a phase of a composed schedule")
+    return program
+
+
+def _aligned(first: Program, later: Program) -> Indices:
+    """The chunk of a tier's first phase that each chunk of a later one is: same place, same size, in order."""
+    if first is later:
+        return np.arange(len(first.chunk_bytes))
+    ranked = [np.lexsort((program.chunk_bytes, program.home)) for program in (first, later)]
+    keys = [(program.home[at], program.chunk_bytes[at]) for program, at in zip((first, later), ranked, strict=True)]
+    if len(ranked[0]) != len(ranked[1]) or not all(np.allclose(a, b) for a, b in zip(*keys, strict=True)):
+        raise ValueError(f"{first.primitive} and {later.primitive} of a tier cut the payload differently")
+    matching = np.empty_like(ranked[0])
+    matching[ranked[1]] = ranked[0]
+    return matching
+
+
+def _whole(primitive: Primitive, tiers: list[Program], phases: list[Phase]) -> Program:
+    sizes, counts = [one.ranks for one in tiers], [len(one.chunk_bytes) for one in tiers]
+    node_strides, chunk_strides = (np.cumprod([1, *numbers[:-1]]).tolist() for numbers in (sizes, counts))
+    start: list[Places] = [one.home if primitive in _STARTS_AT_HOME else None for one in tiers]
+    dimensions = [Dimension(*one) for one in zip(sizes, node_strides, chunk_strides, counts, start, strict=True)]
+    chunk_bytes = reduce(lambda inner, outer: np.multiply.outer(outer, inner).ravel(), [one.chunk_bytes for one in tiers])
+    home, target = (_numbered([getattr(one, end) for one in tiers], node_strides) for end in ("home", "target"))
+    ranks = int(np.prod(sizes))
+    return Program(primitive, ranks, ranks, chunk_bytes, home, target, _batches(phases, dimensions))
+
+
+def _numbered(places: list[Indices], strides: list[int]) -> Indices:
+    """The node of every tuple of places, the first tier's fastest."""
+    scaled = [place * stride for place, stride in zip(places, strides, strict=True)]
+    return reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), scaled)
+
+
+def _batches(phases: list[Phase], dimensions: list[Dimension]) -> Iterator[tuple[Step, ...]]:
+    """Each phase over all instances at once; then its tier's chunks stand where it leaves them."""
+    for tier, program, chunk_at in phases:
+        own = dimensions[tier]
+        nodes, chunks = copies([one for k, one in enumerate(dimensions) if k != tier])
+        cover = Cover(np.arange(own.size) * own.node_stride, chunk_at * own.chunk_stride, nodes, chunks)
+        for batch in program.batches:
+            yield tuple(cover.spread(one) for one in batch)
+        dimensions[tier] = own._replace(places=_left(program, chunk_at))
+
+
+def _left(program: Program, chunk_at: Indices) -> Places:
+    """Where a phase leaves the tier's chunks."""
+    end = _SETTLES.get(program.primitive)
+    if end is None:
+        return None
+    places = np.empty_like(chunk_at)
+    places[chunk_at] = getattr(program, end)
+    return places

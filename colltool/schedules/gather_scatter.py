@@ -1,0 +1,121 @@
+"""All-gather and reduce-scatter, message by message: N chunks of M/N; rank c starts or ends with chunk c."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from colltool.algorithms.registry import Group
+from colltool.primitives import AG, RS, Primitive
+from colltool.schedules.lattice_flat import embedded_ring
+from colltool.schedules.registry import schedule
+from colltool.schedules.step import Program, Step, step
+
+Batches = Iterator[tuple[Step, ...]]
+
+
+def strides(n: int) -> list[int]:
+    """1, 2, 4 ... below n."""
+    found = [1]
+    while found[-1] * 2 < n:
+        found.append(found[-1] * 2)
+    return found
+
+
+def _program(primitive: Primitive, n: int, batches: Batches) -> Program:
+    """A schedule on N equal chunks, chunk c at home on rank c."""
+    ranks = np.arange(n, dtype=np.int64)
+    return Program(primitive, n, n, np.full(n, 1 / n), ranks, ranks, batches)
+
+
+def backwards(batches: Batches) -> Batches:
+    """A gathering run backwards with sums for copies: what fanned out from a rank comes in to it."""
+    for batch in reversed(list(batches)):
+        yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
+
+
+def gather_on_ring(n: int) -> Batches:
+    """Step k: every rank passes on the chunk of the rank k places behind it."""
+    rank = np.arange(n, dtype=np.int64)
+    for k in range(n - 1):
+        yield (step(rank, (rank + 1) % n, (rank - k) % n),)
+
+
+def scatter_on_ring(n: int) -> Batches:
+    """Step k: every rank sends on its partial sum of the chunk at home k+1 places behind it; after N-1 steps all are home."""
+    rank = np.arange(n, dtype=np.int64)
+    for k in range(n - 1):
+        yield (step(rank, (rank + 1) % n, (rank - k - 1) % n, add=True),)
+
+
+def gather_by_doubling(n: int) -> Batches:
+    """Exchange all that is held with the partners at distance 1, 2, 4 ...: an aligned block as long as the distance."""
+    rank = np.arange(n, dtype=np.int64)[:, None]
+    for stride in strides(n):
+        held = rank // stride * stride + np.arange(stride)
+        yield (step(*np.broadcast_arrays(rank, rank ^ stride, held)),)
+
+
+def gather_far_first(n: int) -> Batches:
+    """Send to the rank at distance N/2 .. 2, 1 ahead every chunk that is not beyond its reach.
+
+    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set shifted by the distance.
+    """
+    rank, offsets = np.arange(n, dtype=np.int64)[:, None], np.zeros(1, dtype=np.int64)
+    for stride in reversed(strides(n)):
+        sent = offsets[offsets + stride < n]
+        yield (step(*np.broadcast_arrays(rank, (rank + stride) % n, (rank - sent) % n)),)
+        offsets = np.union1d(offsets, sent + stride)
+
+
+def gather_direct(n: int) -> Batches:
+    """Every rank sends its chunk to all others."""
+    src, dst = np.nonzero(~np.eye(n, dtype=bool))
+    yield (step(src, dst, src),)
+
+
+@schedule("ring", AG)
+def ring_gather(group: Group, _segments: int) -> Program:
+    """Around the ring, N-1 steps; on a lattice along its links."""
+    return embedded_ring(AG, group) if group.axes else _program(AG, group.ranks, gather_on_ring(group.ranks))
+
+
+@schedule("ring", RS)
+def ring_scatter(group: Group, _segments: int) -> Program:
+    """Around the ring, N-1 steps; on a lattice along its links."""
+    return embedded_ring(RS, group) if group.axes else _program(RS, group.ranks, scatter_on_ring(group.ranks))
+
+
+@schedule("recursive-doubling", AG)
+def recursive_doubling(group: Group, _segments: int) -> Program:
+    """Partners by exclusive or, near to far; N a power of two."""
+    return _program(AG, group.ranks, gather_by_doubling(group.ranks))
+
+
+@schedule("recursive-halving", RS)
+def recursive_halving(group: Group, _segments: int) -> Program:
+    """Partners by exclusive or, far to near: give up the half of the block that the partner stands in."""
+    return _program(RS, group.ranks, backwards(gather_by_doubling(group.ranks)))
+
+
+@schedule("pat", AG)
+def pat_gather(group: Group, _segments: int) -> Program:
+    """Parallel aggregated trees."""
+    return _program(AG, group.ranks, gather_far_first(group.ranks))
+
+
+@schedule("pat", RS)
+def pat_scatter(group: Group, _segments: int) -> Program:
+    """The same trees from leaves to root, near to far."""
+    return _program(RS, group.ranks, backwards(gather_far_first(group.ranks)))
+
+
+@schedule("direct", AG)
+def direct_gather(group: Group, _segments: int) -> Program:
+    """All pairs at once."""
+    return _program(AG, group.ranks, gather_direct(group.ranks))
+
+
+@schedule("direct", RS)
+def direct_scatter(group: Group, _segments: int) -> Program:
+    """All pairs at once."""
+    return _program(RS, group.ranks, backwards(gather_direct(group.ranks)))

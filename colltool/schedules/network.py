@@ -1,0 +1,185 @@
+"""What carries a schedule: ports of an any-to-any fabric, links of a lattice, links of a full mesh.
+
+A network adds up the bytes (in units of M) on each of its resources, step by step. ``peak`` is the sum over steps of the
+busiest resource, what a schedule in lock step waits for; ``busiest`` is the largest total, what a stream of segments waits for.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.algorithms.registry import Axis
+from colltool.schedules.step import Indices, Step
+
+Loads = NDArray[np.float64]
+
+_DUST = 1e-12  # of the busiest link: what a running sum leaves where nothing passes
+
+
+class Network:
+    """Counts loads; what the resources are, :meth:`loads` of a subclass says."""
+
+    def __init__(self) -> None:
+        self.hops = 0
+        self.peak = 0.0
+        self.total: Loads | None = None
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every resource, for messages that leave together."""
+        raise NotImplementedError
+
+    def distance(self, src: Indices, dst: Indices) -> int:
+        """Hops of the longest way among messages; 1 where every pair is joined."""
+        return int((src != dst).any())
+
+    def carry(self, batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+        """Load one batch of steps."""
+        src = np.concatenate([one.src for one in batch])
+        dst = np.concatenate([one.dst for one in batch])
+        size = chunk_bytes[np.concatenate([one.chunk for one in batch])]
+        loads = self.loads(src, dst, size)
+        self.total = loads if self.total is None else self.total + loads
+        self.peak += float(loads.max())
+        self.hops += self.distance(src, dst)
+
+    @property
+    def busiest(self) -> float:
+        """The largest total on one resource."""
+        return 0.0 if self.total is None else float(self.total.max())
+
+
+class Ports(Network):
+    """One full-duplex port per rank: what it sends and what it takes count apart. Switches have as many as they need."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__()
+        self.ranks = ranks
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes out of each rank, then into each."""
+        n = self.ranks
+        out, into = src < n, dst < n
+        return np.concatenate([np.bincount(src[out], size[out], n), np.bincount(dst[into], size[into], n)])
+
+
+class Clos(Ports):
+    """Ports below levels of switches: a message of distance class i crosses the uplinks of every boundary up to i.
+
+    The flows of a domain are spread evenly over its uplinks. Loads are in units of a port's rate: g ports behind uplinks thinned
+    out s times drain g/s of it. ``alphas`` are the classes' latencies; ``alpha_s`` adds up the longest of every step.
+
+    Args:
+        ranks: endpoints, packed: rank r sits in domain r // g.
+        groups: endpoints under one domain of each class, nearest first; the last holds all.
+        alphas: seconds of each class.
+        oversubscriptions: of the boundary between each class and the next.
+    """
+
+    def __init__(self, ranks: int, groups: Sequence[int], alphas: Sequence[float], oversubscriptions: Sequence[float]) -> None:
+        super().__init__(ranks)
+        self.groups, self.alphas = tuple(groups), np.asarray(alphas)
+        self.boundaries = tuple(zip(groups[:-1], oversubscriptions, strict=True))
+        self.alpha_s = 0.0
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Ports out and in, then for each boundary the domains' uplinks and downlinks."""
+        self.alpha_s += float(self.alphas[self._classes(src, dst)].max())
+        out = [super().loads(src, dst, size)]
+        for group, oversubscription in self.boundaries:
+            domains = -(-self.ranks // group)
+            up, down = src // group, dst // group
+            crosses = up != down
+            for domain in (up, down):
+                out.append(np.bincount(domain[crosses], size[crosses], domains) * oversubscription / group)
+        return np.concatenate(out)
+
+    def _classes(self, src: Indices, dst: Indices) -> Indices:
+        """The distance class of every message."""
+        classes = np.zeros(len(src), dtype=np.int64)
+        for group in self.groups[:-1]:
+            classes += src // group != dst // group
+        return classes
+
+
+class FullMesh(Network):
+    """A full-duplex link for every pair of ranks."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__()
+        self.ranks = ranks
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every link and direction, by src * N + dst."""
+        return np.asarray(np.bincount(src * self.ranks + dst, size, self.ranks * self.ranks), dtype=np.float64)
+
+
+class Lattice(Network):
+    """Links between neighbours; dimension-ordered shortest paths, axis 1 first, ties split over both ways.
+
+    Rank r has coordinates by its mixed-radix digits, the first axis fastest. Links are numbered
+    ``(axis, rank they leave, direction)``, direction 0 upwards.
+    """
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        super().__init__()
+        self.axes = tuple(axes)
+        self.sizes = [axis.size for axis in axes]
+        self.strides = np.cumprod([1, *self.sizes[:-1]])
+        self.ranks = int(np.prod(self.sizes))
+
+    def coordinates(self, ranks: Indices) -> list[Indices]:
+        """A rank's place on each axis."""
+        return [ranks // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)]
+
+    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+        """Bytes on every link, shape (axes * ranks * 2,)."""
+        here, out = src, []
+        for axis, stride in zip(self.axes, self.strides, strict=True):
+            start, end = here // stride % axis.size, dst // stride % axis.size
+            foot = here - start * stride  # the rank at the foot of the line
+            out.append(self._axis_loads(axis, stride, foot, start, end, size))
+            here = foot + end * stride
+        return np.concatenate(out).ravel()
+
+    def _axis_loads(self, axis: Axis, stride: int, foot: Indices, start: Indices, end: Indices, size: Loads) -> Loads:
+        """Bytes that leave every rank of the axis upwards and downwards, shape (ranks, 2)."""
+        up, down = (end - start) % axis.size, (start - end) % axis.size
+        if axis.is_ring:
+            upwards: Loads = np.where(up < down, 1.0, np.where(up == down, 0.5, 0.0)) * (up > 0)
+            downwards: Loads = (1.0 - upwards) * (down > 0)
+        else:
+            upwards, downwards = (end > start).astype(np.float64), (end < start).astype(np.float64)
+        first_down = np.where(down > 0, (end + 1) % axis.size, 0)
+        ways = ((upwards, start, end), (downwards, first_down, (start + 1) % axis.size))
+        return np.stack([self._arcs(axis, stride, foot, a, b, size * share) for share, a, b in ways], axis=1)
+
+    def _arcs(self, axis: Axis, stride: int, foot: Indices, first: Indices, after: Indices, size: Loads) -> Loads:
+        """Adds each size to the ranks first, first+1 .. before ``after`` of its line, round the corner where it must.
+
+        By differences: plus where an arc begins, minus where it has ended, and a running sum along the line.
+        """
+        wraps = (after <= first) & (size > 0)
+        begun, ended = (np.bincount(foot + place * stride, size, self.ranks) for place in (first, after))
+        steps = np.bincount(foot[wraps], size[wraps], self.ranks) + begun - ended
+        lines = np.flatnonzero(np.arange(self.ranks) // stride % axis.size == 0)[:, None] + np.arange(axis.size) * stride
+        loads = np.zeros(self.ranks)
+        loads[lines] = np.cumsum(steps[lines], axis=1)
+        return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
+
+    def distance(self, src: Indices, dst: Indices) -> int:
+        """The most hops of any message."""
+        hops = np.zeros(len(src), dtype=np.int64)
+        for axis, a, b in zip(self.axes, self.coordinates(src), self.coordinates(dst), strict=True):
+            apart = np.abs(a - b)
+            hops += np.minimum(apart, axis.size - apart) if axis.is_ring else apart
+        return int(hops.max(initial=0))
+
+    def link_name(self, link: int) -> str:
+        """``axis 1, (0, 2, 1) -> (1, 2, 1)``."""
+        axis, rest = divmod(link, self.ranks * 2)
+        rank, direction = divmod(rest, 2)
+        place = [int(c) for c in self.coordinates(np.array([rank])) for c in c]
+        there = list(place)
+        there[axis] = (there[axis] + (1 if direction == 0 else -1)) % self.sizes[axis]
+        return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"

@@ -1,0 +1,58 @@
+"""What a schedule is: steps of messages, each carrying a chunk from one node to another, to be added or copied."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.primitives import Primitive
+
+Indices = NDArray[np.int64]
+
+
+class Step(NamedTuple):
+    """Messages that leave together; all read the state before the step.
+
+    Args:
+        src, dst: node numbers, shape (m,).
+        chunk: chunk numbers, shape (m,).
+        add: True: summed into what the receiver holds; False: put in its place.
+    """
+
+    src: Indices
+    dst: Indices
+    chunk: Indices
+    add: bool
+
+
+class Program(NamedTuple):
+    """A schedule for one group of N ranks.
+
+    Args:
+        primitive: what it computes.
+        ranks: N; nodes 0 .. N-1.
+        nodes: with the switches, which come after the ranks.
+        chunk_bytes: size of every chunk in units of M, shape (chunks,).
+        home: shape (chunks,): who holds a chunk at first (all-gather, all-to-all, broadcast, p2p) or who must hold it at the
+            end (reduce-scatter, reduce); ignored by all-reduce.
+        target: shape (chunks,): who must hold a chunk at the end (all-to-all, p2p); ignored elsewhere.
+        batches: the steps in order; each item is a tuple of the messages that leave together (a copy and an add may).
+        streamed: the steps overlap (segments or cut-through), so that the busiest port's total counts, not each step's.
+    """
+
+    primitive: Primitive
+    ranks: int
+    nodes: int
+    chunk_bytes: NDArray[np.float64]
+    home: Indices
+    target: Indices
+    batches: Iterator[tuple[Step, ...]]
+    streamed: bool = False
+
+
+def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
+    """A step from anything array-like; scalars are stretched to the longest."""
+    arrays = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
+    s, d, c = (np.ravel(one) for one in arrays)
+    return Step(s, d, c, add)

@@ -1,0 +1,186 @@
+"""Schedules on tori and meshes: executed on real wiring, their steps and bytes are the formulas'."""
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+import colltool.algorithms
+from colltool.algorithms.registry import Axis, Group, algorithms, find
+from colltool.cost import total_n_alpha, total_n_beta
+from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.schedules import library, machine
+from colltool.schedules.lattice_flat import hamiltonian_cycle, snake
+from colltool.schedules.lines import both_ways, halving, one_way, open_line
+from colltool.schedules.network import Lattice
+
+assert colltool.algorithms
+SEGMENTS = 4
+SHAPES = [(2,), (3,), (4,), (5,), (8,), (2, 2), (3, 2), (3, 3), (5, 3), (4, 4), (1, 8), (4, 1, 3), (4, 3, 2), (8, 8), (8, 4, 2),
+          (3, 3, 3), (4, 4, 4)]  # fmt: skip
+KINDS = ["torus", "mesh", "partial"]
+
+# Lock step makes the parts of a phase wait for one another: on unequal axes that is more than the phase's largest load.
+MULTI_RING_RS_IN_LOCK_STEP = {
+    (5, 3): (4, 1 / 3),
+    (4, 1, 3): (4, 3 / 8),
+    (4, 3, 2): (6, 3 / 8),
+    (8, 4, 2): (12, 11 / 24),
+}
+
+# (steps, bytes) of recursive halving on real wiring; the formula takes partners for neighbours and links for unshared.
+RABENSEIFNER = {
+    ("torus", (4,)): (6, 1.5),
+    ("torus", (8,)): (14, 2.5),
+    ("torus", (1, 8)): (14, 2.5),
+    ("torus", (4, 4)): (12, 1.875),
+    ("torus", (8, 8)): (28, 2.8125),
+    ("torus", (8, 4, 2)): (22, 2.71875),
+    ("torus", (4, 4, 4)): (18, 1.96875),
+    ("mesh", (4,)): (6, 2.0),
+    ("mesh", (8,)): (14, 3.0),
+    ("mesh", (1, 8)): (14, 3.0),
+    ("mesh", (4, 4)): (12, 2.5),
+    ("mesh", (8, 8)): (28, 3.375),
+    ("mesh", (8, 4, 2)): (22, 3.28125),
+    ("mesh", (4, 4, 4)): (18, 2.625),
+    ("partial", (4,)): (6, 2.0),
+    ("partial", (8,)): (14, 3.0),
+    ("partial", (1, 8)): (14, 3.0),
+    ("partial", (4, 4)): (12, 2.0),
+    ("partial", (8, 8)): (28, 2.875),
+    ("partial", (8, 4, 2)): (22, 2.71875),
+    ("partial", (4, 4, 4)): (18, 2.0),
+}
+
+
+def lattice(kind, shape) -> Group:
+    """A torus, a mesh, or a part of a torus whose last axis stays open."""
+    wraps = [kind == "torus" or (kind == "partial" and k < len(shape) - 1) for k in range(len(shape))]
+    axes = tuple(Axis(size, wrap) for size, wrap in zip(shape, wraps, strict=True))
+    return Group(prod(shape), "mesh" if kind == "mesh" else "torus", axes)
+
+
+def execute(primitive, name, group):
+    network = Lattice(group.axes)
+    outcome = machine.run(library.maker(primitive, name)(group, SEGMENTS), network.carry)
+    assert outcome.holds, outcome
+    return network
+
+
+def formula(row, group):
+    terms = row.schedule(group)
+    steps, load = total_n_alpha(terms), total_n_beta(terms)
+    if terms[0].pipelined:
+        steps, load = steps + SEGMENTS - 1, load * (steps + SEGMENTS - 1) / SEGMENTS
+    return steps, load
+
+
+def expected(row, kind, shape, group):
+    if row.name == "dim-rabenseifner":
+        return RABENSEIFNER.get((kind, shape), formula(row, group))
+    if row.name == "multi-ring" and shape in MULTI_RING_RS_IN_LOCK_STEP:
+        steps, load = MULTI_RING_RS_IN_LOCK_STEP[shape]
+        return (2 * steps, 2 * load) if row.primitive is AR else (steps, load)
+    return formula(row, group)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("primitive", [AR, RS, AG, BC, REDUCE, A2A])
+def test_steps_and_bytes_are_the_formulas(primitive, kind, shape):
+    group = lattice(kind, shape)
+    rows = [row for row in algorithms(primitive) if row.why_not(group) is None]
+    assert len(rows) >= 1
+    for row in rows:
+        network = execute(primitive, row.name, group)
+        steps, load = expected(row, kind, shape, group)
+        assert (row.name, network.hops, network.peak) == (row.name, steps, pytest.approx(load))
+
+
+@pytest.mark.parametrize("primitive", [AR, RS, AG])
+def test_every_scattering_algorithm_of_a_torus_is_executed(primitive):
+    group = lattice("torus", (4, 3))
+    names = {row.name for row in algorithms(primitive) if row.why_not(group) is None}
+    assert names == {"ring", "dim-ring", "dim-ring-bidirectional", "multi-ring"}
+
+
+@pytest.mark.parametrize("shape", [*MULTI_RING_RS_IN_LOCK_STEP, (3, 2), (4, 4), (2, 2, 2), (6, 5, 4)], ids=str)
+@pytest.mark.parametrize("primitive", [RS, AG, AR])
+def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
+    """The parts of a phase share no link, so that a part need not wait for another before the next phase."""
+    group = lattice("torus", shape)
+    long = [size for size in shape if size > 1]
+    steps_per_phase, phases = max(long) // 2, []
+
+    def carry(batch, chunk_bytes):
+        if not phases or phases[-1][0] == steps_per_phase:
+            phases.append([0, Lattice(group.axes)])
+        phases[-1][0] += 1
+        phases[-1][1].carry(batch, chunk_bytes)
+
+    assert machine.run(library.maker(primitive, "multi-ring")(group, 1), carry).holds
+    terms = find(primitive, "multi-ring").schedule(group)
+    assert [pytest.approx(network.busiest) for _, network in phases] == [one.n_beta for one in terms]
+    assert [network.hops for _, network in phases] == [one.n_alpha for one in terms]
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 8), (16, 4), (12, 5)], ids=str)
+@pytest.mark.parametrize("name", ["dim-ring", "dim-ring-bidirectional"])
+def test_larger_tori(name, shape):
+    group = lattice("torus", shape)
+    network = execute(RS, name, group)
+    steps, load = formula(find(RS, name), group)
+    assert (network.hops, network.peak) == (steps, pytest.approx(load))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["ring", "dim-ring", "dim-ring-bidirectional", "multi-ring"])
+def test_every_message_goes_to_a_neighbour(name, kind, shape):
+    group = lattice(kind, shape)
+    if find(AR, name).why_not(group) is not None:
+        pytest.skip("needs wraparound")
+    network = Lattice(group.axes)
+    for batch in library.maker(AR, name)(group, 1).batches:
+        assert all(network.distance(one.src, one.dst) == 1 for one in batch)
+
+
+@pytest.mark.parametrize("shape", [*product([1, 2, 3, 4, 5], repeat=2), *product([1, 2, 3, 5], repeat=3)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cycle_of_links_wherever_there_is_one(kind, shape):
+    group = lattice(kind, shape)
+    if group.ranks == 1:
+        return
+    network, long = Lattice(group.axes), [axis for axis in group.axes if axis.size > 1]
+    walk, cycle = snake(group.axes), hamiltonian_cycle(group.axes)
+    assert sorted(walk) == list(range(group.ranks))
+    assert network.distance(walk[:-1], walk[1:]) == 1
+    rings, even = [axis for axis in long if axis.is_ring], [axis for axis in long if axis.size % 2 == 0]
+    assert (cycle is not None) == (bool(rings) if len(long) == 1 else bool(rings or even))
+    if cycle is not None:
+        assert sorted(cycle) == list(range(group.ranks))
+        assert network.distance(cycle, np.roll(cycle, -1)) == 1
+
+
+@pytest.mark.parametrize("d", range(2, 10))
+def test_an_open_line_carries_one_block_per_link_direction_and_step(d):
+    for one in open_line(d):
+        assert len(set(zip(one.src.tolist(), one.dst.tolist(), strict=True))) == len(one.src)
+
+
+@pytest.mark.parametrize("d", range(3, 10))
+def test_both_ways_round_a_ring_load_every_link_alike(d):
+    for number, one in enumerate(both_ways(d)):
+        links, halves = np.unique(one.src * d + one.dst, return_counts=True)
+        assert len(links) == 2 * d
+        assert set(halves) == {1 if d % 2 == 0 and number == 0 else 2}
+
+
+@pytest.mark.parametrize(("d", "pattern"), [(8, one_way), (8, open_line), (8, both_ways), (8, halving)])
+def test_a_pattern_sends_every_part_of_every_block_once_from_every_other_place(d, pattern):
+    """A reduce-scatter without waste: d-1 messages gather a block."""
+    sent = sum(len(one.src) for one in pattern(d))
+    parts = 2 if pattern is both_ways else 1
+    assert sent == d * (d - 1) * parts
