@@ -53,7 +53,8 @@ def pipelined_tree(group: Group) -> Terms:
 
     t = lg N α + M/BW (asymptotic); t(P) = (L+P-1) (α + M/(P BW)) with L = lg N
 
-    A rank is interior in at most one of the trees, so with half of the payload each no port sends more than M.
+    Both hang from the root, and every other rank is interior in at most one of them: with half of the payload each, no port
+    sends more than M.
     """
     return Terms(log2_ceil(group.ranks), 1, Trees(both_ways=False), pipelined=True)
 

@@ -87,7 +87,9 @@ VERIFY: Shape = HEAD | {
     }],
 }  # fmt: skip
 CONTENTION: Shape = HEAD | {
-    "groups": [{"name": str, "ranks": (int, list), "slowdown": Number, "extra_hops": Number, "eta_alpha": Number, "eta_beta": Number}],
+    "groups": [{
+        "name": str, "ranks": (int, list), "slowdown": Number, "extra_hops": Number, "eta_alpha": Number, "eta_beta": Number,
+    }],
     "slowdown": Number, "hottest": [{"link": str, "load": Number, "over_ideal": Number}],
 }  # fmt: skip
 PROMISED: dict[str, Shape] = {
