@@ -132,7 +132,7 @@ def test_parts_add_up(tiers: list[Tier], primitive: str, size: float, model: dic
         for phase in row.phases:
             by_tier[phase.tier] = by_tier.get(phase.tier, 0) + phase.bandwidth_s
         streamed = row.detail and (
-            "pipelined" in row.detail or (primitive in ("bc", "reduce") and "sequential" not in row.detail)
+            ", pipelined" in row.detail or (primitive in ("bc", "reduce") and ", sequential" not in row.detail)
         )
         assert row.bandwidth_s == pytest.approx(max(by_tier.values()) if streamed else summed)
         for phase in row.phases:
