@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.fabric.derive import FabricFacts, FatTree, RailPods, TierFacts
+from colltool.fabric.derive import FabricFacts, TierFacts
 from colltool.fabric.model import ClosTier, Fabric, InNetwork, LatticeTier, Tier
+from colltool.fabric.sizing import FatTree, RailPods
 from colltool.render.parts import Block, Cell, Column, Lines, Table
 from colltool.units import format_rate, format_time
 

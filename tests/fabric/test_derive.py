@@ -11,17 +11,9 @@ import pytest
 import yaml
 
 from colltool.errors import ColltoolError
-from colltool.fabric.derive import (
-    bisection_Bps,
-    diameter_links,
-    fabric_facts,
-    fat_tree,
-    fat_tree_for,
-    neighbours,
-    rail_pods,
-    tier_facts,
-)
+from colltool.fabric.derive import bisection_Bps, diameter_links, fabric_facts, neighbours, tier_facts
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.sizing import fat_tree, fat_tree_for, rail_pods
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 
