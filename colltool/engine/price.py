@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, find
@@ -47,7 +47,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
     rows = [plan.at(size, reading) for plan in chosen]
     if single:
         rows.sort(key=lambda row: float(row.total_s))
-    cannot = () if only else infeasible(placed, primitive, reading)
+    cannot = () if only else infeasible(placed, primitive, reading, {plan.algorithm for plan in chosen})
     return Price(fabric.name, primitive, placed.ranks, size, mode(reading), model(reading, primitive), tuple(rows), cannot)
 
 
@@ -139,13 +139,12 @@ def _shown(bench: Workbench, sizes: Sequence[float]) -> list[Plan]:
     return list({plan.detail: plan for plan in plans}.values())
 
 
-def infeasible(placed: Placed, primitive: Primitive, readings: Readings) -> tuple[Infeasible, ...]:
-    """Every algorithm and composition that cannot run here, with the reason, in registry order."""
+def infeasible(placed: Placed, primitive: Primitive, readings: Readings, priced: Collection[str]) -> tuple[Infeasible, ...]:
+    """Every algorithm and composition that cannot run here, with the reason, in registry order; ``priced`` are those that can."""
     group, _ = flat_group(placed, readings)
     flat = [Infeasible(row.name, reason) for row in algorithms(primitive) if (reason := row.why_not(group)) is not None]
-    here = {bench.row.name for bench in workbenches(placed, primitive, readings)}
-    composed = [row for row in compositions(primitive) if row.name not in here]
-    return (*flat, *(Infeasible(row.name, why_not_composed(placed)) for row in composed))
+    composed = [row.name for row in compositions(primitive) if row.name not in priced]
+    return (*flat, *(Infeasible(name, why_not_composed(placed)) for name in composed))
 
 
 def _check_size(size: Number) -> None:
