@@ -2,8 +2,9 @@
 
 - A group's ideal is the same collective alone, packed: member i on endpoint i, in as few domains as possible. On a lattice ring
   neighbours are one hop apart on links of their own.
-- slowdown = (busiest load/capacity on the resources that the group uses, all groups together) / (the same in the ideal), not
-  below 1. eta_beta = 1/slowdown.
+- slowdown = (busiest load/capacity on the resources that the group uses, all groups together) / (the same in the ideal); below
+  1 where the layout is better than the packed one. eta_beta = 1/slowdown, at most 1.
+- interference = the same against the group alone in the same places: what the neighbours cost.
 - eta_alpha = mean α of the paths of its messages / the same in the ideal, not below 1: on a lattice the ratio of hops, on
   levels of switches each level's own α.
 - extra_hops = links of its longest path - the same in the ideal, not below 0.
@@ -93,8 +94,7 @@ def contention(
     found = met(wires, messages, lines, len(jobs))
     ideals = _ideals(wires, jobs)
     alone_s = np.array([one.busiest_s for one in ideals])
-    ratios = np.array([_clean(one) for one in found.busiest_s / alone_s])
-    slowdowns = np.maximum(1.0, ratios)
+    slowdowns = np.array([_clean(one) for one in found.busiest_s / alone_s])
     alphas = np.array([max(1.0, _clean(now / one.alpha_s)) for now, one in zip(found.alpha_s, ideals, strict=True)])
     names = busiest_names(wires, lines, found.at)
     sized = jobs[0].size is not None
@@ -104,10 +104,12 @@ def contention(
         extra = max(0, int(found.links[number]) - alone.links)
         tail = _clean(found.busiest_s[number] / found.mean_s[number])
         times = (float(alone.busiest_s), float(found.busiest_s[number])) if sized else (None, None)
+        neighbours = _clean(found.busiest_s[number] / found.alone_s[number])
+        eta_beta = min(1.0, 1 / slowdown)
         groups.append(
             GroupCost(
-                job.group.name, len(job.group.ranks), job.primitive, job.algorithm, slowdown, extra, float(alphas[number]),
-                1 / slowdown, tail, names[number], job.size, *times
+                job.group.name, len(job.group.ranks), job.primitive, job.algorithm, slowdown, neighbours, extra,
+                float(alphas[number]), eta_beta, tail, names[number], job.size, *times
             )
         )  # fmt: skip
     every, hottest = link_loads(wires, lines, alone_s, per_link)
@@ -123,7 +125,7 @@ def contention(
         sum(int(np.count_nonzero(line.users)) for line in lines),
         sum(int(np.count_nonzero(line.users > 1)) for line in lines),
         _etas(wires, jobs, ideals, slowdowns, found.busiest_s, alphas),
-        _notes(wires, jobs, lines, ratios, skew),
+        _notes(wires, jobs, lines, slowdowns, skew),
     )
 
 
@@ -238,24 +240,27 @@ def _clean(value: float) -> float:
     return float(f"{value:.10g}")
 
 
-def _notes(wires: list[Wires], jobs: Sequence[_Job], lines: list[LineTotals], ratios: Floats, skew: Skew) -> tuple[str, ...]:
+def _notes(wires: list[Wires], jobs: Sequence[_Job], lines: list[LineTotals], slowdowns: Floats, skew: Skew) -> tuple[str, ...]:
     notes = [
         "ideal: the same collective alone, packed in as few domains as possible, ring neighbours one hop apart on a lattice; "
-        "slowdown: busiest load/capacity against the ideal's; eta_beta = 1/slowdown",
+        "slowdown: busiest load/capacity against the ideal's; eta_beta = 1/slowdown, at most 1",
+        "neighbours: the busiest load/capacity against that of the same group in the same places alone; "
+        "tail/mean: its busiest port or link over the mean of that kind",
         "eta_alpha: mean alpha of the paths against the ideal's; extra hops: links of the longest path beyond the ideal's",
     ]
     used = {line.tier for line in lines}
     shared = any((line.users > 1).any() for line in lines)
     lattice = any(isinstance(wires[tier].tier, LatticeTier) for tier in used)
-    if lattice and len(jobs) > 1 and not shared:
+    rings = all(job.algorithm == "ring" for job in jobs)
+    if lattice and rings and len(jobs) > 1 and not shared and float(slowdowns.max()) == 1:
         notes.append(
             "no link carries two groups: lines along one axis have links of their own, however many groups run at once, so "
             "replicas on whole lines do not contend; they do where they interleave, or where paths turn between axes"
         )
-    if float(ratios.min()) < 1 - 1e-9:
-        best = jobs[int(np.argmin(ratios))].group.name
-        share = f"{float(ratios.min()):.4g} of its load"
-        notes.append(f"counted as 1: a layout better than the packed ideal (group '{best}': {share})")
+    if float(slowdowns.min()) < 1 - 1e-9:
+        best = jobs[int(np.argmin(slowdowns))].group.name
+        share = f"{float(slowdowns.min()):.4g} of its load"
+        notes.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
     if len({(job.primitive, job.size, len(job.group.ranks)) for job in jobs}) > 1:
         notes.append("groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap")
     if any(isinstance(one := wires[tier], Switched) and one.rails > 1 for tier in used):

@@ -8,6 +8,7 @@ from colltool.primitives import Primitive
 class GroupCost(NamedTuple):
     """One group among all. Seconds are those of the bandwidth term at full rate; None without a size.
 
+    ``slowdown``: against the packed ideal; ``interference``: against itself in the same places with nobody else there.
     ``tail_over_mean``: its busiest port or link over the mean of those of that kind it uses.
     """
 
@@ -16,6 +17,7 @@ class GroupCost(NamedTuple):
     primitive: Primitive
     algorithm: str
     slowdown: float
+    interference: float
     extra_hops: int
     eta_alpha: float
     eta_beta: float

@@ -1,6 +1,6 @@
 """Adding up what groups load: totals of every resource, and what each group meets on those it uses."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class LineTotals(NamedTuple):
         load: bytes on each resource.
         users: how many groups load each.
         pairs: (resource, group), each once.
+        own: bytes that the group of each pair puts on its resource.
     """
 
     tier: int
@@ -34,6 +35,7 @@ class LineTotals(NamedTuple):
     load: Floats
     users: Indices
     pairs: tuple[Indices, Indices]
+    own: Floats
 
 
 def tier_of(wires: list[Wires], src: Indices, dst: Indices) -> Indices:
@@ -71,12 +73,18 @@ def totals(wires: list[Wires], messages: Messages, groups: int) -> list[LineTota
         size, group = messages.size[chosen], messages.group[chosen]
         for use in one.uses(departures(one, messages, chosen), messages.dst[chosen]):
             count = len(one.lines[use.line].exists)
-            load = np.bincount(use.resource, size[use.message] * use.share, count)
-            key = np.unique(use.resource * groups + group[use.message])
+            share = size[use.message] * use.share
+            load = np.bincount(use.resource, share, count)
+            key, pair = np.unique(use.resource * groups + group[use.message], return_inverse=True)
+            own = np.bincount(pair, share, len(key))
             resource, by = np.divmod(key, groups)
             users = np.bincount(resource, minlength=count)
-            out.append(LineTotals(number, use.line, np.asarray(load, dtype=np.float64), users, (resource, by)))
+            out.append(LineTotals(number, use.line, _floats(load), users, (resource, by), _floats(own)))
     return out
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
 
 
 class Met(NamedTuple):
@@ -84,6 +92,7 @@ class Met(NamedTuple):
 
     Args:
         busiest_s: load/capacity.
+        alone_s: the same in the same places, with nobody else there.
         mean_s: over the resources that the group uses of the line of its busiest.
         at: index into the totals of the line of its busiest.
         alpha_s: mean over its messages, without η.
@@ -91,6 +100,7 @@ class Met(NamedTuple):
     """
 
     busiest_s: Floats
+    alone_s: Floats
     mean_s: Floats
     at: Indices
     alpha_s: Floats
@@ -100,9 +110,12 @@ class Met(NamedTuple):
 def met(wires: list[Wires], messages: Messages, lines: list[LineTotals], groups: int) -> Met:
     """What every group meets on the resources that it uses, all groups together."""
     busiest, mean, at = np.zeros(groups), np.zeros(groups), np.zeros(groups, dtype=np.int64)
+    alone = np.zeros(groups)
     for number, line in enumerate(lines):
         resource, by = line.pairs
-        seconds = line.load[resource] / wires[line.tier].lines[line.line].capacity_Bps
+        capacity = wires[line.tier].lines[line.line].capacity_Bps
+        seconds = line.load[resource] / capacity
+        np.maximum.at(alone, by, line.own / capacity)
         here = np.zeros(groups)
         np.maximum.at(here, by, seconds)
         average = np.bincount(by, seconds, groups) / np.maximum(np.bincount(by, minlength=groups), 1)
@@ -112,7 +125,7 @@ def met(wires: list[Wires], messages: Messages, lines: list[LineTotals], groups:
     most = np.zeros(groups, dtype=np.int64)
     np.maximum.at(most, messages.group, links)
     counts = np.maximum(np.bincount(messages.group, minlength=groups), 1)
-    return Met(busiest, mean, at, np.bincount(messages.group, alpha, groups) / counts, most)
+    return Met(busiest, alone, mean, at, np.bincount(messages.group, alpha, groups) / counts, most)
 
 
 def latency(wires: list[Wires], messages: Messages) -> tuple[Floats, Indices]:

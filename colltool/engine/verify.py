@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from colltool.algorithms.registry import Algorithm, Group, algorithms
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.registry import Algorithm, Group, algorithms, find
 from colltool.engine.compose import workbenches
 from colltool.engine.executed import Counts, composed, flat, formula, judge, lock_step_seconds
 from colltool.engine.placement import Placed, flat_group, place
@@ -39,28 +40,43 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: 
     """
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
     placed = place(fabric, ranks)
+    _check_names(primitives, names)
     found = [one for primitive in primitives for one in _each(placed, primitive, readings, size, segments, names)]
-    if not found:
-        asked = f" called {', '.join(names)}" if names else ""
-        raise ColltoolError(f"no algorithm{asked} runs on {placed.ranks} ranks of {fabric.name}", fix="price lists what can")
     done = tuple(one for one in found if isinstance(one, Verified))
-    return Verification(done, tuple(one for one in found if isinstance(one, Infeasible)))
+    skipped = tuple(one for one in found if isinstance(one, Infeasible))
+    if not done:
+        reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
+        raise ColltoolError(f"nothing to execute on {placed.ranks} ranks of {fabric.name}", fix=reasons)
+    return Verification(done, skipped)
+
+
+def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
+    """Every name must be an algorithm or a composition of one of the primitives."""
+    for name in names:
+        base = name.partition(":")[0]
+        known = [row.name for p in primitives for row in algorithms(p)] + [
+            row.name for p in primitives for row in compositions(p)
+        ]
+        if base not in known:
+            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
 
 
 def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float, segments: int,
           names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
     group, reach = flat_group(placed, readings)
     for row in algorithms(primitive):
-        if (names and row.name not in names) or row.why_not(group) is not None:
+        cannot = row.why_not(group)
+        if (names and row.name not in names) or (not names and cannot):
             continue
-        reason = _why_skip(row, group)
+        reason = cannot or _why_skip(row, group)
         if reason:
             yield Infeasible(_called(row.name, primitive), reason)
         else:
             yield _flat(row, placed, group, reach, readings, size, segments)
     for bench in workbenches(placed, primitive, readings):
-        if not names or bench.row.name in names:
-            yield _composed(placed, bench.usual(), segments, readings)
+        chosen = [name.partition(":")[2] for name in names if name.partition(":")[0] == bench.row.name]
+        for choice in chosen if names else [""]:
+            yield _composed(placed, bench.named(choice) if choice else bench.usual(), segments, readings)
 
 
 def _called(name: str, primitive: Primitive) -> str:

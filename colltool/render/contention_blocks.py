@@ -55,12 +55,17 @@ def eta_blocks(result: Contention) -> list[Block]:
         "in place of the fabric's own eta: what this layout alone costs the worst group, for a price of packed groups; "
         "a tier without beta bounds no group, keep its own"
     )
+    agreement = (
+        "price adds the distance classes of an all-to-all up one after the other, contention takes the busiest port or uplink of "
+        "the whole: over several levels their ratios differ; beta is the share of one port, which price takes for "
+        "oversubscription and contention together"
+    )
     title = f"eta of {result.layout} on {result.fabric}"
     return [
         Table(columns, rows, None, title),
         Lines("in the fabric file", tuple(yaml)),
-        Lines("on the command line", (" ".join(options),)),
-        Lines("notes", (meaning,)),
+        Lines("on the command line", (" ".join(options),), verbatim=True),
+        Lines("notes", (meaning, agreement)),
     ]
 
 
@@ -84,18 +89,19 @@ def _seconds(value: float | None) -> Cell:
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
     columns = [
         Column("name", "group", right=False),
-        Column("ranks", "ranks", 4),
-        Column("primitive", "primitive", 8, right=False),
-        Column("algorithm", "algorithm", 5, right=False),
+        Column("ranks", "ranks", 6),
+        Column("primitive", "primitive", 4, right=False),
+        Column("algorithm", "algorithm", 7, right=False),
         Column("slowdown", "slowdown"),
+        Column("interference", "neighbours", 3),
         Column("eta_beta", "eta_b", 2),
         Column("eta_alpha", "eta_a", 1),
-        Column("extra_hops", "extra hops", 3),
-        Column("tail_over_mean", "tail/mean", 6),
-        Column("busiest", "busiest", 7, right=False),
+        Column("extra_hops", "extra hops", 5),
+        Column("tail_over_mean", "tail/mean", 8),
+        Column("busiest", "busiest", 9, right=False),
     ]
     sized = result.unit == "bytes"
-    columns += [Column("ideal_s", "ideal", 10), Column("together_s", "together", 9)] if sized else []
+    columns += [Column("ideal_s", "ideal", 11), Column("together_s", "together", 10)] if sized else []
     rows = []
     for group in groups:
         cells = [
@@ -104,6 +110,7 @@ def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
             _text(group.primitive.replace("_", "-")),
             _text(group.algorithm),
             Cell(f"{group.slowdown:.4g}x", group.slowdown),
+            Cell(f"{group.interference:.4g}x", group.interference),
             Cell(f"{group.eta_beta:.4g}", group.eta_beta),
             Cell(f"{group.eta_alpha:.4g}", group.eta_alpha),
             _text(group.extra_hops),
@@ -143,7 +150,7 @@ def _strip_title(result: Contention) -> str:
 def _strips(lines: Sequence[LineLoad], width: int | None, shades: str) -> list[str]:
     """One character a cell; a line that is too long goes on below, under its first character."""
     label = max(len(line.line) for line in lines)
-    room = max(8, (width or 200) - label - 6)
+    room = max(8, (width or 200) - label - 6)  # two blanks before, two between, two to spare
     out = []
     for line in lines:
         cells = "".join(_shade(cell, shades) for cell in line.cells)

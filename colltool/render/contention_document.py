@@ -43,6 +43,7 @@ def _group(group: GroupCost) -> Document:
         "name": group.name,
         "ranks": group.ranks,
         "slowdown": group.slowdown,
+        "interference": group.interference,
         "extra_hops": group.extra_hops,
         "eta_alpha": group.eta_alpha,
         "eta_beta": group.eta_beta,

@@ -33,10 +33,11 @@ class Table(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """A list under a heading."""
+    """A list under a heading; ``verbatim`` lines are to be pasted and never broken."""
 
     title: str
     lines: tuple[str, ...]
+    verbatim: bool = False
 
 
 Block = Table | Lines

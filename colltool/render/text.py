@@ -102,5 +102,5 @@ def _lines(block: Lines, screen: Screen) -> str:
         return _written(console)
     console.print(Text(f"{block.title}:", style="bold"))
     for line in block.lines:
-        console.print(Text(_wrapped(line, screen.width)))
+        console.print(Text(_wrapped(line, None if block.verbatim else screen.width)), soft_wrap=block.verbatim)
     return _written(console)

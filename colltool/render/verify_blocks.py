@@ -14,17 +14,17 @@ ENDS_HERE = (
 
 _COLUMNS = (
     Column("primitive", "primitive", right=False),
-    Column("fabric", "fabric", 2, right=False),
+    Column("fabric", "fabric", 7, right=False),
     Column("algorithm", "algorithm", right=False),
-    Column("ranks", "ranks", 3),
+    Column("ranks", "ranks", 6),
     Column("verdict", "verdict", right=False),
-    Column("n_alpha_formula", "n_alpha", 5),
-    Column("n_alpha_executed", "executed", 6),
-    Column("n_beta_formula", "n_beta", 4),
-    Column("n_beta_executed", "executed", 4),
-    Column("price_s", "price", 7),
-    Column("executed_s", "executed", 8),
-    Column("note", "note", 9, right=False),
+    Column("n_alpha_formula", "n_alpha", 4),
+    Column("n_alpha_executed", "executed", 5),
+    Column("n_beta_formula", "n_beta", 2),
+    Column("n_beta_executed", "executed", 3),
+    Column("price_s", "price", 8),
+    Column("executed_s", "executed", 9),
+    Column("note", "note", right=False, hidden=True),
 )
 
 
@@ -33,12 +33,21 @@ def verify_blocks(result: Verification) -> list[Block]:
     rows = tuple(_row(one) for one in result.results)
     verdicts = [one.verdict for one in result.results]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
-    out: list[Block] = [Table(_COLUMNS, rows, None, f"executed: {counts}"), Lines(ENDS_HERE, ())]
+    if result.skipped:
+        counts += f"; {len(result.skipped)} not executed"
+    notes: dict[str, list[str]] = {}
+    for one in result.results:
+        if one.note:
+            notes.setdefault(one.note, []).append(f"{one.algorithm} ({one.primitive.replace('_', '-')}, {one.fabric})")
+    lines = [f"{note}: {', '.join(names)}" for note, names in notes.items()]
+    if any(one.time_s is None for one in result.results):
+        lines.append("without a price: over several tiers counts are compared, tier by tier; seconds follow from them")
+    out: list[Block] = [Table(_COLUMNS, rows, None, f"executed: {counts}"), Lines("notes", (*lines, ENDS_HERE))]
     by_reason: dict[str, list[str]] = {}
     for skipped in result.skipped:
         by_reason.setdefault(skipped.reason, []).append(skipped.algorithm)
-    lines = tuple(f"{reason}: {', '.join(dict.fromkeys(names))}" for reason, names in by_reason.items())
-    return out + ([Lines("not executed", lines)] if lines else [])
+    reasons = tuple(f"{reason}: {', '.join(dict.fromkeys(names))}" for reason, names in by_reason.items())
+    return out + ([Lines("not executed", reasons)] if reasons else [])
 
 
 def _row(one: Verified) -> tuple[Cell, ...]:

@@ -136,11 +136,27 @@ def test_a_group_that_does_not_fit(ranks: int) -> None:
 
 
 def test_nothing_of_that_name() -> None:
-    with pytest.raises(ColltoolError, match="no algorithm called rabenseifner runs on 12 ranks"):
+    with pytest.raises(ColltoolError, match="nothing to execute on 12 ranks") as refused:
         colltool.verify(star(12), "ar", algorithms="rabenseifner")
+    assert "needs a power-of-two rank count" in str(refused.value)
+    with pytest.raises(ColltoolError, match="no algorithm 'pairwise' for all-reduce"):
+        colltool.verify(star(12), "ar", algorithms=["ring", "pairwise"])
+
+
+def test_what_was_asked_for_and_not_executed_is_named() -> None:
+    result = colltool.verify("dgx-h100", "ar", ranks=64, algorithms=["ring", "multi-rail-ring", "hierarchical:in-network/ring"])
+    assert [one.algorithm for one in result.results] == ["ring"]
+    reasons = {one.algorithm: one.reason for one in result.skipped}
+    assert "baseline" in reasons["multi-rail-ring (all-reduce)"]
+    assert "switches" in reasons["hierarchical (in-network / ring) (all-reduce)"]
+
+
+def test_a_composition_of_ones_choice() -> None:
+    (one,) = colltool.verify("dgx-h100", "ar", ranks=64, algorithms="hierarchical:recursive-halving/rabenseifner").results
+    assert (one.algorithm, one.verdict) == ("hierarchical (recursive-halving / rabenseifner)", "proved")
 
 
 def test_too_many_ranks_are_not_executed() -> None:
-    result = colltool.verify("tpu-v5p", "a2a", ranks=4096)
-    assert {one.algorithm for one in result.skipped} == {"shortest-path (all-to-all)", "dim-by-dim (all-to-all)"}
-    assert all("-n 512" in one.reason for one in result.skipped)
+    with pytest.raises(ColltoolError, match="nothing to execute on 4096 ranks") as refused:
+        colltool.verify("tpu-v5p", "a2a", ranks=4096)
+    assert "take -n 512" in str(refused.value)
