@@ -1,6 +1,7 @@
 """``contention`` as blocks: a row per group, the hottest links, and a strip of shades for every line of links."""
 
 from collections.abc import Sequence
+from math import ceil
 
 from colltool.engine.contention_results import Contention, GroupCost, LineLoad, LinkLoad
 from colltool.render.parts import Block, Cell, Column, Lines, Table
@@ -148,17 +149,16 @@ def _strip_title(result: Contention) -> str:
 
 
 def _strips(lines: Sequence[LineLoad], width: int | None, shades: str) -> list[str]:
-    """One character a cell; a line that is too long goes on below, under its first character."""
+    """One character a cell; where a line is too long for the terminal, neighbouring cells share one, the busiest seen."""
     label = max(len(line.line) for line in lines)
-    room = max(8, (width or 200) - label - 6)  # two blanks before, two between, two to spare
+    room = max(8, (width or 200) - label - 6)
     out = []
     for line in lines:
-        cells = "".join(_shade(cell, shades) for cell in line.cells)
-        pieces = [cells[start : start + room] for start in range(0, len(cells), room)]
-        each = f"{line.per_cell} links a character" if line.per_cell > 1 else ""
-        out += [f"{line.line if not number else '':<{label}}  {piece}" for number, piece in enumerate(pieces)]
-        if each and len(out[-1]) + len(each) + 4 <= (width or 200):
-            out[-1] += f"  {each}"
+        merged = ceil(len(line.cells) / room)
+        cells = [max(line.cells[start : start + merged]) for start in range(0, len(line.cells), merged)]
+        text = f"{line.line:<{label}}  {''.join(_shade(cell, shades) for cell in cells)}"
+        each = f"  {line.per_cell * merged} links a character" if line.per_cell * merged > 1 else ""
+        out.append(text + each if len(text + each) + 2 <= (width or 200) else text)
     return out
 
 
