@@ -18,6 +18,11 @@ class Primitive(StrEnum):
     REDUCE = "reduce"
     P2P = "p2p"
 
+    @property
+    def spoken(self) -> str:
+        """As a person writes it: ``all-reduce``."""
+        return self.value.replace("_", "-")
+
 
 AR, AG, RS = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER
 A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDUCE, Primitive.P2P
@@ -48,7 +53,7 @@ def parse_primitive(text: str) -> Primitive:
     by_name: dict[str, Primitive] = {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
     if word in by_name:
         return by_name[word]
-    known = ", ".join(f"{short} ({primitive.replace('_', '-')})" for primitive, short in SHORT.items())
+    known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
     hint = nearest(word, list(by_name))
     raise ColltoolError(f"unknown primitive '{text}'", fix=f"{hint} known: {known}".strip())
 

@@ -96,9 +96,7 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
     row = _ROWS.get((primitive, name))
     if row is None:
         known = ", ".join(row.name for row in compositions(primitive)) or "none"
-        raise ColltoolError(
-            f"{primitive.replace('_', '-')} has no composition '{name}'", fix=f"known for {SHORT[primitive]}: {known}"
-        )
+        raise ColltoolError(f"{primitive.spoken} has no composition '{name}'", fix=f"known for {SHORT[primitive]}: {known}")
     return row
 
 

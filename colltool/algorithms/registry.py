@@ -189,7 +189,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
-    raise ColltoolError(f"no algorithm '{name}' for {primitive.replace('_', '-')}", fix=fix)
+    raise ColltoolError(f"no algorithm '{name}' for {primitive.spoken}", fix=fix)
 
 
 def every_algorithm() -> list[Algorithm]:

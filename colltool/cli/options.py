@@ -59,7 +59,7 @@ def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.primitives import SHORT
 
-    names = [*SHORT.values(), *(primitive.replace("_", "-") for primitive in SHORT)]
+    names = [*SHORT.values(), *(primitive.spoken for primitive in SHORT)]
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 

@@ -50,11 +50,11 @@ def price(
     from colltool import api
     from colltool.cli.output import emit
 
+    if top is not None and size is None:
+        raise ColltoolError("ranks the rows of a size", where="--top", fix="add a size: -M 16MB")
     reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
     loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
     listed = api.price_list(loaded, primitive, sizes=o.sizes(size), ranks=ranks, algorithms=o.names(algorithm), **reading)
-    if top is not None and size is None:
-        raise ColltoolError("ranks the rows of a size", where="--top", fix="add a size: -M 16MB")
     if top is not None:
         listed = listed._replace(prices=tuple(one._replace(results=one.results[:top]) for one in listed.prices))
     emit(listed, form, output)

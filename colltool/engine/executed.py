@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from colltool.algorithms.composed import natural_order
 from colltool.algorithms.registry import Algorithm, Group
 from colltool.cost import segmented, total_n_alpha, total_n_beta
 from colltool.engine.placement import Placed, tier_group
@@ -86,13 +87,12 @@ def composed(placed: Placed, plan: Plan, segments: int, readings: Readings) -> t
         ValueError: a phase that has no schedule over endpoints alone.
     """
     groups = [tier_group(span, readings, scale_out=k > 0)[0] for k, span in enumerate(placed.spans)]
-    choices = plan.detail.split(",")[0].split(" / ")
-    order = "outer-first" if plan.primitive == "all_gather" else "inner-first"
-    program = compose(plan.primitive, plan.algorithm, groups, choices, segments, order)  # type: ignore[arg-type]
+    of_tiers = [[part for part in plan.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+    choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
+    order = natural_order(plan.primitive) or "inner-first"
     network = Tiers(groups)
-    outcome = run(program, network.carry)
-    tiers = [span.tier.name for span in placed.spans]
-    formulas = [_sum([part for part in plan.parts if part.charge.tier == tier], segments) for tier in tiers]
+    outcome = run(compose(plan.primitive, plan.algorithm, groups, choices, segments, order), network.carry)
+    formulas = [_sum(parts, segments) for parts in of_tiers]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
     return outcome, list(zip(formulas, executed, strict=True))
 

@@ -36,9 +36,9 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         hint = f"that is '{ours}' here." if ours else nearest(base, known)
         raise ColltoolError(f"no algorithm '{name}'", fix=f"{hint} known: {', '.join(known)}".strip())
     chosen = [row for row in rows if primitive in (None, row.primitive)]
-    if not chosen:
-        computes = ", ".join(row.primitive.replace("_", "-") for row in rows)
-        raise ColltoolError(f"{base} is no algorithm for {str(primitive).replace('_', '-')}", fix=f"it computes {computes}")
+    if primitive is not None and not chosen:
+        computes = ", ".join(row.primitive.spoken for row in rows)
+        raise ColltoolError(f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}")
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
     reading = readings or Readings()

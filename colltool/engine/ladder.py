@@ -36,12 +36,8 @@ def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, Row, 
     only = [rung.algorithm] if rung.algorithm else []
     real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
     chosen = real.best
-    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [_name(chosen)])
+    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [chosen.title])
     return real.ranks, ideal.best, chosen
-
-
-def _name(row: Row) -> str:
-    return f"{row.algorithm}:{row.detail.split(',')[0].replace(' ', '')}" if row.detail else row.algorithm
 
 
 def _gap(row: Row, peers: Sequence[Row]) -> float:

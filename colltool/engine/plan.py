@@ -11,7 +11,7 @@ from colltool.cost import AllPeers, Chain, Number, Pair, Ring, Route, Trees, seg
 from colltool.engine.charge import Charge, charge
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
-from colltool.engine.results import Phase, Row
+from colltool.engine.results import Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
 
 
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     @property
     def title(self) -> str:
         """The name with its choices."""
-        return f"{self.algorithm} ({self.detail})" if self.detail else self.algorithm
+        return titled(self.algorithm, self.detail)
 
     def at(self, size: Number, readings: Readings) -> Row:
         """The price at one size or an array of sizes, in bytes."""

@@ -89,7 +89,7 @@ def all_plans(placed: Placed, primitive: Primitive, readings: Readings, sizes: S
     for bench in workbenches(placed, primitive, readings):
         plans += _shown(bench, sizes)
     if not plans:
-        raise ColltoolError(f"no algorithm for {primitive.replace('_', '-')} runs on {placed.fabric.name}")
+        raise ColltoolError(f"no algorithm for {primitive.spoken} runs on {placed.fabric.name}")
     return plans
 
 

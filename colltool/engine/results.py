@@ -8,6 +8,11 @@ from colltool.errors import ColltoolError
 from colltool.primitives import Primitive
 
 
+def titled(algorithm: str, detail: str) -> str:
+    """A name with the choices of a composition: ``hierarchical (ring / ring)``."""
+    return f"{algorithm} ({detail})" if detail else algorithm
+
+
 class Phase(NamedTuple):
     """One phase of a schedule on one distance class.
 
@@ -82,7 +87,7 @@ class Row(NamedTuple):
     @property
     def title(self) -> str:
         """The row's name with its choices: ``hierarchical (ring / ring)``."""
-        return f"{self.algorithm} ({self.detail})" if self.detail else self.algorithm
+        return titled(self.algorithm, self.detail)
 
 
 class Infeasible(NamedTuple):

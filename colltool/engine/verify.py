@@ -80,7 +80,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
 
 
 def _called(name: str, primitive: Primitive) -> str:
-    return f"{name} ({primitive.replace('_', '-')})"
+    return f"{name} ({primitive.spoken})"
 
 
 def _why_skip(row: Algorithm, group: Group) -> str:

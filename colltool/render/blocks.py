@@ -17,7 +17,7 @@ from colltool.engine.results import (
     Row,
 )
 from colltool.primitives import BC, REDUCE, Primitive
-from colltool.render.parts import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
 from colltool.units import format_bytes, format_rate, format_size, format_time
 
 
@@ -25,10 +25,6 @@ from colltool.units import format_bytes, format_rate, format_size, format_time
 def blocks(result: Any) -> list[Block]:
     """A result as blocks, the main table first among tables."""
     raise TypeError(f"no blocks for {type(result).__name__}")
-
-
-def _text(value: Any) -> Cell:
-    return Cell(str(value), value)
 
 
 def _count(value: Any) -> Cell:
@@ -70,7 +66,7 @@ _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("bandwidth_share", "bw%", 10), lambda row: _share(float(row.bandwidth_s / row.total_s))),
     (Column("algbw_Bps", "algbw", 8), lambda row: _rate(row.algbw_Bps)),
     (Column("busbw_Bps", "busbw", 3), lambda row: _rate(row.busbw_Bps)),
-    (Column("status", "status", 4, right=False), lambda row: _text(row.status)),
+    (Column("status", "status", 4, right=False), lambda row: plain(row.status)),
     (
         Column("shipped_by", "shipped by", 11, right=False),
         lambda row: _listed(row.shipped_by),
@@ -96,11 +92,11 @@ def _row_table(results: Sequence[tuple[Price, Row]], best: Row | None, title: st
 def _context(one: Price) -> tuple[Cell, ...]:
     size = float(one.bytes)
     size_cell = Cell(_size_text(size), int(size) if size.is_integer() else size)
-    return (_text(one.fabric), _text(str(one.primitive)), _text(one.ranks), size_cell)
+    return (plain(one.fabric), plain(str(one.primitive)), plain(one.ranks), size_cell)
 
 
 def _heading(result: Price) -> str:
-    name = str(result.primitive).replace("_", "-")
+    name = result.primitive.spoken
     return f"{name} on {result.fabric}, {result.ranks} ranks, {_size_text(float(result.bytes))} per rank, {result.mode}"
 
 
@@ -112,11 +108,8 @@ def _readings(model: Model, primitive: Primitive) -> list[str]:
 
 
 def _notes(rows: Sequence[Row], model: Model, primitive: Primitive) -> list[Block]:
-    by_note: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row.notes:
-            by_note.setdefault(note, []).append(row.title)
-    lines = [f"{note}: {', '.join(dict.fromkeys(titles))}" for note, titles in by_note.items()]
+    by_note = gathered((note, row.title) for row in rows for note in row.notes)
+    lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
     readings = _readings(model, primitive)
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
@@ -124,9 +117,7 @@ def _notes(rows: Sequence[Row], model: Model, primitive: Primitive) -> list[Bloc
 
 def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
     """Why the others cannot run, one line for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for one in infeasible:
-        by_reason.setdefault(one.reason, []).append(one.algorithm)
+    by_reason = gathered((one.reason, one.algorithm) for one in infeasible)
     lines = tuple(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
     return [Lines("cannot run here", lines)] if lines else []
 
@@ -159,7 +150,7 @@ def _price_list(result: PriceList) -> list[Block]:
         Column("runner_up", "runner-up", 1, right=False),
         Column("runner_up_s", "its total", 2),
     )
-    name = str(first.primitive).replace("_", "-")
+    name = first.primitive.spoken
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {first.mode}"
     notes = _notes([row for one in result.prices for row in one.results], first.model, first.primitive)
     return [Table(columns, tuple(_winner(one) for one in result.prices), None, title), *notes]
@@ -168,10 +159,10 @@ def _price_list(result: PriceList) -> list[Block]:
 def _winner(one: Price) -> tuple[Cell, ...]:
     best, second = one.results[0], one.results[1] if len(one.results) > 1 else None
     size = float(one.bytes)
-    cells = (Cell(_size_text(size), size), _text(best.title), _time(best.total_s), _rate(best.busbw_Bps), _text(best.bound))
+    cells = (Cell(_size_text(size), size), plain(best.title), _time(best.total_s), _rate(best.busbw_Bps), plain(best.bound))
     if second is None:
         return (*cells, Cell("-", None), Cell("-", None))
-    return (*cells, _text(second.title), _time(second.total_s))
+    return (*cells, plain(second.title), _time(second.total_s))
 
 
 def _several(prices: Sequence[Price]) -> list[Block]:
@@ -180,19 +171,19 @@ def _several(prices: Sequence[Price]) -> list[Block]:
         return blocks(prices[0])
     first = prices[0]
     every = [row for one in prices for row in one.results]
-    name = str(first.primitive).replace("_", "-")
+    name = first.primitive.spoken
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
     table = _row_table([(one, row) for one in prices for row in one.results], None, title, with_size=True)
     return [table, *_notes(every, first.model, first.primitive), *_cannot(first.infeasible)]
 
 
 _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
-    (Column("tier", "tier", right=False), lambda p: _text(p.tier)),
-    (Column("level", "level", 5, right=False), lambda p: _text(p.level)),
-    (Column("primitive", "phase", right=False), lambda p: _text(str(p.primitive).replace("_", "-"))),
-    (Column("algorithm", "algorithm", right=False), lambda p: _text(p.algorithm)),
+    (Column("tier", "tier", right=False), lambda p: plain(p.tier)),
+    (Column("level", "level", 5, right=False), lambda p: plain(p.level)),
+    (Column("primitive", "phase", right=False), lambda p: plain(p.primitive.spoken)),
+    (Column("algorithm", "algorithm", right=False), lambda p: plain(p.algorithm)),
     (Column("label", "step", 4, right=False), lambda p: Cell(p.label or "-", p.label or None)),
-    (Column("ranks", "ranks", 7), lambda p: _text(p.ranks)),
+    (Column("ranks", "ranks", 7), lambda p: plain(p.ranks)),
     (Column("bytes", "payload", 6), lambda p: Cell(format_bytes(float(p.bytes)), float(p.bytes))),
     (Column("n_alpha", "n_alpha", 9), lambda p: _count(p.n_alpha)),
     (Column("n_beta", "n_beta", 10), lambda p: _count(p.n_beta)),
@@ -238,11 +229,11 @@ def _crossover(result: Crossover) -> list[Block]:
     rows = []
     for pair in result.pairs:
         near = tuple(_optional_size(pair.approximations.get(key)) for key in ("N*alpha*BW/log2N", "N*alpha*BW"))
-        names = (_text(pair.a), _text(pair.b))
-        rows += [(*names, _optional_size(c.bytes), _text(c.faster_below), _text(c.faster_above), *near) for c in pair.crossings]
+        names = (plain(pair.a), plain(pair.b))
+        rows += [(*names, _optional_size(c.bytes), plain(c.faster_below), plain(c.faster_above), *near) for c in pair.crossings]
         if pair.dominates is not None:
-            rows.append((*names, Cell("none", None), _text(pair.dominates), _text(pair.dominates), *near))
-    name = str(result.primitive).replace("_", "-")
+            rows.append((*names, Cell("none", None), plain(pair.dominates), plain(pair.dominates), *near))
+    name = result.primitive.spoken
     title = f"crossovers of {name} on {result.fabric}, {result.ranks} ranks, {result.mode}"
     return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model, result.primitive)]
 
@@ -253,8 +244,8 @@ def _optional_size(size: float | None) -> Cell:
 
 def _winners(result: Crossover) -> Block:
     columns = (Column("from_bytes", "from"), Column("to_bytes", "to"), Column("algorithm", "fastest of all", right=False))
-    rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), _text(w.algorithm)) for w in result.winners)
-    name = str(result.primitive).replace("_", "-")
+    rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), plain(w.algorithm)) for w in result.winners)
+    name = result.primitive.spoken
     return Table(columns, rows, None, f"who wins at which size: {name} on {result.fabric}, {result.ranks} ranks, {result.mode}")
 
 
@@ -277,10 +268,10 @@ def _ladder(result: Ladder) -> list[Block]:
     )
     rows = tuple(
         (
-            _text(rung.primitive.replace("_", "-")),
-            _text(rung.fabric),
-            _text(rung.algorithm),
-            _text(rung.ranks),
+            plain(rung.primitive.spoken),
+            plain(rung.fabric),
+            plain(rung.algorithm),
+            plain(rung.ranks),
             _count(rung.ideal.n_alpha),
             _count(rung.ideal.n_beta),
             _time(rung.ideal.total_s),
@@ -313,7 +304,7 @@ def _diff(result: Diff) -> list[Block]:
     )
     rows = tuple(
         (
-            _text(change.where),
+            plain(change.where),
             Cell(_short(change.old), change.old),
             Cell(_short(change.new), change.new),
             Cell("-" if change.relative is None else f"{100 * change.relative:+.3g}%", change.relative),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from colltool.engine.contention_results import Contention, GroupCost, LineLoad, LinkLoad
-from colltool.render.parts import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_bytes, format_rate, format_time
 
 ASCII = ".:-=+*#%@"
@@ -43,7 +43,7 @@ def eta_blocks(result: Contention) -> list[Block]:
         Column("group", "from"),
     )
     rows = tuple(
-        (_text(one.tier), Cell(_file(one.alpha), one.alpha), Cell(_file(one.beta), one.beta), _text(one.group))
+        (plain(one.tier), Cell(_file(one.alpha), one.alpha), Cell(_file(one.beta), one.beta), plain(one.group))
         for one in result.etas
     )
     yaml, options = [], []
@@ -68,10 +68,6 @@ def eta_blocks(result: Contention) -> list[Block]:
         Lines("on the command line", (" ".join(options),), verbatim=True),
         Lines("notes", (meaning, agreement)),
     ]
-
-
-def _text(value: object) -> Cell:
-    return Cell(str(value), value)
 
 
 def _file(value: float | None) -> str:
@@ -106,17 +102,17 @@ def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
     rows = []
     for group in groups:
         cells = [
-            _text(group.name),
-            _text(group.ranks),
-            _text(group.primitive.replace("_", "-")),
-            _text(group.algorithm),
+            plain(group.name),
+            plain(group.ranks),
+            plain(group.primitive.spoken),
+            plain(group.algorithm),
             Cell(f"{group.slowdown:.4g}x", group.slowdown),
             Cell(f"{group.interference:.4g}x", group.interference),
             Cell(f"{group.eta_beta:.4g}", group.eta_beta),
             Cell(f"{group.eta_alpha:.4g}", group.eta_alpha),
-            _text(group.extra_hops),
+            plain(group.extra_hops),
             Cell(f"{group.tail_over_mean:.4g}", group.tail_over_mean),
-            _text(group.busiest),
+            plain(group.busiest),
         ]
         rows.append((*cells, *((_seconds(group.ideal_s), _seconds(group.together_s)) if sized else ())))
     title = f"{result.layout} on {result.fabric}: {len(result.groups)} groups at once, slowdown {result.slowdown:.4g}x"
@@ -133,10 +129,10 @@ def _link_table(links: Sequence[LinkLoad], unit: str, title: str) -> Table:
     )
     rows = tuple(
         (
-            _text(link.link),
+            plain(link.link),
             _load(link.load, unit),
             Cell(f"{link.over_ideal:.4g}x", link.over_ideal),
-            _text(link.groups),
+            plain(link.groups),
             Cell(format_rate(link.capacity_Bps), link.capacity_Bps),
         )
         for link in links

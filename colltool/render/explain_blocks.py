@@ -12,7 +12,7 @@ def explain_blocks(result: Explanation) -> list[Block]:
 
 
 def _explained(entry: Explained, result: Explanation) -> list[Block]:
-    name = str(entry.primitive).replace("_", "-")
+    name = entry.primitive.spoken
     lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
     lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
     lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from colltool.fabric.derive import FabricFacts, TierFacts
 from colltool.fabric.model import ClosTier, Fabric, InNetwork, LatticeTier, Tier
 from colltool.fabric.sizing import FatTree, RailPods
-from colltool.render.parts import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_rate, format_time
 
 
@@ -37,7 +37,7 @@ def list_blocks(fabrics: Sequence[Fabric]) -> list[Block]:
     for one in fabrics:
         tiers = ", ".join(f"{tier.name} {tier.topology} {_extent(tier)}" for tier in one.tiers)
         texts = (one.name, str(one.ranks), tiers, one.description)
-        rows.append(tuple(Cell(text, text) for text in texts))
+        rows.append(tuple(plain(text) for text in texts))
     return [Table(columns, tuple(rows))]
 
 
@@ -82,14 +82,14 @@ def _facts_table(facts: FabricFacts) -> Table:
     )
     rows = tuple(
         (
-            Cell(tier.name, tier.name),
-            Cell(tier.topology, tier.topology),
-            Cell(str(tier.endpoints), tier.endpoints),
-            Cell(str(tier.domains), tier.domains),
-            Cell(str(tier.diameter_links), tier.diameter_links),
+            plain(tier.name),
+            plain(tier.topology),
+            plain(tier.endpoints),
+            plain(tier.domains),
+            plain(tier.diameter_links),
             Cell(format_rate(tier.bisection_Bps), tier.bisection_Bps),
-            Cell(str(tier.neighbours), tier.neighbours),
-            Cell(str(tier.links), tier.links),
+            plain(tier.neighbours),
+            plain(tier.links),
             Cell("-" if tier.switches is None else str(tier.switches), tier.switches),
         )
         for tier in facts.tiers

@@ -1,5 +1,6 @@
 """What a rendered result is made of: tables and lists. How they are drawn is for each format's own file."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
@@ -8,6 +9,21 @@ class Cell(NamedTuple):
 
     text: str
     value: Any
+
+
+def plain(value: Any) -> Cell:
+    """A cell that reads as its value."""
+    return Cell(str(value), value)
+
+
+def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names by what is said of them, each once, both in the order met: (what, name) pairs in."""
+    by_text: dict[str, list[str]] = {}
+    for text, name in pairs:
+        names = by_text.setdefault(text, [])
+        if name not in names:
+            names.append(name)
+    return by_text
 
 
 class Column(NamedTuple):

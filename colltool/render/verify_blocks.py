@@ -4,7 +4,7 @@ from typing import Any
 
 from colltool import __version__
 from colltool.engine.results import Verification, Verified
-from colltool.render.parts import Block, Cell, Column, Lines, Table
+from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
 from colltool.units import format_time
 
 ENDS_HERE = (
@@ -35,26 +35,21 @@ def verify_blocks(result: Verification) -> list[Block]:
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
     if result.skipped:
         counts += f"; {len(result.skipped)} not executed"
-    notes: dict[str, list[str]] = {}
-    for one in result.results:
-        if one.note:
-            notes.setdefault(one.note, []).append(f"{one.algorithm} ({one.primitive.replace('_', '-')}, {one.fabric})")
-    lines = [f"{note}: {', '.join(names)}" for note, names in notes.items()]
+    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in result.results if one.note)
+    lines = [f"{note}: {', '.join(names)}" for note, names in gathered(noted).items()]
     if any(one.time_s is None for one in result.results):
         lines.append("without a price: over several tiers counts are compared, tier by tier; seconds follow from them")
     out: list[Block] = [Table(_COLUMNS, rows, None, f"executed: {counts}"), Lines("notes", (*lines, ENDS_HERE))]
-    by_reason: dict[str, list[str]] = {}
-    for skipped in result.skipped:
-        by_reason.setdefault(skipped.reason, []).append(skipped.algorithm)
-    reasons = tuple(f"{reason}: {', '.join(dict.fromkeys(names))}" for reason, names in by_reason.items())
+    by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
+    reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
     return out + ([Lines("not executed", reasons)] if reasons else [])
 
 
 def _row(one: Verified) -> tuple[Cell, ...]:
-    texts = (one.primitive.replace("_", "-"), one.fabric, one.algorithm, one.ranks, one.verdict)
+    texts = (one.primitive.spoken, one.fabric, one.algorithm, one.ranks, one.verdict)
     counts = [Cell(f"{value:.6g}", value) for pair in (one.n_alpha, one.n_beta) for value in pair]
     times = [Cell(format_time(value), value) for value in one.time_s] if one.time_s else [Cell("-", None), Cell("-", None)]
-    return (*(Cell(str(text), text) for text in texts), *counts, *times, Cell(one.note or "-", one.note or None))
+    return (*map(plain, texts), *counts, *times, Cell(one.note or "-", one.note or None))
 
 
 def verify_document(result: Verification) -> dict[str, Any]:
