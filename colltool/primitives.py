@@ -73,6 +73,11 @@ def least_n_beta(primitive: Primitive, ranks: int) -> float:
     return busbw_factor(primitive, ranks)
 
 
+def own_share(primitive: Primitive, ranks: int) -> float:
+    """What a rank keeps to itself, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire; 0 for the rest."""
+    return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
+
+
 def log2_ceil(ranks: int) -> int:
     """lg N = ceil(log2 N), exactly: the rounds in which one rank can reach N."""
     return (ranks - 1).bit_length()

@@ -23,11 +23,14 @@ FLOORS = {
     "colltool.algorithms": 1,
     "colltool.fabric": 1,
     "colltool.schedules": 1,
+    "colltool.measured": 1,
     "colltool.engine": 2,
-    "colltool.api": 3,
-    "colltool.render": 3,
-    "colltool.cli": 4,
-    "colltool.__main__": 4,
+    "colltool.fitting": 3,
+    "colltool.export": 3,
+    "colltool.api": 4,
+    "colltool.render": 4,
+    "colltool.cli": 5,
+    "colltool.__main__": 5,
 }
 # package -> where it may be imported at all
 ROOMS = {
@@ -36,6 +39,7 @@ ROOMS = {
     "yaml": ("colltool.fabric.source",),
     "pydantic": ("colltool.fabric",),
     "pydantic_core": ("colltool.fabric",),
+    "matplotlib": ("colltool.render.plot",),
     "click": (),
 }
 

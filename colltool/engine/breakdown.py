@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from colltool.engine.catalogue import named_plans
 from colltool.engine.placement import place
-from colltool.engine.price import named_plans, price
+from colltool.engine.price import price, rows_at
 from colltool.engine.readings import Readings
 from colltool.engine.results import Breakdown
 from colltool.fabric.model import Fabric
@@ -31,6 +32,6 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
         chosen = everything.best
     else:
         plans = named_plans(place(fabric, ranks), primitive, reading, [name], [size])
-        chosen = min((plan.at(size, reading) for plan in plans), key=lambda row: float(row.total_s))
+        chosen = min(rows_at(plans, size, reading), key=lambda row: float(row.total_s))
     baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import Algorithm, Group, Status, algorithms, find
 from colltool.engine.placement import Placed, tier_group
-from colltool.engine.plan import Part, Plan, parts_of, row_notes, row_status, share_notes
+from colltool.engine.plan import Part, Plan, own_part, parts_of, row_notes, row_status, share_notes
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
 from colltool.errors import ColltoolError
@@ -46,18 +46,20 @@ class Workbench(NamedTuple):
         status = max((option.status for option in chosen), key=_STATUSES.index)
         notes = tuple(dict.fromkeys(note for option in chosen for note in option.notes))
         detail = " / ".join(option.name for option in chosen) + self.label
+        kept = own_part(self.placed, self.row.primitive, self.row.name)
         return Plan(
             self.row.primitive,
             self.placed.ranks,
             self.row.name,
             detail,
-            tuple(part for index in sorted(parts) for part in parts[index]),
-            self.placed.fabric.launch_overhead,
+            tuple(part for index in sorted(parts) for part in parts[index]) + kept,
+            self.placed.overhead_s,
             self.phases,
             True,
             status,
             self.row.shipped_by if status == "shipped" else (),
             notes,
+            self.placed.protocol,
         )
 
     def usual(self) -> Plan:

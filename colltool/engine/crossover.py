@@ -6,13 +6,14 @@ A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from math import inf, log2, sqrt
 
-from colltool.engine.compose import Workbench, workbenches
+from colltool.engine.catalogue import all_plans, by_title, every_bench, library_runs, named_plans
+from colltool.engine.compose import Workbench
 from colltool.engine.placement import Placed, place
 from colltool.engine.plan import Curve, Plan
-from colltool.engine.price import all_plans, mode, model, named_plans
+from colltool.engine.price import mode, model
 from colltool.engine.readings import Readings
 from colltool.engine.results import Crossing, Crossover, Pair, Winner
 from colltool.errors import ColltoolError
@@ -47,13 +48,21 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     """
     reading = readings or Readings()
     placed = place(fabric, ranks)
-    plans = _compared(placed, primitive, reading, names)
-    pairs = tuple(_pair(one, other, reading) for one in plans[:1] for other in plans[1:])
-    balance = {plan.title: size for plan in plans if (size := _balance(plan.curve(reading))) is not None}
-    winners = _winners(placed, primitive, reading)
-    return Crossover(
-        fabric.name, primitive, placed.ranks, mode(reading), model(reading, primitive), pairs, tuple(winners), balance
-    )
+    compared = _compared(placed, primitive, reading, names)
+    pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
+    balance = {plan.title: size for plan, *_ in compared if (size := _balance(plan.curve(reading))) is not None}
+    winners = tuple(_winners(placed, primitive, reading))
+    return Crossover(fabric.name, primitive, placed.ranks, mode(reading), model(reading, primitive), pairs, winners, balance)
+
+
+def winners_among(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Winner]:
+    """Who is fastest at which size among the named algorithms, under which protocol; intervals from 1 byte on.
+
+    Raises:
+        ColltoolError: an algorithm that is unknown or cannot run on the group.
+    """
+    plans = named_plans(placed, primitive, readings, names)
+    return _sampled(plans, readings) if readings.pipelining == "optimal" else _envelope(plans, readings)
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
@@ -72,18 +81,20 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
     return [root * root for root in roots if root > 0]
 
 
-def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Plan]:
+def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[list[Plan]]:
+    """The schedules to compare: of each its plans, one under every protocol."""
     if not names:
-        names = [name for name in _USUAL.get(primitive, ()) if _runs(placed, primitive, readings, name)]
+        usual = library_runs(placed, primitive) or _USUAL.get(primitive, ())
+        names = [name for name in usual if _runs(placed, primitive, readings, name)]
         if len(names) < 2:
             return []  # who wins at which size is still an answer
-    plans = [plan for name in dict.fromkeys(names) for plan in named_plans(placed, primitive, readings, [name])]
-    if len(plans) < 2:
+    found = [plan for name in dict.fromkeys(names) for plan in named_plans(placed, primitive, readings, [name])]
+    if len({plan.title for plan in found}) < 2:
         raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")
-    if readings.pipelining == "optimal" and any(plan.phases == "pipelined" for plan in plans):
+    if readings.pipelining == "optimal" and any(plan.phases == "pipelined" for plan in found):
         what = "streamed phases with optimal segments have no closed form"
         raise ColltoolError(what, where="--pipelining", fix="take --phases sequential or --pipelining asymptotic")
-    return plans
+    return list(by_title(found).values())
 
 
 def _runs(placed: Placed, primitive: Primitive, readings: Readings, name: str) -> bool:
@@ -93,29 +104,30 @@ def _runs(placed: Placed, primitive: Primitive, readings: Readings, name: str) -
         return False
 
 
-def _pair(one: Plan, other: Plan, readings: Readings) -> Pair:
-    """The crossings of two plans. The prices on both sides of a root decide whether it is one."""
-    roots = positive_roots(one.curve(readings), other.curve(readings))
+def _pair(one: Sequence[Plan], other: Sequence[Plan], readings: Readings) -> Pair:
+    """The crossings of two schedules. The prices on both sides of a root decide whether it is one."""
+    curves = product([plan.curve(readings) for plan in one], [plan.curve(readings) for plan in other])
+    roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
     if readings.pipelining == "optimal":
         roots = _confirmed(one, other, roots, readings)
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
     faster = [_faster(one, other, sqrt(low * high), readings) for low, high in pairwise(probes)]
     crossings = tuple(
-        Crossing(root, below.title, above.title)
+        Crossing(root, below, above)
         for root, (below, above) in zip(probes[1:-1], pairwise(faster), strict=True)
-        if below is not above
+        if below != above
     )
-    dominates = None if crossings else faster[0].title
-    return Pair(one.title, other.title, crossings, dominates, _approximations(one, other))
+    dominates = None if crossings else faster[0]
+    return Pair(one[0].title, other[0].title, crossings, dominates, _approximations(one, other))
 
 
-def _confirmed(one: Plan, other: Plan, roots: Sequence[float], readings: Readings) -> list[float]:
+def _confirmed(one: Sequence[Plan], other: Sequence[Plan], roots: Sequence[float], readings: Readings) -> list[float]:
     """Where the faster one changes when P is a whole number: bisected between sizes around the smooth roots."""
     sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
     faster = [_faster(one, other, size, readings) for size in sizes]
     changes = []
     for (low, high), (below, above) in zip(pairwise(sizes), pairwise(faster), strict=True):
-        if below is not above:
+        if below != above:
             changes.append(_bisected(low, high, lambda size: _faster(one, other, size, readings), below))
     return changes
 
@@ -130,15 +142,17 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
     return high
 
 
-def _faster(one: Plan, other: Plan, size: float, readings: Readings) -> Plan:
-    return one if one.seconds(size, readings) <= other.seconds(size, readings) else other
+def _faster(one: Sequence[Plan], other: Sequence[Plan], size: float, readings: Readings) -> str:
+    """The title of the faster schedule, each under its fastest protocol."""
+    ours, theirs = (min(plan.seconds(size, readings) for plan in plans) for plans in (one, other))
+    return one[0].title if ours <= theirs else other[0].title
 
 
-def _approximations(one: Plan, other: Plan) -> dict[str, float]:
-    """The textbook sizes for ring against tree on one class of links, in bytes."""
-    if one.algorithm != "ring" or other.algorithm != "tree" or len(other.parts) != 1:
+def _approximations(one: Sequence[Plan], other: Sequence[Plan]) -> dict[str, float]:
+    """The textbook sizes for ring against tree on one class of links, in bytes; none where protocols change the class."""
+    if one[0].algorithm != "ring" or other[0].algorithm != "tree" or len(other) > 1 or len(other[0].parts) != 1:
         return {}
-    charge, n = other.parts[0].charge, one.ranks
+    charge, n = other[0].parts[0].charge, one[0].ranks
     scale = n * charge.alpha_s * charge.effective_Bps
     return {"N*alpha*BW/log2N": scale / log2(n), "N*alpha*BW": scale}
 
@@ -151,52 +165,57 @@ def _balance(curve: Curve) -> float | None:
 def _winners(placed: Placed, primitive: Primitive, readings: Readings) -> list[Winner]:
     """Who is fastest at which size. A schedule that would win somewhere shows at an edge of an interval: look there."""
     probes = _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
-    plans = all_plans(placed, primitive, readings, probes)
-    known = {plan.title: plan for plan in plans if plan.status != "hypothetical"}
+    known = {_key(plan): plan for plan in all_plans(placed, primitive, readings, probes) if plan.status != "hypothetical"}
     if readings.pipelining == "optimal":
         return _sampled(list(known.values()), readings)
-    benches = workbenches(placed, primitive, readings)
+    benches = every_bench(placed, primitive, readings)
     while True:
-        winners = _envelope({title: plan.curve(readings) for title, plan in known.items()})
+        winners = _envelope(list(known.values()), readings)
         found = _fastest_at([winner.from_bytes for winner in winners], benches)
-        new = {title: plan for title, plan in found.items() if title not in known and plan.status != "hypothetical"}
+        new = {key: plan for key, plan in found.items() if key not in known and plan.status != "hypothetical"}
         if not new:
             return winners
         known |= new
 
 
+def _key(plan: Plan) -> tuple[str, str]:
+    """What tells plans apart: the schedule and the protocol."""
+    return plan.title, plan.protocol
+
+
 def _sampled(plans: Sequence[Plan], readings: Readings) -> list[Winner]:
     """Winners where prices have no closed form: at sampled sizes, their borders bisected."""
 
-    def fastest(size: float) -> str:
-        return min(plans, key=lambda plan: plan.seconds(size, readings)).title
+    def fastest(size: float) -> tuple[str, str]:
+        return _key(min(plans, key=lambda plan: plan.seconds(size, readings)))
 
-    winners = [Winner(1.0, None, fastest(1.0))]
+    winners = [Winner(1.0, None, *fastest(1.0))]
     for low, high in pairwise(_GRID):
-        last = winners[-1].algorithm
+        last = (winners[-1].algorithm, winners[-1].protocol)
         if fastest(high) != last:
             border = _bisected(low, high, fastest, last)
             winners[-1] = winners[-1]._replace(to_bytes=border)
-            winners.append(Winner(border, None, fastest(high)))
+            winners.append(Winner(border, None, *fastest(high)))
     return winners
 
 
-def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[str, Plan]:
-    return {plan.title: plan for bench in benches for size in sizes for plan in [bench.fastest(size)]}
+def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tuple[str, str], Plan]:
+    return {_key(plan): plan for bench in benches for size in sizes for plan in [bench.fastest(size)]}
 
 
-def _envelope(curves: dict[str, Curve]) -> list[Winner]:
-    """The lower envelope of the curves from 1 byte on."""
+def _envelope(plans: Sequence[Plan], readings: Readings) -> list[Winner]:
+    """The lower envelope of the plans' curves from 1 byte on."""
+    curves = {_key(plan): plan.curve(readings) for plan in plans}
     size, winners = 1.0, []
-    current = min(curves, key=lambda title: (curves[title].at(size), curves[title].b))
+    current = min(curves, key=lambda key: (curves[key].at(size), curves[key].b))
     while True:
         following, at = None, inf
-        for title, curve in curves.items():
+        for key, curve in curves.items():
             for root in positive_roots(curves[current], curve):
                 if size < root < at and curve.at(root * 1.0001) < curves[current].at(root * 1.0001):
-                    following, at = title, root
+                    following, at = key, root
         if following is None or at > MAX_SIZE:
-            winners.append(Winner(size, None, current))
+            winners.append(Winner(size, None, *current))
             return winners
-        winners.append(Winner(size, at, current))
+        winners.append(Winner(size, at, *current))
         current, size = following, at

@@ -19,11 +19,19 @@ class Span(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A group on its fabric: ``spans`` are the tiers it takes more than one endpoint of, innermost first."""
+    """A group on its fabric, under one protocol.
+
+    ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is paid once a call;
+    ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time. ``protocol`` is empty
+    where the tiers list none.
+    """
 
     fabric: Fabric
     ranks: int
     spans: tuple[Span, ...]
+    overhead_s: float
+    local_copy_Bps: float | None = None
+    protocol: str = ""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -54,7 +62,7 @@ def place(fabric: Fabric, ranks: int | None = None) -> Placed:
     spans = _spans(fabric, count)
     if spans is None:
         raise _does_not_fit(fabric, count)
-    return Placed(fabric, count, spans)
+    return Placed(fabric, count, spans, fabric.launch_overhead)
 
 
 def _spans(fabric: Fabric, ranks: int) -> tuple[Span, ...] | None:
@@ -124,7 +132,7 @@ def flat_group(placed: Placed, readings: Readings) -> tuple[Group, Reach]:
     """The whole group seen flat: on its only tier, or over several."""
     if len(placed.spans) == 1:
         span = placed.spans[0]
-        return tier_group(span, readings, scale_out=span.ranks_inside == 1 and span.tier is not placed.fabric.tiers[0])
+        return tier_group(span, readings, scale_out=span.ranks_inside == 1 and span.tier.name != placed.fabric.tiers[0].name)
     tiers = tuple(span.tier for span in placed.spans)
     lattice = any(isinstance(tier, LatticeTier) for tier in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"

@@ -9,14 +9,15 @@ from typing import NamedTuple
 from colltool.algorithms.registry import Algorithm, Group, Status
 from colltool.cost import AllPeers, Chain, Number, Pair, Ring, Route, Trees, segmented, split_seconds
 from colltool.engine.charge import Charge, charge
+from colltool.engine.placement import Placed
 from colltool.engine.reach import Reach
 from colltool.engine.readings import Phases, Readings
 from colltool.engine.results import Phase, Row, titled
-from colltool.primitives import Primitive, busbw_factor
+from colltool.primitives import Primitive, busbw_factor, own_share
 
 
 class Part(NamedTuple):
-    """One charge with what it belongs to. ``payload`` in units of the whole collective's M."""
+    """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent."""
 
     primitive: Primitive
     algorithm: str
@@ -25,7 +26,7 @@ class Part(NamedTuple):
     charge: Charge
     pipelined: bool
     label: str
-    route: Route
+    route: Route | None
 
 
 class Curve(NamedTuple):
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
         parts: its charges in order.
         phases: ``sequential`` adds all parts up; ``pipelined`` adds α and takes the largest bandwidth term of a tier.
         composed: whether parts stand on several tiers.
+        protocol: under which it runs; empty where the fabric lists none.
     """
 
     primitive: Primitive
@@ -61,6 +63,7 @@ class Plan(NamedTuple):
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
+    protocol: str = ""
 
     @property
     def title(self) -> str:
@@ -86,6 +89,7 @@ class Plan(NamedTuple):
             phases,
             size,
             busbw_factor(self.primitive, self.ranks),
+            self.protocol,
         )
 
     def seconds(self, size: float, readings: Readings) -> float:
@@ -96,12 +100,12 @@ class Plan(NamedTuple):
 
     def _counts(self, phases: tuple[Phase, ...]) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
-        classes = {(p.charge.alpha_s, p.charge.effective_Bps) for p in self.parts}
+        sent = [(phase, part) for phase, part in zip(phases, self.parts, strict=True) if part.route is not None]
+        classes = {(part.charge.alpha_s, part.charge.effective_Bps) for _, part in sent}
         if self.composed or len(classes) > 1:
             return None, None
-        n_alpha = reduce(add, (phase.n_alpha for phase in phases))
-        loads = (_scaled(phase.n_beta, part.payload) for phase, part in zip(phases, self.parts, strict=True))
-        return n_alpha, reduce(add, loads)
+        n_alpha = reduce(add, (phase.n_alpha for phase, _ in sent))
+        return n_alpha, reduce(add, (_scaled(phase.n_beta, part.payload) for phase, part in sent))
 
     def curve(self, readings: Readings) -> Curve:
         """The price as a curve over M."""
@@ -135,14 +139,37 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
     )
 
 
-def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, overhead_s: float) -> Plan:
-    """The plan of a registered algorithm that runs on the whole group at once."""
+def flat_plan(row: Algorithm, group: Group, reach: Reach, readings: Readings, placed: Placed | None = None) -> Plan:
+    """The plan of a registered algorithm that runs on the whole group at once; without ``placed``, of its messages alone."""
     parts = parts_of(row, group, reach, readings)
     status, notes = row_status(row, group), row_notes(row, group)
     notes += wire_notes(group, parts) + share_notes(parts)
+    kept = own_part(placed, row.primitive, row.name) if placed else ()
+    overhead, protocol = (placed.overhead_s, placed.protocol) if placed else (0.0, "")
     return Plan(
-        row.primitive, group.ranks, row.name, "", parts, overhead_s, "sequential", False, status, row.shipped_by, tuple(notes)
+        row.primitive,
+        group.ranks,
+        row.name,
+        "",
+        parts + kept,
+        overhead,
+        "sequential",
+        False,
+        status,
+        row.shipped_by,
+        tuple(notes),
+        protocol,
     )
+
+
+def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:
+    """The share of M that a rank keeps, copied by itself: no messages, but time where a protocol gives it a rate."""
+    payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
+    if rate is None or not payload:
+        return ()
+    tier = placed.spans[-1].tier.name
+    charge = Charge(tier, tier, 0, 1, 0.0, 1.0, rate, 1.0)
+    return (Part(primitive, algorithm, placed.ranks, payload, charge, False, "own share", None),)
 
 
 def _two_ports(row: Algorithm, group: Group) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms, find
 from colltool.cost import Number
-from colltool.engine.compose import Workbench, why_not_composed, workbenches
-from colltool.engine.placement import Placed, flat_group, place
-from colltool.engine.plan import Plan, flat_plan
+from colltool.engine.catalogue import all_plans, by_title, infeasible, named_plans
+from colltool.engine.merge import fastest
+from colltool.engine.placement import place
+from colltool.engine.plan import Plan
 from colltool.engine.readings import Readings
-from colltool.engine.results import Infeasible, Model, Price, PriceList
+from colltool.engine.results import Model, Price, PriceList, Row
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.primitives import Primitive
@@ -33,7 +33,8 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         only: names of algorithms to restrict to, such as ``ring`` or ``hierarchical:ring/ring``; all when empty.
 
     Returns:
-        Rows sorted by total time, ties by registry order; for arrays of sizes in registry order, with arrays inside.
+        Rows sorted by total time, ties by registry order; for arrays of sizes in registry order, with arrays inside. Where
+        the fabric lists protocols, each row is the fastest of them, size by size, and names it.
 
     Raises:
         ColltoolError: a group that does not fit, a size out of range, an algorithm that is unknown or cannot run here.
@@ -44,11 +45,16 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
     single = isinstance(size, float)
     probes = _probes(size)
     chosen = named_plans(placed, primitive, reading, only, probes) if only else all_plans(placed, primitive, reading, probes)
-    rows = [plan.at(size, reading) for plan in chosen]
+    rows = rows_at(chosen, size, reading)
     if single:
         rows.sort(key=lambda row: float(row.total_s))
-    cannot = () if only else infeasible(placed, primitive, reading, {plan.algorithm for plan in chosen})
+    cannot = () if only else infeasible(placed, primitive, {plan.algorithm for plan in chosen})
     return Price(fabric.name, primitive, placed.ranks, size, mode(reading), model(reading, primitive), tuple(rows), cannot)
+
+
+def rows_at(plans: Sequence[Plan], size: Number, readings: Readings) -> list[Row]:
+    """Each schedule's price under its fastest protocol, in the order of the plans."""
+    return [fastest([plan.at(size, readings) for plan in same]) for same in by_title(plans).values()]
 
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,
@@ -74,77 +80,6 @@ def model(readings: Readings, primitive: Primitive) -> Model:
     phases = readings.phases or own
     r = readings
     return Model(r.pipelining, phases, r.placement, r.ring_alpha, r.tree_beta, r.order)
-
-
-def flat_plans(placed: Placed, primitive: Primitive, readings: Readings) -> list[Plan]:
-    """A plan for every registered algorithm that runs on the whole group at once."""
-    group, reach = flat_group(placed, readings)
-    overhead = placed.fabric.launch_overhead
-    return [flat_plan(row, group, reach, readings, overhead) for row in algorithms(primitive) if row.why_not(group) is None]
-
-
-def all_plans(placed: Placed, primitive: Primitive, readings: Readings, sizes: Sequence[float]) -> list[Plan]:
-    """The flat schedules, and of each composition the fastest at any of the sizes and the textbook one."""
-    plans = flat_plans(placed, primitive, readings)
-    for bench in workbenches(placed, primitive, readings):
-        plans += _shown(bench, sizes)
-    if not plans:
-        raise ColltoolError(f"no algorithm for {primitive.spoken} runs on {placed.fabric.name}")
-    return plans
-
-
-def named_plans(
-    placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str], sizes: Sequence[float] = ()
-) -> list[Plan]:
-    """The plans of exactly these algorithms.
-
-    A composition without choices is the fastest at each of ``sizes`` and the textbook one, as in the full list.
-
-    Raises:
-        ColltoolError: unknown, or cannot run on this group; with the reason.
-    """
-    return [plan for name in names for plan in _named(placed, primitive, readings, _typed(name), sizes)]
-
-
-def _typed(name: str) -> str:
-    """``hierarchical (ring / ring)``, as tables print it, in the form that options take: ``hierarchical:ring/ring``."""
-    base, paren, choice = name.partition(" (")
-    return f"{base}:{choice.rstrip(')').split(',')[0].replace(' ', '')}" if paren else name
-
-
-def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, sizes: Sequence[float]) -> list[Plan]:
-    base, colon, choice = name.partition(":")
-    if colon and not choice:
-        fix = f"name one algorithm per tier: {base}:ring/ring"
-        raise ColltoolError(f"'{name}' ends where a choice is due", where="--algorithm", fix=fix)
-    composed = [row for row in compositions(primitive) if row.name == base]
-    if composed:
-        benches = workbenches(placed, primitive, readings, only=base)
-        if not benches:
-            raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
-        return [plan for bench in benches for plan in ([bench.named(choice)] if choice else _shown(bench, sizes))]
-    row = find(primitive, base, [row.name for row in compositions(primitive)])
-    if choice:
-        raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
-    group, reach = flat_group(placed, readings)
-    reason = row.why_not(group)
-    if reason is not None:
-        raise ColltoolError(f"{base} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
-    return [flat_plan(row, group, reach, readings, placed.fabric.launch_overhead)]
-
-
-def _shown(bench: Workbench, sizes: Sequence[float]) -> list[Plan]:
-    """Of a composition: the fastest at any of the sizes, then the textbook one."""
-    plans = [bench.fastest(size) for size in sizes] + [bench.usual()]
-    return list({plan.detail: plan for plan in plans}.values())
-
-
-def infeasible(placed: Placed, primitive: Primitive, readings: Readings, priced: Collection[str]) -> tuple[Infeasible, ...]:
-    """Every algorithm and composition that cannot run here, with the reason, in registry order; ``priced`` are those that can."""
-    group, _ = flat_group(placed, readings)
-    flat = [Infeasible(row.name, reason) for row in algorithms(primitive) if (reason := row.why_not(group)) is not None]
-    composed = [row.name for row in compositions(primitive) if row.name not in priced]
-    return (*flat, *(Infeasible(name, why_not_composed(placed)) for name in composed))
 
 
 def _check_size(size: Number) -> None:

@@ -30,10 +30,10 @@ class Phase(NamedTuple):
     n_beta: Number
     alpha_s: Number
     bandwidth_s: Number
-    eta_alpha: float
-    eta_beta: float
-    bandwidth_Bps: float
-    share: float
+    eta_alpha: Number
+    eta_beta: Number
+    bandwidth_Bps: Number
+    share: Number
     label: str = ""
 
     @property
@@ -46,7 +46,8 @@ class Row(NamedTuple):
     """One priced schedule.
 
     ``n_alpha``, ``n_beta`` are None where phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the
-    total; under pipelined phases ``bandwidth_s`` is less than the phases' sum.
+    total; under pipelined phases ``bandwidth_s`` is less than the phases' sum. ``protocol`` is the one it is fastest under,
+    an array of names where the sizes were an array, empty where the fabric lists none.
     """
 
     algorithm: str
@@ -55,13 +56,14 @@ class Row(NamedTuple):
     n_beta: Number | None
     alpha_s: Number
     bandwidth_s: Number
-    overhead_s: float
+    overhead_s: Number
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
     phases: tuple[Phase, ...]
     bytes: Number
     busbw_factor: float
+    protocol: Any = ""
 
     @property
     def total_s(self) -> Number:
@@ -170,6 +172,7 @@ class Winner(NamedTuple):
     from_bytes: float
     to_bytes: float | None
     algorithm: str
+    protocol: str = ""
 
 
 class Crossover(NamedTuple):

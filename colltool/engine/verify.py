@@ -99,7 +99,7 @@ def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: 
     notes = [f"{segments} segments"] if any(terms.pipelined for terms in row.schedule(group)) else []
     time = None
     if len(placed.spans) == 1:
-        plan = flat_plan(row, group, reach, readings, 0.0)
+        plan = flat_plan(row, group, reach, readings)
         price = float(plan.at(size, readings).total_s)
         time = (price, lock_step_seconds(row, group, reach, plan, size, execution, segments))
         if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:

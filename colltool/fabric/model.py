@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from colltool.errors import ColltoolError
+from colltool.primitives import SHORT, Primitive, parse_primitive
 from colltool.units import parse_rate, parse_time
 
 SCHEMA = "colltool.fabric/1"
@@ -25,16 +26,33 @@ MAX_DEPTH = 8
 def _time(value: Any) -> float:
     if not isinstance(value, str):
         raise ValueError(f"expected a time with a unit, got {value!r}; write 0.5us, 500ns or 2ms")
-    return _quoted(parse_time, value)
+    return float(_quoted(parse_time, value))
 
 
 def _rate(value: Any) -> float:
-    return _quoted(parse_rate, value)
+    return float(_quoted(parse_rate, value))
 
 
-def _quoted(parse: Any, value: Any) -> float:
+def known_algorithm(primitive: Primitive, name: str) -> str:
+    """A name that ``--algorithm`` takes for a primitive; of a composition's choices only the composition is checked."""
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.algorithms.composed import compositions
+    from colltool.algorithms.registry import find
+
+    composed = [row.name for row in compositions(primitive)]
+    base = name.partition(":")[0]
+    return name if base in composed else find(primitive, name, composed).name
+
+
+def _primitive(value: Any) -> Primitive:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a primitive, got {value!r}; one of {', '.join(SHORT.values())}")
+    return Primitive(_quoted(parse_primitive, value))
+
+
+def _quoted(parse: Any, value: Any) -> Any:
     try:
-        return float(parse(value))
+        return parse(value)
     except ColltoolError as error:
         raise ValueError(f"{error.what}; {error.fix}" if error.fix else error.what) from error
 
@@ -67,6 +85,10 @@ Ratio = Annotated[float, Field(ge=1, le=1000, strict=True)]
 Fraction = Annotated[float, Field(gt=0, le=1, strict=True)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]
 Text = str | list[str] | dict[str, str] | None
+PrimitiveName = Annotated[
+    Primitive, BeforeValidator(_primitive), WithJsonSchema({"enum": [*SHORT.values(), *(str(primitive) for primitive in SHORT)]})
+]
+AlgorithmName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Part(BaseModel):
@@ -105,6 +127,22 @@ class Level(Part):
     oversubscription: Ratio = 1.0
 
 
+class Protocol(Part):
+    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple.
+
+    What it leaves out is the tier's own. ``local_copy`` is the rate at which a rank moves its own share of M, M/N bytes that
+    cross no wire. ``primitives`` restricts it: a primitive that some entries name is priced with those alone.
+    """
+
+    name: Name
+    launch_overhead: Overhead | None = None
+    alpha: Alpha | None = None
+    bandwidth: Bandwidth | None = None
+    eta: Eta | None = None
+    local_copy: Bandwidth | None = None
+    primitives: Annotated[tuple[PrimitiveName, ...], Field(min_length=1)] | None = None
+
+
 class Sizing(Part):
     """Numbers for ``fabric show`` to size a rail-optimised Clos; never priced."""
 
@@ -121,11 +159,38 @@ class TierBase(Part):
     eta: Annotated[Eta, Field(default_factory=lambda: Eta())]
     ports: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
     max_size: Count | None = None
+    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, max_length=64)] | None = None
+    algorithms: dict[PrimitiveName, Annotated[tuple[AlgorithmName, ...], Field(min_length=1)]] | None = None
 
     @property
     def endpoints(self) -> int:
         """Endpoints that the tier joins: ranks, or whole lower-tier domains."""
         raise NotImplementedError
+
+    def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
+        """The protocols under which a primitive runs here, by name; empty where the tier lists none for it."""
+        listed = self.protocols or ()
+        own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
+        return own or {one.name: one for one in listed if one.primitives is None}
+
+    @field_validator("algorithms")
+    @classmethod
+    def _algorithms_exist(cls, listed: Any) -> Any:
+        for primitive, names in (listed or {}).items():
+            for name in names:
+                _quoted(lambda text, primitive=primitive: known_algorithm(primitive, text), name)
+        return listed
+
+    @model_validator(mode="after")
+    def _protocols_differ(self) -> TierBase:
+        listed = self.protocols or ()
+        for index, one in enumerate(listed):
+            for other in listed[:index]:
+                both = set(one.primitives or ()) & set(other.primitives or ())
+                if one.name == other.name and (both or one.primitives is other.primitives is None):
+                    what = f"for {min(both)}" if both else "for all primitives"
+                    raise ValueError(f"two protocols are called '{one.name}' {what}")
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> TierBase:

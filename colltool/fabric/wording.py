@@ -68,6 +68,12 @@ ACCEPTED = {
     "alpha_switch": _TIME,
     "in_network.levels": f"a whole number from 1 to {MAX_DEPTH}",
     "eta_beta": _SHARE,
+    "protocols": "a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]",
+    "protocols[]": "a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}",
+    "local_copy": f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s",
+    "primitives": "a list of primitives, such as [all_reduce, all_gather]",
+    "primitives[]": "a primitive, such as all_reduce",
+    "algorithms": "a mapping such as {all_reduce: [ring, in-network]}",
     "levels": f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]",
     "levels[]": "a level: a mapping such as {name: leaf, group: 4, alpha: 2us}",
     "group": _COUNT,
@@ -193,9 +199,10 @@ def _is_echo(item: Any) -> bool:
 
 
 def _file_path(loc: KeyPath) -> KeyPath:
-    """The key path of pydantic's ``loc`` without what is not in the file: the tag of a tier, the branch of ``notes``."""
+    """The key path of pydantic's ``loc`` without what is not in the file: tag of a tier, branch of ``notes``, mark of a key."""
     if loc[:1] == ("tiers",):
         loc = (*loc[:2], *loc[3:])
+    loc = tuple(step for step in loc if step != "[key]")  # a mapping's own key is wrong
     branch = len(_text_key(loc))
     return (*loc[:branch], *loc[branch + 1 :])
 

@@ -56,6 +56,7 @@ _RowColumn = tuple[Column, Callable[[Row], Cell]]
 
 _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("algorithm", "algorithm", right=False), lambda row: Cell(row.title, row.title)),
+    (Column("protocol", "protocol", 5, right=False), lambda row: Cell(row.protocol or "-", row.protocol or None)),
     (Column("n_alpha", "n_alpha", 6), lambda row: _count(row.n_alpha)),
     (Column("n_beta", "n_beta", 7), lambda row: _count(row.n_beta)),
     (Column("alpha_s", "alpha", 2), lambda row: _time(row.alpha_s)),
@@ -75,15 +76,15 @@ _ROW_COLUMNS: tuple[_RowColumn, ...] = (
 
 
 def _row_table(results: Sequence[tuple[Price, Row]], best: Row | None, title: str = "", *, with_size: bool = False) -> Table:
-    """Rows with what they are rows of; a launch overhead that is nowhere paid is hidden."""
-    paid = any(row.overhead_s for _, row in results)
+    """Rows with what they are rows of; hidden: a launch overhead that is nowhere paid, protocols where there are none."""
+    idle = {key for key in ("overhead_s", "protocol") if not any(getattr(row, key) for _, row in results)}
     context = (
         Column("fabric", "fabric", hidden=True),
         Column("primitive", "primitive", hidden=True),
         Column("ranks", "ranks", hidden=True),
         Column("bytes", "size", hidden=not with_size),
     )
-    own = tuple(column._replace(hidden=column.key == "overhead_s" and not paid) for column, _ in _ROW_COLUMNS)
+    own = tuple(column._replace(hidden=column.key in idle) for column, _ in _ROW_COLUMNS)
     rows = tuple((*_context(one), *(cell(row) for _, cell in _ROW_COLUMNS)) for one, row in results)
     at = next((i for i, (_, row) in enumerate(results) if row is best), None)
     return Table((*context, *own), rows, at, title)
@@ -147,6 +148,7 @@ def _price_list(result: PriceList) -> list[Block]:
         Column("total_s", "total"),
         Column("busbw_Bps", "busbw", 3),
         Column("bound", "bound by", 4, right=False),
+        Column("protocol", "protocol", 5, right=False, hidden=not any(one.results[0].protocol for one in result.prices)),
         Column("runner_up", "runner-up", 1, right=False),
         Column("runner_up_s", "its total", 2),
     )
@@ -159,7 +161,9 @@ def _price_list(result: PriceList) -> list[Block]:
 def _winner(one: Price) -> tuple[Cell, ...]:
     best, second = one.results[0], one.results[1] if len(one.results) > 1 else None
     size = float(one.bytes)
-    cells = (Cell(_size_text(size), size), plain(best.title), _time(best.total_s), _rate(best.busbw_Bps), plain(best.bound))
+    under = Cell(best.protocol or "-", best.protocol or None)
+    bound = plain(best.bound)
+    cells = (Cell(_size_text(size), size), plain(best.title), _time(best.total_s), _rate(best.busbw_Bps), bound, under)
     if second is None:
         return (*cells, Cell("-", None), Cell("-", None))
     return (*cells, plain(second.title), _time(second.total_s))
@@ -205,8 +209,8 @@ def _breakdown(result: Breakdown) -> list[Block]:
     title = f"{row.title}: {_heading(result.price)}"
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
-    sums += f" + launch overhead {format_time(row.overhead_s)}" if row.overhead_s else ""
-    sums += f", bound by {row.bound}"
+    sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
     out: list[Block] = [Table(columns, cells, None, title), Lines(sums, ())]
     if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
@@ -243,8 +247,16 @@ def _optional_size(size: float | None) -> Cell:
 
 
 def _winners(result: Crossover) -> Block:
-    columns = (Column("from_bytes", "from"), Column("to_bytes", "to"), Column("algorithm", "fastest of all", right=False))
-    rows = tuple((_optional_size(w.from_bytes), _optional_size(w.to_bytes), plain(w.algorithm)) for w in result.winners)
+    columns = (
+        Column("from_bytes", "from"),
+        Column("to_bytes", "to"),
+        Column("algorithm", "fastest of all", right=False),
+        Column("protocol", "under protocol", right=False, hidden=not any(w.protocol for w in result.winners)),
+    )
+    rows = tuple(
+        (_optional_size(w.from_bytes), _optional_size(w.to_bytes), plain(w.algorithm), Cell(w.protocol or "-", w.protocol or None))
+        for w in result.winners
+    )
     name = result.primitive.spoken
     return Table(columns, rows, None, f"who wins at which size: {name} on {result.fabric}, {result.ranks} ranks, {result.mode}")
 

@@ -99,7 +99,7 @@ def _row(row: Row) -> Document:
         "n_beta": _plain(row.n_beta),
         "alpha_s": _plain(row.alpha_s),
         "bandwidth_s": _plain(row.bandwidth_s),
-        "overhead_s": row.overhead_s,
+        "overhead_s": _plain(row.overhead_s),
         "total_s": _plain(row.total_s),
         "bound": None if array else row.bound,
         "algbw_Bps": _plain(row.algbw_Bps),
@@ -108,7 +108,12 @@ def _row(row: Row) -> Document:
         "shipped_by": list(row.shipped_by),
         "notes": list(row.notes),
         "phases": [_phase(phase) for phase in row.phases],
-    }
+    } | _under(row.protocol)
+
+
+def _under(protocol: Any) -> Document:
+    """The protocol, where the fabric lists any."""
+    return {"protocol": _plain(protocol)} if len(protocol) else {}
 
 
 def _phase(phase: Phase) -> Document:
@@ -124,10 +129,10 @@ def _phase(phase: Phase) -> Document:
         "n_beta": _plain(phase.n_beta),
         "alpha_s": _plain(phase.alpha_s),
         "bandwidth_s": _plain(phase.bandwidth_s),
-        "eta_alpha": phase.eta_alpha,
-        "eta_beta": phase.eta_beta,
-        "bandwidth_Bps": phase.bandwidth_Bps,
-        "share": phase.share,
+        "eta_alpha": _plain(phase.eta_alpha),
+        "eta_beta": _plain(phase.eta_beta),
+        "bandwidth_Bps": _plain(phase.bandwidth_Bps),
+        "share": _plain(phase.share),
     }
 
 
@@ -151,7 +156,8 @@ def _crossover(result: Crossover) -> Document:
         "model": _model(result.model),
         "pairs": [_pair(pair) for pair in result.pairs],
         "winners": [
-            {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm} for one in result.winners
+            {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm} | _under(one.protocol)
+            for one in result.winners
         ],
         "balance": result.balance,
     }

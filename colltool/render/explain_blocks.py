@@ -31,18 +31,17 @@ def _numbers_title(result: Explanation) -> str:
 
 def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     """The formula with numbers put in, a line for each summand."""
-    lines = []
+    lines = [f"protocol {row.protocol}"] if row.protocol else []
     for phase in row.phases:
         label = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
-        per_hop = float(phase.alpha_s / phase.n_alpha)
-        lines.append(
-            f"{label}: n_alpha x alpha = {phase.n_alpha:g} x {format_time(per_hop)} = {format_time(float(phase.alpha_s))}"
-        )
-        rate = f"({format_rate(phase.bandwidth_Bps)} x {phase.eta_beta:.4g})"
+        if phase.n_alpha:
+            per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
+            lines.append(f"{label}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} = {format_time(float(phase.alpha_s))}")
+        rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
         product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
         lines.append(f"{label}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
     if row.overhead_s:
-        lines.append(f"launch overhead {format_time(row.overhead_s)}")
+        lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
     if row.n_beta is not None and row.algorithm != "in-network":
         least = least_n_beta(entry.primitive, result.ranks)

@@ -141,7 +141,7 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
-            "name, bandwidth, eta, ports, max_size, size, topology, alpha, in_network, notes, source",
+            "name, bandwidth, eta, ports, max_size, protocols, algorithms, size, topology, alpha, in_network, notes, source",
         ),
         (
             "ib.levels.spin.alpha=1us",
@@ -284,7 +284,7 @@ def models(annotation: object) -> set[type[BaseModel]]:
 
 
 def test_every_key_of_the_model_has_words() -> None:
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Sizing, *wording.TOPOLOGIES.values()}
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Protocol, Sizing, *wording.TOPOLOGIES.values()}
     for model in models(Fabric):
         for name, field in model.model_fields.items():
             assert wording.ACCEPTED.keys() & {field.alias or name, f"{model.__name__.lower()}.{name}"}

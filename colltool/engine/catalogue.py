@@ -1,0 +1,142 @@
+"""The plans of a group: every schedule that can run, or the named ones, under every protocol; and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.registry import algorithms, find
+from colltool.engine.compose import Workbench, why_not_composed, workbenches
+from colltool.engine.placement import Placed, flat_group
+from colltool.engine.plan import Plan, flat_plan
+from colltool.engine.protocols import under_protocols
+from colltool.engine.readings import Readings
+from colltool.engine.results import Infeasible
+from colltool.errors import ColltoolError
+from colltool.primitives import Primitive
+
+
+def all_plans(placed: Placed, primitive: Primitive, readings: Readings, sizes: Sequence[float]) -> list[Plan]:
+    """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
+
+    Where the fabric says what its library runs, these alone. Under several protocols each schedule has a plan for each.
+
+    Raises:
+        ColltoolError: nothing runs here.
+    """
+    runs = library_runs(placed, primitive)
+    if runs:
+        plans = named_plans(placed, primitive, readings, _feasible(placed, primitive, readings, runs), sizes)
+    else:
+        plans = [plan for under in under_protocols(placed, primitive) for plan in _flat_plans(under, primitive, readings)]
+        plans += [plan for benches in _benches(placed, primitive, readings) for plan in _shown(benches, sizes)]
+    if not plans:
+        listed = f": the fabric's algorithms list only {', '.join(runs)}" if runs else ""
+        raise ColltoolError(f"no algorithm for {primitive.spoken} runs on {placed.fabric.name}{listed}")
+    return plans
+
+
+def named_plans(
+    placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str], sizes: Sequence[float] = ()
+) -> list[Plan]:
+    """The plans of exactly these algorithms.
+
+    A composition without choices is the fastest at each of ``sizes`` and the textbook one, as in the full list.
+
+    Raises:
+        ColltoolError: unknown, or cannot run on this group; with the reason.
+    """
+    return [plan for name in names for plan in _named(placed, primitive, readings, _typed(name), sizes)]
+
+
+def library_runs(placed: Placed, primitive: Primitive) -> tuple[str, ...]:
+    """What the library runs on this group, where its outermost tier lists it; empty: anything."""
+    return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
+
+
+def by_title(plans: Iterable[Plan]) -> dict[str, list[Plan]]:
+    """The plans of each schedule, one under each protocol, in the order given."""
+    grouped: dict[str, list[Plan]] = {}
+    for plan in plans:
+        grouped.setdefault(plan.title, []).append(plan)
+    return grouped
+
+
+def every_bench(placed: Placed, primitive: Primitive, readings: Readings) -> list[Workbench]:
+    """The compositions that the library may run here, under every protocol."""
+    runs = {name.partition(":")[0] for name in library_runs(placed, primitive)}
+    return [bench for benches in _benches(placed, primitive, readings) for bench in benches if not runs or bench.row.name in runs]
+
+
+def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) -> tuple[Infeasible, ...]:
+    """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
+    group, _ = flat_group(placed, Readings())
+    runs = library_runs(placed, primitive)
+    reasons = {row.name: row.why_not(group) for row in algorithms(primitive)}
+    if len(placed.spans) == 1:
+        reasons |= {row.name: why_not_composed(placed) for row in compositions(primitive)}
+    else:
+        reasons |= {row.name: None if runs else why_not_composed(placed) for row in compositions(primitive)}
+    tier = placed.spans[-1].tier.name
+    listed = f"not among the algorithms that {tier} lists for {primitive.spoken}; --algorithm prices it all the same"
+    return tuple(
+        Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or runs)
+    )
+
+
+def _flat_plans(placed: Placed, primitive: Primitive, readings: Readings) -> list[Plan]:
+    """A plan for every registered algorithm that runs on the whole group at once."""
+    group, reach = flat_group(placed, readings)
+    return [flat_plan(row, group, reach, readings, placed) for row in algorithms(primitive) if row.why_not(group) is None]
+
+
+def _benches(placed: Placed, primitive: Primitive, readings: Readings, only: str | None = None) -> list[tuple[Workbench, ...]]:
+    """Each composition's workbenches, one under each protocol."""
+    laid_out = [workbenches(under, primitive, readings, only=only) for under in under_protocols(placed, primitive)]
+    return list(zip(*laid_out, strict=True))
+
+
+def _feasible(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[str]:
+    """The names among these that can run on the group: a library has several because not each runs everywhere."""
+    group, _ = flat_group(placed, readings)
+    flat = {row.name: row.why_not(group) is None for row in algorithms(primitive)}
+    composed = {benches[0].row.name for benches in _benches(placed, primitive, readings)}
+    return [name for name in names if flat.get(name, name.partition(":")[0] in composed)]
+
+
+def _typed(name: str) -> str:
+    """``hierarchical (ring / ring)``, as tables print it, in the form that options take: ``hierarchical:ring/ring``."""
+    base, paren, choice = name.partition(" (")
+    return f"{base}:{choice.rstrip(')').split(',')[0].replace(' ', '')}" if paren else name
+
+
+def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, sizes: Sequence[float]) -> list[Plan]:
+    base, colon, choice = name.partition(":")
+    if colon and not choice:
+        fix = f"name one algorithm per tier: {base}:ring/ring"
+        raise ColltoolError(f"'{name}' ends where a choice is due", where="--algorithm", fix=fix)
+    composed = [row for row in compositions(primitive) if row.name == base]
+    if composed:
+        found = _benches(placed, primitive, readings, only=base)
+        if not found:
+            raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
+        plans = ([bench.named(choice) for bench in benches] if choice else _shown(benches, sizes) for benches in found)
+        return [plan for several in plans for plan in several]
+    row = find(primitive, base, [row.name for row in compositions(primitive)])
+    if choice:
+        raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
+    group, _ = flat_group(placed, readings)
+    reason = row.why_not(group)
+    if reason is not None:
+        raise ColltoolError(f"{base} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
+    return [flat_plan(row, *flat_group(under, readings), readings, under) for under in under_protocols(placed, primitive)]
+
+
+def _shown(benches: Sequence[Workbench], sizes: Sequence[float]) -> list[Plan]:
+    """Of a composition: the fastest at any of the sizes, then the textbook one; each under every protocol."""
+    plans = [bench.fastest(size) for bench in benches for size in sizes] + [bench.usual() for bench in benches]
+    distinct = {plan.detail: plan for plan in plans}
+    if len(benches) == 1:
+        return list(distinct.values())
+    choices = [_typed(plan.title).partition(":")[2] for plan in distinct.values()]
+    return [bench.named(choice) for choice in choices for bench in benches]

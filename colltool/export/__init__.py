@@ -1,0 +1,1 @@
+"""A fabric's answers in the formats of other programs."""

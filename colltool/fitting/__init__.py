@@ -1,0 +1,1 @@
+"""The model meets measurements: fabrics fitted to series, and series judged by fabrics."""

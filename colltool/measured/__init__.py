@@ -1,0 +1,1 @@
+"""Measurements: benchmark logs of any format as series of points."""

@@ -1,0 +1,72 @@
+"""What every log becomes: series of measured points in SI units, by nccl-tests' size convention."""
+
+from typing import NamedTuple
+
+from colltool.primitives import Primitive, busbw_factor
+
+
+class Point(NamedTuple):
+    """One size of a series.
+
+    Args:
+        bytes: M by nccl-tests' convention.
+        seconds: the median of all repeats.
+        low_s, high_s: the fastest and the slowest repeat.
+        repeats: how many there were.
+        where: ``file:line`` of the first.
+    """
+
+    bytes: float
+    seconds: float
+    low_s: float
+    high_s: float
+    repeats: int
+    where: str
+
+
+class Series(NamedTuple):
+    """Points of one collective on one group, ascending in size, each size once.
+
+    Args:
+        primitive, ranks: what ran, and on how many.
+        nodes: hosts of the ranks, as the log lists them; None where it does not.
+        points: at least one.
+        library: who ran it: ``NCCL``, ``RCCL``, ``MPI``; empty where the log does not say.
+        version: of the library or else of the benchmark, as the log gives it.
+        dtype: of the elements, as the log gives it.
+        files: the logs it comes from, as the user named them.
+    """
+
+    primitive: Primitive
+    ranks: int
+    nodes: int | None
+    points: tuple[Point, ...]
+    library: str = ""
+    version: str = ""
+    dtype: str = ""
+    files: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """``all-reduce, 16 ranks on 2 nodes``."""
+        nodes = f" on {self.nodes} node{'s' * (self.nodes != 1)}" if self.nodes else ""
+        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}"
+
+    def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
+        """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""
+        return point.bytes / (seconds or point.seconds) * busbw_factor(self.primitive, self.ranks)
+
+
+class Skipped(NamedTuple):
+    """Rows that were understood but not used: why, how many, and ``file:line`` of the first."""
+
+    reason: str
+    rows: int
+    where: str
+
+
+class Measurements(NamedTuple):
+    """All series of all logs, by primitive, ranks and nodes, and what was left out."""
+
+    series: tuple[Series, ...]
+    skipped: tuple[Skipped, ...]
