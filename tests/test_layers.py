@@ -36,7 +36,7 @@ FLOORS = {
 ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
-    "yaml": ("colltool.fabric.source",),
+    "yaml": ("colltool.fabric.source", "colltool.fabric.write"),
     "pydantic": ("colltool.fabric",),
     "pydantic_core": ("colltool.fabric",),
     "matplotlib": ("colltool.render.plot",),
@@ -119,6 +119,7 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 ON_ARRAYS = {
     "colltool.schedules",
     *(f"colltool.engine.{name}" for name in ("contention", "hottest", "load", "traffic", "wires")),
+    *(f"colltool.fitting.{name}" for name in ("certainty", "envelope", "sample", "select")),
 }
 
 

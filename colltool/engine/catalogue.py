@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms, find
+from colltool.algorithms.registry import algorithms, every_algorithm, find
 from colltool.engine.compose import Workbench, why_not_composed, workbenches
 from colltool.engine.placement import Placed, flat_group
 from colltool.engine.plan import Plan, flat_plan
@@ -62,10 +62,10 @@ def by_title(plans: Iterable[Plan]) -> dict[str, list[Plan]]:
     return grouped
 
 
-def every_bench(placed: Placed, primitive: Primitive, readings: Readings) -> list[Workbench]:
-    """The compositions that the library may run here, under every protocol."""
-    runs = {name.partition(":")[0] for name in library_runs(placed, primitive)}
-    return [bench for benches in _benches(placed, primitive, readings) for bench in benches if not runs or bench.row.name in runs]
+def every_bench(placed: Placed, primitive: Primitive, readings: Readings, names: Collection[str] = ()) -> list[Workbench]:
+    """The compositions that may choose what runs on each tier, under every protocol: of those named, or that the library runs."""
+    free = names or library_runs(placed, primitive)  # a name with choices is no free one
+    return [bench for benches in _benches(placed, primitive, readings) for bench in benches if not free or bench.row.name in free]
 
 
 def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) -> tuple[Infeasible, ...]:
@@ -73,10 +73,9 @@ def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) ->
     group, _ = flat_group(placed, Readings())
     runs = library_runs(placed, primitive)
     reasons = {row.name: row.why_not(group) for row in algorithms(primitive)}
-    if len(placed.spans) == 1:
-        reasons |= {row.name: why_not_composed(placed) for row in compositions(primitive)}
-    else:
-        reasons |= {row.name: None if runs else why_not_composed(placed) for row in compositions(primitive)}
+    bases = {name.partition(":")[0] for name in runs}
+    tried = (row.name for row in compositions(primitive) if len(placed.spans) == 1 or not runs or row.name in bases)
+    reasons |= {row.name: None for row in compositions(primitive)} | dict.fromkeys(tried, why_not_composed(placed))
     tier = placed.spans[-1].tier.name
     listed = f"not among the algorithms that {tier} lists for {primitive.spoken}; --algorithm prices it all the same"
     return tuple(
@@ -92,16 +91,32 @@ def _flat_plans(placed: Placed, primitive: Primitive, readings: Readings) -> lis
 
 def _benches(placed: Placed, primitive: Primitive, readings: Readings, only: str | None = None) -> list[tuple[Workbench, ...]]:
     """Each composition's workbenches, one under each protocol."""
-    laid_out = [workbenches(under, primitive, readings, only=only) for under in under_protocols(placed, primitive)]
-    return list(zip(*laid_out, strict=True))
+    found: dict[tuple[str, str], list[Workbench]] = {}
+    for under in under_protocols(placed, primitive):
+        for bench in workbenches(under, primitive, readings, only=only):
+            found.setdefault((bench.row.name, bench.phases), []).append(bench)
+    return [tuple(benches) for benches in found.values()]
 
 
 def _feasible(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[str]:
     """The names among these that can run on the group: a library has several because not each runs everywhere."""
-    group, _ = flat_group(placed, readings)
-    flat = {row.name: row.why_not(group) is None for row in algorithms(primitive)}
-    composed = {benches[0].row.name for benches in _benches(placed, primitive, readings)}
-    return [name for name in names if flat.get(name, name.partition(":")[0] in composed)]
+    groups = [flat_group(under, readings)[0] for under in under_protocols(placed, primitive)]
+    flat = {row.name for row in algorithms(primitive) if any(row.why_not(group) is None for group in groups)}
+    benches = [bench for several in _benches(placed, primitive, readings) for bench in several]
+
+    def can_run(name: str) -> bool:
+        base, _, choice = name.partition(":")
+        return name in flat or any(bench.row.name == base and _offers(bench, choice) for bench in benches)
+
+    return [name for name in names if can_run(name)]
+
+
+def _offers(bench: Workbench, choice: str) -> bool:
+    """Whether each tier can run its part of a choice; a name that nothing has is left for pricing to refuse."""
+    names, known = choice.split("/"), {row.name for row in every_algorithm()}
+    offered = [{option.name for option in options} for options in bench.options]
+    fits = len(names) == len(offered)
+    return not choice or (fits and all(name in own or name not in known for name, own in zip(names, offered, strict=True)))
 
 
 def _typed(name: str) -> str:
@@ -120,16 +135,17 @@ def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, 
         found = _benches(placed, primitive, readings, only=base)
         if not found:
             raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
-        plans = ([bench.named(choice) for bench in benches] if choice else _shown(benches, sizes) for benches in found)
+        plans = (_chosen(benches, choice) if choice else _shown(benches, sizes) for benches in found)
         return [plan for several in plans for plan in several]
     row = find(primitive, base, [row.name for row in compositions(primitive)])
     if choice:
         raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
-    group, _ = flat_group(placed, readings)
-    reason = row.why_not(group)
-    if reason is not None:
+    grouped = [(under, *flat_group(under, readings)) for under in under_protocols(placed, primitive)]
+    able = [(under, group, reach) for under, group, reach in grouped if row.why_not(group) is None]
+    if not able:
+        reason = row.why_not(grouped[-1][1])
         raise ColltoolError(f"{base} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
-    return [flat_plan(row, *flat_group(under, readings), readings, under) for under in under_protocols(placed, primitive)]
+    return [flat_plan(row, group, reach, readings, under) for under, group, reach in able]
 
 
 def _shown(benches: Sequence[Workbench], sizes: Sequence[float]) -> list[Plan]:
@@ -139,4 +155,21 @@ def _shown(benches: Sequence[Workbench], sizes: Sequence[float]) -> list[Plan]:
     if len(benches) == 1:
         return list(distinct.values())
     choices = [_typed(plan.title).partition(":")[2] for plan in distinct.values()]
-    return [bench.named(choice) for choice in choices for bench in benches]
+    return [plan for choice in choices for plan in _chosen(benches, choice)]
+
+
+def _chosen(benches: Sequence[Workbench], choice: str) -> list[Plan]:
+    """A composition with one algorithm per tier, under every protocol that can run these.
+
+    Raises:
+        ColltoolError: none can.
+    """
+    plans, refused = [], []
+    for bench in benches:
+        try:
+            plans.append(bench.named(choice))
+        except ColltoolError as error:
+            refused.append(error)
+    if not plans:
+        raise refused[0]
+    return plans

@@ -50,8 +50,11 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     placed = place(fabric, ranks)
     compared = _compared(placed, primitive, reading, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
-    balance = {plan.title: size for plan, *_ in compared if (size := _balance(plan.curve(reading))) is not None}
-    winners = tuple(_winners(placed, primitive, reading))
+    single = [plans[0] for plans in compared if len(plans) == 1]  # each protocol has a balance of its own
+    balance = {plan.title: size for plan in single if (size := _balance(plan.curve(reading))) is not None}
+    plans = all_plans(placed, primitive, reading, _probes(reading))
+    real = [plan for plan in plans if plan.status != "hypothetical"] or plans
+    winners = tuple(_winners(real, every_bench(placed, primitive, reading), reading))
     return Crossover(fabric.name, primitive, placed.ranks, mode(reading), model(reading, primitive), pairs, winners, balance)
 
 
@@ -61,8 +64,8 @@ def winners_among(placed: Placed, primitive: Primitive, readings: Readings, name
     Raises:
         ColltoolError: an algorithm that is unknown or cannot run on the group.
     """
-    plans = named_plans(placed, primitive, readings, names)
-    return _sampled(plans, readings) if readings.pipelining == "optimal" else _envelope(plans, readings)
+    plans = named_plans(placed, primitive, readings, names, _probes(readings))
+    return _winners(plans, every_bench(placed, primitive, readings, names), readings)
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
@@ -162,13 +165,16 @@ def _balance(curve: Curve) -> float | None:
     return curve.a / curve.b if curve.c == 0 and curve.b > 0 else None
 
 
-def _winners(placed: Placed, primitive: Primitive, readings: Readings) -> list[Winner]:
-    """Who is fastest at which size. A schedule that would win somewhere shows at an edge of an interval: look there."""
-    probes = _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
-    known = {_key(plan): plan for plan in all_plans(placed, primitive, readings, probes) if plan.status != "hypothetical"}
+def _probes(readings: Readings) -> list[float]:
+    """Sizes at which to look for the fastest choices of compositions: all where prices have no closed form, else the ends."""
+    return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
+
+
+def _winners(plans: Sequence[Plan], benches: Sequence[Workbench], readings: Readings) -> list[Winner]:
+    """Who is fastest at which size. A choice that would win somewhere shows at an edge of an interval: look there."""
     if readings.pipelining == "optimal":
-        return _sampled(list(known.values()), readings)
-    benches = every_bench(placed, primitive, readings)
+        return _sampled(plans, readings)
+    known = {_key(plan): plan for plan in plans}
     while True:
         winners = _envelope(list(known.values()), readings)
         found = _fastest_at([winner.from_bytes for winner in winners], benches)
@@ -209,13 +215,13 @@ def _envelope(plans: Sequence[Plan], readings: Readings) -> list[Winner]:
     size, winners = 1.0, []
     current = min(curves, key=lambda key: (curves[key].at(size), curves[key].b))
     while True:
-        following, at = None, inf
-        for key, curve in curves.items():
-            for root in positive_roots(curves[current], curve):
-                if size < root < at and curve.at(root * 1.0001) < curves[current].at(root * 1.0001):
-                    following, at = key, root
-        if following is None or at > MAX_SIZE:
+        here = curves[current]
+        flatter = [key for key, curve in curves.items() if curve.b < here.b]  # without optimal segments all are lines
+        roots = {key: root for key in flatter for root in positive_roots(here, curves[key]) if root > size}
+        at = min(roots.values(), default=inf)
+        if at > MAX_SIZE:
             winners.append(Winner(size, None, *current))
             return winners
         winners.append(Winner(size, at, *current))
-        current, size = following, at
+        together = (key for key, root in roots.items() if root <= at * (1 + 1e-9))  # the same point but for rounding
+        current, size = min(together, key=lambda key: curves[key].b), at

@@ -28,8 +28,10 @@ def fastest(rows: Sequence[Row]) -> Row:
     winner = np.argmin(np.asarray([row.total_s for row in rows]), axis=0)
 
     def chosen(values: Sequence[Any]) -> Any:
-        same = all(value is values[0] or (np.ndim(value) == 0 and value == values[0]) for value in values)
-        return values[0] if same else np.choose(winner, [np.broadcast_to(value, winner.shape) for value in values])
+        first = values[0]
+        if all(value is first or (np.ndim(value) == np.ndim(first) == 0 and value == first) for value in values):
+            return first
+        return np.stack([np.broadcast_to(value, winner.shape) for value in values])[winner, np.arange(winner.size)]
 
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
     fields = {name: chosen([getattr(row, name) for row in rows]) for name in _ROW}

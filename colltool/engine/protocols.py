@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from colltool.engine.placement import Placed, Span
 from colltool.errors import ColltoolError
 from colltool.fabric.model import ClosTier, Protocol, Tier
@@ -44,7 +46,10 @@ def _span_under(span: Span, protocol: Protocol | None) -> Span:
 
 def tier_under(tier: Tier, protocol: Protocol) -> Tier:
     """A tier with a protocol's numbers. On a Clos its α is the first level's, and farther levels keep what they add to it."""
-    numbers = {name: value for name in ("alpha", "bandwidth", "eta") if (value := getattr(protocol, name)) is not None}
+    numbers: dict[str, Any] = {name: value for name in ("alpha", "bandwidth", "eta") if (value := getattr(protocol, name)) is not None}
+    switch = getattr(tier, "in_network", None)
+    if switch is not None and switch.protocols is not None and protocol.name not in switch.protocols:
+        numbers["in_network"] = None
     if isinstance(tier, ClosTier) and tier.levels and protocol.alpha is not None:
         nearest = tier.levels[0].alpha
         farther = [max(level.alpha - nearest, 0.0) for level in tier.levels]

@@ -79,6 +79,18 @@ def load_fabric(path_or_name: str | os.PathLike[str], overrides: Sequence[str] =
     return read_fabric(read_text(file, name), name, overrides)
 
 
+def fabric_data(path_or_name: str | os.PathLike[str], overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The plain data of a fabric file that holds, with its overrides: to be changed and written again.
+
+    Raises:
+        ColltoolError: as :func:`load_fabric`.
+    """
+    file, name = find_fabric(path_or_name)
+    text = read_text(file, name)
+    read_fabric(text, name, overrides)
+    return _override(scan(text, name)[0].data, overrides)[0]
+
+
 def read_fabric(text: str, name: str, overrides: Sequence[str] = ()) -> Fabric:
     """As :func:`load_fabric`, from text.
 

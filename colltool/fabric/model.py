@@ -108,7 +108,7 @@ class Eta(Part):
 
 
 class InNetwork(Part):
-    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all."""
+    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all; under which of its protocols, where not all."""
 
     reduce: Flag = False
     multicast: Flag = False
@@ -116,6 +116,7 @@ class InNetwork(Part):
     alpha_switch: Alpha
     levels: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] | None = None
     eta_beta: Fraction | None = None
+    protocols: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
 
 
 class Level(Part):

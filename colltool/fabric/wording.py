@@ -69,6 +69,7 @@ ACCEPTED = {
     "in_network.levels": f"a whole number from 1 to {MAX_DEPTH}",
     "eta_beta": _SHARE,
     "protocols": "a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]",
+    "in_network.protocols": "a list of names of the tier's protocols, such as [Simple]",
     "protocols[]": "a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}",
     "local_copy": f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s",
     "primitives": "a list of primitives, such as [all_reduce, all_gather]",

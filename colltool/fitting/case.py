@@ -1,0 +1,70 @@
+"""A series with its prices, as findings look at it: which points speak for large and small, and what other prices would be."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from colltool.engine.placement import Placed
+from colltool.engine.readings import Readings
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric, Tier
+from colltool.fitting.priced import Priced, Quote, price_series
+from colltool.fitting.results import Checked
+from colltool.measured.series import Series
+
+WITHIN = 0.15
+"""Relative error up to which a price explains a time, and beyond which it does not."""
+
+CLOSE = 0.10
+"""The same where several prices are candidates for one time."""
+
+LARGE = 3
+"""How many of the largest sizes speak for all that bandwidth bounds."""
+
+
+class Case(NamedTuple):
+    """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
+
+    fabric: Fabric
+    placed: Placed
+    series: Series
+    readings: Readings
+    algorithms: tuple[str, ...]
+    priced: Priced
+    checked: tuple[Checked, ...]
+
+    @property
+    def large(self) -> range:
+        """The indices of the largest points, as far as bandwidth bounds them."""
+        count = len(self.checked)
+        first = next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1
+        return range(max(first, count - LARGE), count)
+
+    @property
+    def small(self) -> range:
+        """The indices of the points below the first that bandwidth bounds."""
+        return range(next((i for i, point in enumerate(self.checked) if point.bound == "bandwidth"), len(self.checked)))
+
+    @property
+    def who(self) -> str:
+        """Whose prices these are, as a subject."""
+        return " or ".join(self.algorithms) or "this fabric"
+
+    def slower(self, index: int) -> bool:
+        """Whether a point takes longer than its price explains."""
+        return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
+
+    def explained(self, quotes: Sequence[Quote], index: int) -> bool:
+        """Whether other quotes explain the time of a point."""
+        return self.off(quotes, index) <= WITHIN
+
+    def off(self, quotes: Sequence[Quote], index: int) -> float:
+        """How far a quote is from the time of a point, a fraction of that."""
+        return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
+
+    def repriced(self, change: Callable[[Tier], Tier]) -> tuple[Quote, ...]:
+        """The fastest quotes on a fabric of changed tiers; none where nothing of these runs there."""
+        fabric = self.fabric.model_copy(update={"tiers": tuple(change(tier) for tier in self.fabric.tiers)})
+        try:
+            return price_series(fabric, self.series, self.readings, self.algorithms).best
+        except ColltoolError:
+            return ()

@@ -1,0 +1,115 @@
+"""A fit as the fabric file says it: protocols of a tier, the switch's numbers, and what the library runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
+from colltool.fitting.certainty import certainty
+from colltool.fitting.results import Fitted
+from colltool.fitting.sample import SWITCH, components
+from colltool.fitting.select import Chosen
+from colltool.primitives import AG, AR, RS, Primitive
+
+_TWINS = {AG: RS, RS: AG}
+
+
+def fitted(chosen: Chosen, nominal_Bps: float, line_Bps: float | None) -> tuple[Fitted, ...]:
+    """The protocols of a fit.
+
+    Args:
+        chosen: the fit.
+        nominal_Bps: the tier's bandwidth, for a protocol whose points never feel theirs.
+        line_Bps: a stated line rate to give bandwidths as shares of; None to give bandwidths.
+    """
+    slowest = chosen.fit.theta[: len(chosen.names), 2].min()
+    fallback = min(max(nominal_Bps, 1 / slowest if slowest > 0 else 0.0), MAX_BANDWIDTH_BPS)
+    return tuple(_one(chosen, index, name, fallback, line_Bps) for index, name in enumerate(chosen.names))
+
+
+def _one(chosen: Chosen, index: int, name: str, fallback_Bps: float, line_Bps: float | None) -> Fitted:
+    launch, alpha, per_byte, per_own_byte = (float(value) for value in chosen.fit.theta[index])
+    sure = certainty(chosen.sample, chosen.fit, index)
+    bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if per_byte > 0 else fallback_Bps
+    copy = 1 / per_own_byte if per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
+    tied = ([] if sure.alpha_is_told else ["alpha_s"]) + ([] if per_byte > 0 else ["bandwidth_Bps"])
+    ci95 = _intervals(sure.ci95, {"launch_overhead_s", "alpha_s", "bandwidth_Bps"} - set(tied), copy is not None)
+    share = bandwidth / line_Bps if line_Bps and bandwidth <= line_Bps else None
+    return Fitted(name, launch, max(alpha, MIN_ALPHA_S), bandwidth, copy, share, ci95, tuple(tied))
+
+
+def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[float, float]]:
+    """95% intervals by field; a rate's are those of its inverse, turned round."""
+    if np.isnan(bounds).any():
+        return {}
+    fields: dict[str, tuple[float, float]] = {}
+    for row, name in ((0, "launch_overhead_s"), (1, "alpha_s")):
+        if name in told:
+            fields[name] = (float(bounds[row, 0]), float(bounds[row, 1]))
+    for row, name in ((2, "bandwidth_Bps"), (3, "local_copy_Bps")):
+        if (name in told or (row == 3 and copied)) and bounds[row, 0] > 0:
+            fields[name] = (1 / float(bounds[row, 1]), 1 / float(bounds[row, 0]))
+    return fields
+
+
+def protocol_entries(
+    group: Sequence[Fitted], primitives: Sequence[Primitive] | None, source: str, *, eta: bool
+) -> list[dict[str, Any]]:
+    """The protocols of one fit as they stand in a file; ``eta``: the tier's own contention is already in the numbers."""
+    entries = []
+    for one in group:
+        entry: dict[str, Any] = {"name": one.name}
+        entry |= {"launch_overhead": time_text(one.launch_overhead_s), "alpha": time_text(one.alpha_s)}
+        if one.eta_beta is None:
+            entry["bandwidth"] = rate_text(one.bandwidth_Bps)
+        if one.eta_beta is not None or eta:
+            entry["eta"] = {"alpha": 1.0, "beta": float(f"{one.eta_beta:.4g}") if one.eta_beta is not None else 1.0}
+        if one.copy_Bps is not None:
+            entry["local_copy"] = rate_text(one.copy_Bps)
+        if primitives is not None:
+            entry["primitives"] = [str(primitive) for primitive in primitives]
+        entries.append(entry | {"source": source})
+    return entries
+
+
+def scopes(measured: Sequence[Primitive]) -> dict[Primitive, list[Primitive]]:
+    """Which primitives each measured one speaks for when they are fitted apart: itself, its twin, and of the first the rest."""
+    found = {primitive: [primitive] for primitive in measured}
+    for primitive, twin in _TWINS.items():
+        if primitive in found and twin not in found:
+            found[primitive].append(twin)
+    said = {primitive for scope in found.values() for primitive in scope}
+    found[AR if AR in found else measured[0]] += [primitive for primitive in Primitive if primitive not in said]
+    return found
+
+
+def switch_update(chosen: Chosen, switches: float) -> dict[str, Any]:
+    """``in_network`` values of a fit in which the switch takes part. ``switches``: n_α of the collective there.
+
+    Alone, its protocols carry all that was measured. Beside other algorithms it runs under the last protocol: what its calls
+    take beyond that one's launch overhead is its α.
+    """
+    if SWITCH not in components(chosen.members, chosen.names):
+        return {"alpha_switch": time_text(MIN_ALPHA_S), "eta_beta": 1.0}
+    last = len(chosen.names) - 1
+    launch, _, per_byte, copied = chosen.fit.theta[last + 1]
+    base = chosen.fit.theta[last]
+    own = np.mean([member.costs[chosen.names[-1]][0].own for member in chosen.members])
+    slope = max(per_byte + own * (copied - base[3]), per_byte / 2, 1e-15)
+    update: dict[str, Any] = {"alpha_switch": time_text(max(float(launch - base[0]) / switches, MIN_ALPHA_S))}
+    if base[2] > 0:
+        update |= {"eta_beta": float(f"{min(base[2] / slope, 1.0):.4g}")}
+    return update | {"protocols": [chosen.names[-1]]}
+
+
+def time_text(seconds: float) -> str:
+    """As a fabric file writes a time: four digits in microseconds."""
+    return f"{seconds * 1e6:.4g}us" if seconds >= 1e-12 else "0us"
+
+
+def rate_text(rate: float) -> str:
+    """As a fabric file writes a rate: five digits in GB/s."""
+    return f"{rate / 1e9:.5g}GB/s"

@@ -1,0 +1,83 @@
+"""What an algorithm spends on a series, as coefficients of one tier's α and bandwidth: read off the engine's own prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from colltool.engine.catalogue import named_plans
+from colltool.engine.placement import Placed, Span
+from colltool.engine.plan import Curve
+from colltool.engine.protocols import tier_under
+from colltool.engine.readings import Readings
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Eta, Protocol, Tier
+from colltool.fitting.candidates import IN_SWITCH
+from colltool.primitives import Primitive, own_share
+
+_ALPHA_S = 1e-6
+_FAR_BELOW = 1e-3  # of any other tier's bandwidth: there the tier under test is the bottleneck, and a price affine in 1/BW
+
+
+class Costs(NamedTuple):
+    """One algorithm: ``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own·M/copy``.
+
+    The base is what the other tiers take. ``switched`` prices follow a switch's own numbers, not the tier's.
+    """
+
+    algorithm: str
+    n_alpha: float
+    n_beta: float
+    own: float
+    base_s: float
+    base_s_per_byte: float
+    switched: bool
+
+
+def costs(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]) -> Costs | None:
+    """The coefficients of an algorithm in one tier's numbers; None where it cannot run on the group.
+
+    Args:
+        placed: the group.
+        tier: the tier under test, spanned by the group.
+        primitive, algorithm: what runs; a composition with its choices.
+        inner: the protocol of each other tier, by the tier's name; its own numbers where there is none.
+    """
+    others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
+    slow = _FAR_BELOW * min(others, default=1e12)
+    try:
+        near = _curve(placed, tier, primitive, algorithm, inner, _ALPHA_S, slow)
+    except ColltoolError:
+        return None
+    later = _curve(placed, tier, primitive, algorithm, inner, 2 * _ALPHA_S, slow)
+    slower = _curve(placed, tier, primitive, algorithm, inner, _ALPHA_S, slow / 2)
+    n_alpha, n_beta = (later.a - near.a) / _ALPHA_S, (slower.b - near.b) * slow
+    own = own_share(primitive, placed.ranks)
+    copies = [protocol.local_copy for name, protocol in inner.items() if name != tier and protocol.local_copy]
+    kept = own / copies[-1] if copies else 0.0
+    base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
+    per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
+    return Costs(algorithm, n_alpha, n_beta, 0.0 if copies else own, max(base, 0.0), per_byte + kept, algorithm == IN_SWITCH)
+
+
+def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
+           bandwidth_Bps: float) -> Curve:  # fmt: skip
+    probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
+    spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
+    bare = placed._replace(spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
+    return named_plans(bare, primitive, Readings(), [algorithm])[0].curve(Readings())
+
+
+def _probed(span: Span, protocol: Protocol | None) -> Span:
+    """A tier under one protocol's numbers, without a list to choose from; an ideal switch on the tier under test."""
+    tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
+    update: dict[str, object] = {"protocols": None}
+    switch = getattr(tier, "in_network", None)
+    if protocol is not None and protocol.name == "probe" and switch is not None:
+        update["in_network"] = switch.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0})
+    return span._replace(tier=tier.model_copy(update=update))
+
+
+def feasible(placed: Placed, tier: str, primitive: Primitive, names: Sequence[str]) -> list[str]:
+    """The algorithms among these that run on the group."""
+    return [name for name in names if costs(placed, tier, primitive, name, {}) is not None]

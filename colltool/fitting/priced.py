@@ -1,0 +1,99 @@
+"""The prices of a series: of every algorithm that may have run, at all its sizes in one call of the engine."""
+
+from collections.abc import Sequence
+from math import log
+from typing import Any, NamedTuple
+
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.registry import algorithms
+from colltool.engine.catalogue import library_runs
+from colltool.engine.placement import place
+from colltool.engine.price import price
+from colltool.engine.readings import Readings
+from colltool.engine.results import Row
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric
+from colltool.fitting.shipped import shipped
+from colltool.measured.series import Series
+from colltool.primitives import Primitive
+
+
+class Quote(NamedTuple):
+    """What one algorithm takes at one size, under its fastest protocol, and what most of that is."""
+
+    algorithm: str
+    protocol: str
+    seconds: float
+    bound: str
+
+
+class Priced(NamedTuple):
+    """The quotes of every algorithm by its title, and the fastest of them, size by size."""
+
+    by_title: dict[str, tuple[Quote, ...]]
+    best: tuple[Quote, ...]
+
+    def nearest(self, index: int, seconds: float) -> Quote:
+        """The quote at a size that is nearest to a time, by ratio."""
+        return min((quotes[index] for quotes in self.by_title.values()), key=lambda quote: abs(log(quote.seconds / seconds)))
+
+
+def price_series(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()) -> Priced:
+    """Price a series at all its sizes.
+
+    Args:
+        fabric: which holds its ranks.
+        series, readings: what ran, and how to read the model.
+        only: exactly these algorithms, those of other primitives left out. When empty: what the fabric says that its
+            library runs, else what the library of the log ships.
+
+    Raises:
+        ColltoolError: none of the algorithms is one of the primitive, or runs on the group.
+    """
+    import numpy as np
+
+    sizes = np.array([point.bytes for point in series.points])
+    names = _names(fabric, series, readings, only)
+    rows = price(fabric, series.primitive, sizes, series.ranks, readings, names).results
+    by_title = {row.title: _quotes(row, len(sizes)) for row in rows}
+    best = tuple(min(quotes, key=lambda quote: quote.seconds) for quotes in zip(*by_title.values(), strict=True))
+    return Priced(by_title, best)
+
+
+def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str]) -> list[str]:
+    placed, primitive = place(fabric, series.ranks), series.primitive
+    if only:
+        mine = [name for name in only if _is_of(primitive, name)]
+        if not mine:
+            what = f"{series.title}: {', '.join(only)} is no algorithm of {primitive.spoken}"
+            raise ColltoolError(what, where="--algorithm", fix=f"known: {', '.join(sorted(_known(primitive)))}")
+        return mine
+    if library_runs(placed, primitive):
+        return []
+    found = shipped(placed, primitive, readings, series.library, [point.bytes for point in series.points])
+    if not found:
+        who = series.library or "a library"
+        what = f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on {fabric.name}"
+        raise ColltoolError(what, where=series.points[0].where, fix="name what ran with --algorithm; colltool price lists all")
+    return found
+
+
+def _is_of(primitive: Primitive, name: str) -> bool:
+    return name.replace(" (", ":").partition(":")[0] in _known(primitive)
+
+
+def _known(primitive: Primitive) -> set[str]:
+    return {row.name for row in algorithms(primitive)} | {row.name for row in compositions(primitive)}
+
+
+def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
+    """A row of arrays, some of them plain numbers, as a quote for each size."""
+    import numpy as np
+
+    def column(values: Any) -> list[Any]:
+        return list(np.broadcast_to(np.asarray(values), count).tolist())
+
+    parts = [column(part) for part in (row.alpha_s, row.bandwidth_s, row.overhead_s)]
+    bounds = [row._replace(alpha_s=a, bandwidth_s=b, overhead_s=o).bound for a, b, o in zip(*parts, strict=True)]
+    columns = (column(row.protocol), column(row.total_s), bounds)
+    return tuple(Quote(row.title, *quote) for quote in zip(*columns, strict=True))

@@ -1,0 +1,67 @@
+"""What a calibration says of itself: sources of its numbers, notes for its reader, and the head of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from colltool.fitting.results import FittedSeries
+from colltool.measured.series import Series
+from colltool.units import format_bytes, format_time
+
+_WIDTH = 118
+
+
+def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
+    """Where the numbers of a protocol come from."""
+    files = ", ".join(dict.fromkeys(file for one in series for file in one.files))
+    what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
+    ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
+    points = sum(len(one.points) for one in series)
+    ran = f", as {' + '.join(algorithms)}" if algorithms else ""
+    return f"colltool calibrate: {what} on {ranks} ranks{ran}, {points} sizes" + (f" from {files}" if files else "")
+
+
+def series_notes(results: Sequence[FittedSeries]) -> list[str]:
+    """What a reader should know before trusting the numbers, each once."""
+    notes = []
+    for one in results:
+        sure = f"{one.series.primitive.spoken}: {' + '.join(one.algorithms)} ({one.confidence})"
+        tied = sorted({field for protocol in one.protocols for field in protocol.tied})
+        notes += [sure] + [_tied(one, field) for field in tied]
+        far = len(one.left_out) / len(one.series.points)
+        if far > 0.25:
+            notes.append(f"{one.series.title}: {far:.0%} of the sizes lie on no alpha-beta curve and were left out")
+        if len(one.series.points) < 8:
+            notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
+    return list(dict.fromkeys(notes))
+
+
+def _tied(one: FittedSeries, field: str) -> str:
+    where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
+    what = {
+        "alpha_s": "alpha and launch overhead are one sum at a single rank count; alpha is held near the fabric's, and the "
+        "launch overhead is the rest: measure a second rank count to tell them apart",
+        "bandwidth_Bps": "no size is large enough to tell the bandwidth",
+    }[field]
+    return f"{one.series.primitive.spoken}, {where}: {what}"
+
+
+def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
+    """Comment lines for the top of the file: how well each series is met, size by size."""
+    lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
+    for one in results:
+        lines += [
+            "",
+            f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}, on sizes left out of the fit {one.cv_mape:.1%}",
+        ]
+        cells = [f"{format_bytes(r.bytes, 3).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
+        lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)]
+        if one.left_out:
+            measured = {r.bytes: r.measured_s for r in one.residuals}
+            lines.append("  left out:")
+            lines += [
+                f"    {format_bytes(left.bytes, 3)} ({format_time(measured[left.bytes])}): {left.reason}" for left in one.left_out
+            ]
+    noted = [line for note in notes for line in wrap(note, _WIDTH - 2)]
+    return [*lines, "", *noted]

@@ -1,0 +1,143 @@
+"""Series and the costs of their algorithms as the arrays that a fit works on; and what no fit can use."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.fitting.envelope import Envelope, Sample, evaluate, fit_envelope, relative_errors
+from colltool.fitting.features import Costs
+from colltool.fitting.results import LeftOut
+from colltool.measured.series import Series
+from colltool.units import format_bytes
+
+NAMES = {1: ("high-bandwidth",), 2: ("low-latency", "high-bandwidth"), 3: ("low-latency", "mid", "high-bandwidth")}
+"""What protocols are called, by how many there are: which of NCCL's they are, no timing can tell."""
+
+SWITCH = "switch"
+_FAR_OFF = 0.35
+_ENOUGH = 8
+_ROUNDS = 4
+
+
+class Member(NamedTuple):
+    """One series of a fit: the points that are used, and the costs of the algorithms under each protocol name."""
+
+    series: Series
+    used: NDArray[np.bool_]
+    costs: Mapping[str, tuple[Costs, ...]]
+
+    @property
+    def switched(self) -> NDArray[np.bool_]:
+        """Which of its algorithms run inside the switch."""
+        return np.array([one.switched for one in next(iter(self.costs.values()))])
+
+
+def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
+    """The components of a fit: a protocol each, and one for what runs inside the switch beside something else."""
+    mixed = any(member.switched.any() and not member.switched.all() for member in members)
+    return [*names, *([SWITCH] if mixed else [])]
+
+
+def sample_of(members: Sequence[Member], names: Sequence[str], alpha_s: float, *, everything: bool = False) -> Sample:
+    """The used points of all members as one sample.
+
+    Args:
+        members: with the same number of algorithms each.
+        names: of the protocols, one a component.
+        alpha_s: α before any measurement, s.
+        everything: also the points that are not used.
+    """
+    parts = components(members, names)
+    seconds, sizes, x, offset = [], [], [], []
+    for member in members:
+        kept = [p for p, used in zip(member.series.points, member.used, strict=True) if used or everything]
+        size = np.array([point.bytes for point in kept])
+        seconds.append(np.array([point.seconds for point in kept]))
+        sizes.append(size)
+        last = member.costs[names[-1]]
+        x.append(np.stack([_row(one, size) for one in last]))
+        offset.append(np.stack([_offset(member.costs[name if name != SWITCH else names[-1]], size) for name in parts]))
+    switched = members[0].switched
+    allowed = np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts])
+    return Sample(
+        np.concatenate(seconds),
+        np.concatenate(sizes),
+        np.concatenate(x, axis=1),
+        np.concatenate(offset, axis=2),
+        allowed,
+        alpha_s,
+    )
+
+
+def _row(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
+    ones = np.ones_like(size)
+    return np.stack([ones, one.n_alpha * ones, one.n_beta * size, one.own * size], axis=1)
+
+
+def _offset(costs: Sequence[Costs], size: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([one.base_s + one.base_s_per_byte * size for one in costs])
+
+
+def folds(members: Sequence[Member]) -> NDArray[np.intp]:
+    """Which fold each used point belongs to: every other size of a series, or each point alone where there are few."""
+    count = sum(int(member.used.sum()) for member in members)
+    if count < _ENOUGH:
+        return np.arange(count)
+    return np.concatenate([np.arange(int(member.used.sum())) % 2 for member in members])
+
+
+def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float64]:
+    """fitted/measured - 1 of every point by a fit that has not seen its fold."""
+    errors = np.full(len(fold), np.nan)
+    for index in np.unique(fold):
+        unseen = fold == index
+        if (~unseen).sum() >= 2:
+            fit: Envelope = fit_envelope(sample.only(~unseen))
+            judged = sample.only(unseen)
+            errors[unseen] = relative_errors(evaluate(fit.theta, judged), judged)
+    return errors
+
+
+def usable(member: Member, alpha_s: float) -> tuple[NDArray[np.bool_], tuple[LeftOut, ...]]:
+    """Which points of one series a curve of up to three protocols can meet, and why the others are left out.
+
+    Every such curve rises with size, and no faster than size does. A point that is far slower than a larger message, or than
+    a smaller one in proportion, lies on none; nor does one that is far slower than the best fit of the others.
+    """
+    points = member.series.points
+    if len(points) < _ENOUGH:
+        return np.ones(len(points), dtype=bool), ()
+    seconds, sizes = (np.array(values) for values in zip(*((p.seconds, p.bytes) for p in points), strict=True))
+    used = seconds <= (1 + _FAR_OFF) * _ceiling(seconds, sizes)
+    names = NAMES[max(1, min(3, int(used.sum()) // 5))]
+    whole = sample_of([member], names, alpha_s, everything=True)
+    for _ in range(_ROUNDS):
+        fit = fit_envelope(sample_of([member._replace(used=used)], names, alpha_s))
+        ratio = seconds / evaluate(fit.theta, whole).fitted
+        kept = ratio <= 1 + _FAR_OFF
+        if (kept == used).all() or kept.sum() < 2:
+            break
+        used = kept
+    left = []
+    for near, run in groupby(range(len(points)), key=lambda i: bool(used[i])):
+        indices = list(run)
+        left += [] if near else [LeftOut(points[i].bytes, _reason(member.series, indices, ratio)) for i in indices]
+    return used, tuple(left)
+
+
+def _ceiling(seconds: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The most that a rising curve of falling time per byte allows at each size, as the other points have it."""
+    later = np.minimum.accumulate(seconds[::-1])[::-1]
+    smaller = np.minimum.accumulate(seconds / sizes) * sizes
+    return np.minimum(later, smaller)
+
+
+def _reason(series: Series, run: Sequence[int], ratio: NDArray[np.float64]) -> str:
+    how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest has it"
+    if len(run) == 1:
+        return f"outlier: {how}"
+    first, last = (format_bytes(series.points[i].bytes, 3) for i in (run[0], run[-1]))
+    return f"no alpha-beta curve from {first} to {last}: up to {how}"

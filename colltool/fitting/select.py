@@ -1,0 +1,134 @@
+"""Which algorithms, how many protocols, and whether collectives share them: chosen by the error on sizes left out."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.fitting.envelope import Envelope, Sample, fit_envelope
+from colltool.fitting.results import Candidate
+from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, sample_of
+
+MOST_PROTOCOLS = 3
+_WORTH = 1.1
+"""A more complex choice has to be better by this factor on sizes left out."""
+_CLEAR = 1.5
+_ABOVE_LINE = 1.02
+
+
+class Chosen(NamedTuple):
+    """A fit that was chosen. ``errors`` are those of the used points on sizes left out, members in order."""
+
+    members: tuple[Member, ...]
+    algorithms: tuple[str, ...]
+    names: tuple[str, ...]
+    sample: Sample
+    fit: Envelope
+    errors: NDArray[np.float64]
+    candidates: tuple[Candidate, ...]
+    confidence: str
+
+    @property
+    def cv_mape(self) -> float:
+        """Mean absolute relative error on sizes left out."""
+        return mape(self.errors)
+
+
+def mape(errors: NDArray[np.float64]) -> float:
+    """Mean absolute relative error; of no points 0."""
+    known = errors[~np.isnan(errors)]
+    return float(np.abs(known).mean()) if len(known) else 0.0
+
+
+def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s: float, line_Bps: float) -> Chosen:
+    """The best set of algorithms for one collective, then the fewest protocols that serve it as well.
+
+    Args:
+        options: sets of algorithms with the members that cost them, simplest and likeliest first.
+        alpha_s: α before any measurement, s.
+        line_Bps: what a port is said to carry; a set that needs more comes last.
+    """
+    tried = [_fitted(names, members, _most(members), alpha_s) for names, members in options]
+    candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in tried)
+    possible = [one for one in tried if _fastest_wire(one) <= line_Bps * _ABOVE_LINE] or tried
+    best = min(possible, key=lambda one: one.cv_mape)
+    chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * _WORTH)
+    rivals = [one for one in possible if one is not chosen]
+    words = _confidence(chosen, rivals, beyond=[one for one in tried if one not in possible], line_Bps=line_Bps)
+    return fewest(chosen, alpha_s)._replace(candidates=candidates, confidence=words)
+
+
+def fewest(chosen: Chosen, alpha_s: float) -> Chosen:
+    """The same algorithms under as few protocols as predict sizes left out about as well."""
+    rungs = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))]
+    best = min(one.cv_mape for one in [*rungs, chosen])
+    return next(one for one in [*rungs, chosen] if one.cv_mape <= best * _WORTH)
+
+
+def together(groups: Sequence[Chosen], alpha_s: float) -> Chosen | None:
+    """One set of protocols for several collectives; None where separate ones predict sizes left out clearly better."""
+    if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
+        return None
+    width = max(len(one.algorithms) for one in groups)
+    members = tuple(_padded(member, width) for one in groups for member in one.members)
+    joint = fewest(_fitted((), members, _most(members), alpha_s), alpha_s)
+    apart = mape(np.concatenate([one.errors for one in groups]))
+    return joint if joint.cv_mape <= apart * _WORTH else None
+
+
+def _padded(member: Member, width: int) -> Member:
+    """As many algorithms as the others have: the first one again costs nothing."""
+    return member._replace(costs={name: (costs * width)[:width] for name, costs in member.costs.items()})
+
+
+def _most(members: Sequence[Member]) -> int:
+    """How many protocols the points could tell apart at all."""
+    return max(1, min(MOST_PROTOCOLS, sum(int(member.used.sum()) for member in members) // 5))
+
+
+def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, alpha_s: float) -> Chosen:
+    names = NAMES[count]
+    sample = sample_of(members, names, alpha_s)
+    fit = _ordered(fit_envelope(sample), count)
+    return Chosen(tuple(members), algorithms, names, sample, fit, left_out_errors(sample, folds(members)), (), "")
+
+
+def _ordered(fit: Envelope, count: int) -> Envelope:
+    """Protocols by rising bandwidth; the switch stays last."""
+    order = [*np.argsort(-fit.theta[:count, 2], kind="stable"), *range(count, len(fit.theta))]
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return fit._replace(theta=fit.theta[order], component=rank[fit.component])
+
+
+def _fastest_wire(one: Chosen) -> float:
+    """The bandwidth that a set of algorithms asks of a port where it matters, bytes/s; 0 where it never does."""
+    slopes = one.fit.theta[: len(one.names), 2]
+    used = [c for c in range(len(one.names)) if (one.fit.component == c).any() and slopes[c] > 0]
+    x = one.sample.x[one.fit.algorithm, np.arange(len(one.sample.seconds)), 2]
+    busy = [c for c in used if (x * slopes[c] / one.sample.seconds)[one.fit.component == c].max() > 0.5]
+    return max((1 / float(slopes[c]) for c in busy), default=0.0)
+
+
+def _confidence(chosen: Chosen, rivals: Sequence[Chosen], *, beyond: Sequence[Chosen], line_Bps: float) -> str:
+    """In words how sure the choice of algorithms is."""
+    said = []
+    if rivals:
+        next_best = min(rivals, key=lambda one: one.cv_mape)
+        ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
+        sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
+        other = " + ".join(next_best.algorithms)
+        errors = f"{chosen.cv_mape:.1%} against {next_best.cv_mape:.1%} on sizes left out"
+        said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
+    said += [
+        f"{' + '.join(one.algorithms)} would need {_fastest_wire(one) / 1e9:.4g} GB/s of a port of {line_Bps / 1e9:.4g} GB/s"
+        for one in beyond[:1]
+    ]
+    return "; ".join(said) or "the only algorithm tried"
+
+
+def above_line(one: Chosen, line_Bps: float) -> float | None:
+    """The bandwidth that a fit needs where that is more than a port is said to carry, bytes/s; else None."""
+    needed = _fastest_wire(one)
+    return needed if needed > line_Bps * _ABOVE_LINE else None

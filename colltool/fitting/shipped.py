@@ -1,0 +1,59 @@
+"""What the library that ran may have chosen: the algorithms that it ships for a primitive, on a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.algorithms.registry import algorithms, find
+from colltool.engine.compose import Workbench, workbenches
+from colltool.engine.placement import Placed, flat_group
+from colltool.engine.protocols import under_protocols
+from colltool.engine.readings import Readings
+from colltool.primitives import A2A, Primitive
+
+_VENDORS = {
+    "NCCL": ("NCCL",),
+    "RCCL": ("RCCL",),
+    "MPI": ("MPI", "MPICH", "Open MPI", "MVAPICH2"),
+    "MVAPICH": ("MPI", "MPICH", "Open MPI", "MVAPICH2"),
+}
+"""Who in the registry answers for a library; a log says MPI and seldom whose."""
+
+_ALSO = {("NCCL", A2A): ("direct",), ("RCCL", A2A): ("direct",)}
+"""Grouped sends to all peers: what a program posts, and the library runs."""
+
+
+def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]) -> list[str]:
+    """Names of what a library ships and the group can run, for :func:`colltool.engine.price.price`; no choice of another's.
+
+    Args:
+        library: as the log gives it; of one that is unknown or not given, whatever anybody ships.
+        sizes: at which compositions are at their fastest; the textbook choice is always among them.
+    """
+    known = next((name for name in _VENDORS if name in library.upper()), "")
+    whole, _ = flat_group(placed, readings)
+    flat = [row.name for row in algorithms(primitive) if row.why_not(whole) is None and _ships(known, primitive, row.name)]
+    benches = [
+        _own(bench, known) for each in under_protocols(placed, primitive) for bench in workbenches(each, primitive, readings)
+    ]
+    plans = [plan for bench in benches if bench for plan in (*map(bench.fastest, sizes), bench.usual())]
+    return list(dict.fromkeys([*flat, *(plan.title for plan in plans)]))
+
+
+def _own(bench: Workbench, library: str) -> Workbench | None:
+    """A composition with the library's own choices on every tier; None where it has none."""
+    first = {step.tier: step.primitive for step in reversed(bench.steps)}
+    options = tuple(
+        tuple(option for option in tier if _ships(library, first[index], option.name)) for index, tier in enumerate(bench.options)
+    )
+    return bench._replace(options=options) if all(options) and _names(library, bench.row.shipped_by) else None
+
+
+def _ships(library: str, primitive: Primitive, name: str) -> bool:
+    also = (names for (who, what), names in _ALSO.items() if what is primitive and library in ("", who))
+    return _names(library, find(primitive, name).shipped_by) or any(name in names for names in also)
+
+
+def _names(library: str, shipped_by: tuple[str, ...]) -> bool:
+    vendors = {vendor.partition(" (")[0] for vendor in shipped_by}
+    return bool(vendors.intersection(_VENDORS[library]) if library else vendors)

@@ -1,0 +1,80 @@
+"""``validate``: measured series beside the prices of a fabric, size by size, and what follows from the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import isfinite
+from statistics import fmean
+
+from colltool.engine.readings import Readings
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric
+from colltool.fitting.case import Case
+from colltool.fitting.findings import findings
+from colltool.fitting.fits import check_fits
+from colltool.fitting.priced import Priced, price_series
+from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
+from colltool.fitting.verdict import verdict
+from colltool.measured.series import Measurements, Point, Series
+
+
+def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
+             algorithms: Sequence[str] = ()) -> Validation:  # fmt: skip
+    """Hold every measured size against the fastest price among what the library that ran may have chosen.
+
+    Args:
+        fabric: whose prices.
+        measurements: the series.
+        max_mape: the mean absolute relative error up to which a series holds, a fraction; None: any.
+        readings: of the model; the defaults when None.
+        algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
+
+    Raises:
+        ColltoolError: no series, ranks that the fabric does not hold or places elsewhere, a ``max_mape`` that is no positive
+            number, an algorithm that cannot run.
+    """
+    if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
+        raise ColltoolError(f"must be a positive share, got {max_mape}", where="--max-mape", fix="write 15% or 0.15")
+    if not measurements.series:
+        raise ColltoolError("nothing to validate: the logs hold no usable series")
+    reading = readings or Readings()
+    judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
+    points = [point for one in judged for point in one.points]
+    return Validation(fabric.name, judged, mape(points), verdict(points), measurements.skipped, max_mape)
+
+
+def mape(points: Sequence[Checked]) -> float:
+    """The mean absolute relative error."""
+    return fmean(abs(point.relative_error) for point in points)
+
+
+def _judged(fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...]) -> ValidatedSeries:
+    placed = check_fits(fabric, series)
+    priced = price_series(fabric, series, readings, algorithms)
+    checked = tuple(_checked(series, point, index, priced) for index, point in enumerate(series.points))
+    worst = max((point.relative_error for point in checked), key=abs)
+    said = findings(Case(fabric, placed, series, readings, algorithms, priced, checked))
+    return ValidatedSeries(series, checked, mape(checked), worst, _regimes(checked), said)
+
+
+def _checked(series: Series, point: Point, index: int, priced: Priced) -> Checked:
+    best, near = priced.best[index], priced.nearest(index, point.seconds)
+    return Checked(
+        point.bytes,
+        point.seconds,
+        best.seconds,
+        best.seconds / point.seconds - 1,
+        best.algorithm,
+        best.protocol,
+        series.busbw_Bps(point),
+        series.busbw_Bps(point, best.seconds),
+        best.bound,
+        near.algorithm,
+        near.seconds / point.seconds - 1,
+    )
+
+
+def _regimes(points: Sequence[Checked]) -> tuple[Regime, ...]:
+    grouped = (list(same) for _, same in groupby(points, key=lambda point: point.bound))
+    return tuple(Regime(same[0].bound, same[0].bytes, same[-1].bytes, mape(same)) for same in grouped)
