@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "__version__", "breakdown", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list",
-    "readings", "verify",
+    "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price",
+    "price_list", "readings", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from colltool.api import (
         breakdown,
+        calibrate,
         contention,
         crossover,
         diff,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         price,
         price_list,
         readings,
+        validate,
         verify,
     )
 

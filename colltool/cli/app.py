@@ -22,8 +22,11 @@ COMMANDS = {
     "ladder": "A list of prices to compare, and to hold CI to.",
     "contention": "What a layout costs: link loads of groups that run together.",
     "verify": "Every formula against its executed schedule.",
+    "calibrate": "A fabric fitted to measured logs.",
+    "validate": "Measured logs against a fabric's prices.",
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
+    "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",
     "fabric": "shipped fabrics; show, check and describe fabric files",
 }
 

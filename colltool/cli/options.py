@@ -48,6 +48,13 @@ class Order(StrEnum):
     INNER_FIRST = "inner-first"
 
 
+class PlotWhat(StrEnum):
+    """What a plot shows over size."""
+
+    TIME = "time"
+    BUSBW = "busbw"
+
+
 def complete_fabric(incomplete: str) -> list[str]:
     """Names of shipped fabrics."""
     from colltool.fabric.load import shipped_fabrics
@@ -111,6 +118,32 @@ OrderOption = Annotated[
     Order | None, typer.Option("--order", help="Order of tiers in all-gather and reduce-scatter. [default: bytes stay inside]")
 ]
 RtolOption = Annotated[float | None, typer.Option("--rtol", help="Relative change that counts as none. [default: 1e-6]")]
+
+
+LogsArgument = Annotated[
+    list[str], typer.Argument(metavar="LOG...", help="nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV.")
+]
+LogRanksOption = Annotated[int | None, typer.Option("--ranks", "-n", help="Ranks, for logs that do not say (OSU).")]
+CollectiveOption = Annotated[
+    str | None,
+    typer.Option("--collective", metavar="PRIM", help="For logs that do not say.", autocompletion=complete_primitive),
+]
+NodesOption = Annotated[int | None, typer.Option("--nodes", help="Nodes of the ranks, for logs that do not say.")]
+InPlaceOption = Annotated[bool, typer.Option("--in-place", help="The in-place half of nccl-tests' tables.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf; needs matplotlib.")]
+PlotWhatOption = Annotated[PlotWhat, typer.Option("--plot-what", help="What to draw over size.")]
+
+
+def check_plot(path: Path | None, what: PlotWhat) -> None:
+    """Refuse a picture that cannot be drawn before the work starts.
+
+    Raises:
+        ColltoolError: no matplotlib, an unknown suffix, a folder that cannot be written.
+    """
+    if path is not None:
+        from colltool.render import plot
+
+        plot.check_plot(path, what.value)
 
 
 def names(text: str | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms, every_algorithm, find
+from colltool.algorithms.registry import Algorithm, Group, algorithms, every_algorithm, find
 from colltool.engine.compose import Workbench, why_not_composed, workbenches
 from colltool.engine.placement import Placed, flat_group
 from colltool.engine.plan import Plan, flat_plan
@@ -70,9 +70,9 @@ def every_bench(placed: Placed, primitive: Primitive, readings: Readings, names:
 
 def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) -> tuple[Infeasible, ...]:
     """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
-    group, _ = flat_group(placed, Readings())
+    groups = _groups(placed, primitive, Readings())
     runs = library_runs(placed, primitive)
-    reasons = {row.name: row.why_not(group) for row in algorithms(primitive)}
+    reasons = {row.name: _why_not(row, groups) for row in algorithms(primitive)}
     bases = {name.partition(":")[0] for name in runs}
     tried = (row.name for row in compositions(primitive) if len(placed.spans) == 1 or not runs or row.name in bases)
     reasons |= {row.name: None for row in compositions(primitive)} | dict.fromkeys(tried, why_not_composed(placed))
@@ -81,6 +81,17 @@ def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) ->
     return tuple(
         Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or runs)
     )
+
+
+def _groups(placed: Placed, primitive: Primitive, readings: Readings) -> list[Group]:
+    """The whole group seen flat under each protocol."""
+    return [flat_group(under, readings)[0] for under in under_protocols(placed, primitive)]
+
+
+def _why_not(row: Algorithm, groups: Sequence[Group]) -> str | None:
+    """Why an algorithm runs under none of the protocols: the reason under the last; None where it runs under any."""
+    reasons = [row.why_not(group) for group in groups]
+    return None if None in reasons else reasons[-1]
 
 
 def _flat_plans(placed: Placed, primitive: Primitive, readings: Readings) -> list[Plan]:
@@ -100,8 +111,8 @@ def _benches(placed: Placed, primitive: Primitive, readings: Readings, only: str
 
 def _feasible(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[str]:
     """The names among these that can run on the group: a library has several because not each runs everywhere."""
-    groups = [flat_group(under, readings)[0] for under in under_protocols(placed, primitive)]
-    flat = {row.name for row in algorithms(primitive) if any(row.why_not(group) is None for group in groups)}
+    groups = _groups(placed, primitive, readings)
+    flat = {row.name for row in algorithms(primitive) if _why_not(row, groups) is None}
     benches = [bench for several in _benches(placed, primitive, readings) for bench in several]
 
     def can_run(name: str) -> bool:

@@ -46,7 +46,9 @@ def _span_under(span: Span, protocol: Protocol | None) -> Span:
 
 def tier_under(tier: Tier, protocol: Protocol) -> Tier:
     """A tier with a protocol's numbers. On a Clos its α is the first level's, and farther levels keep what they add to it."""
-    numbers: dict[str, Any] = {name: value for name in ("alpha", "bandwidth", "eta") if (value := getattr(protocol, name)) is not None}
+    numbers: dict[str, Any] = {
+        name: value for name in ("alpha", "bandwidth", "eta") if (value := getattr(protocol, name)) is not None
+    }
     switch = getattr(tier, "in_network", None)
     if switch is not None and switch.protocols is not None and protocol.name not in switch.protocols:
         numbers["in_network"] = None

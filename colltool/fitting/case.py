@@ -53,18 +53,18 @@ class Case(NamedTuple):
         """Whether a point takes longer than its price explains."""
         return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
 
-    def explained(self, quotes: Sequence[Quote], index: int) -> bool:
-        """Whether other quotes explain the time of a point."""
-        return self.off(quotes, index) <= WITHIN
-
     def off(self, quotes: Sequence[Quote], index: int) -> float:
         """How far a quote is from the time of a point, a fraction of that."""
         return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
 
-    def repriced(self, change: Callable[[Tier], Tier]) -> tuple[Quote, ...]:
-        """The fastest quotes on a fabric of changed tiers; none where nothing of these runs there."""
+    def worst_large(self, quotes: Sequence[Quote]) -> float:
+        """How far quotes are at most from the times of the large points."""
+        return max(self.off(quotes, index) for index in self.large)
+
+    def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
+        """The quotes on a fabric of changed tiers; None where nothing of these algorithms runs there."""
         fabric = self.fabric.model_copy(update={"tiers": tuple(change(tier) for tier in self.fabric.tiers)})
         try:
-            return price_series(fabric, self.series, self.readings, self.algorithms).best
+            return price_series(fabric, self.series, self.readings, self.algorithms)
         except ColltoolError:
-            return ()
+            return None

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import inf
 from statistics import median
 
 from colltool.fabric.model import ClosTier, StarTier, Tier
 from colltool.fitting.case import CLOSE, WITHIN, Case
-from colltool.fitting.priced import Quote
 from colltool.fitting.sizes import of_rates, size_text
 from colltool.measured.series import Point
 from colltool.primitives import A2A, P2P
@@ -83,23 +83,28 @@ def rails(case: Case) -> str | None:
     spans = case.placed.spans
     if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)):
         return None
-    nics, fits = spans[1].ranks_inside, {}
-    for rail in (rail for rail in range(1, nics) if nics % rail == 0):
-        quotes = _over_share(case, rail / nics)
-        if quotes and all(case.off(quotes, i) <= (WITHIN if rail == 1 else CLOSE) for i in case.large):
-            fits[rail] = max(case.off(quotes, i) for i in case.large)
+    nics = spans[1].ranks_inside
+    off = {rail: _off_over_share(case, rail / nics) for rail in range(1, nics) if nics % rail == 0}
+    fits = [rail for rail in off if off[rail] <= (WITHIN if rail == 1 else CLOSE)]
     if not fits:
         return None
-    used = min(fits, key=lambda rail: fits[rail])
+    used = min(fits, key=lambda rail: off[rail])
     share = case.checked[-1].predicted_s / case.checked[-1].measured_s
     carry = "carries" if used == 1 else "carry"
     return f"large messages get {share:.0%} of the expected bandwidth, about what {used} of {nics} rails {carry}"
 
 
-def _over_share(case: Case, share: float) -> tuple[Quote, ...]:
-    """The quotes where every tier outside the innermost domains has a share of its bandwidth."""
+def _off_over_share(case: Case, share: float) -> float:
+    """How far large messages are from a price where every tier outside the innermost domains has a share of its bandwidth.
+
+    The library may take the fastest there, or still what it takes on the whole network.
+    """
     outer = {span.tier.name for span in case.placed.spans[1:]}
-    return case.repriced(lambda tier: _with_share(tier, share) if tier.name in outer else tier)
+    priced = case.repriced(lambda tier: _with_share(tier, share) if tier.name in outer else tier)
+    if priced is None:
+        return inf
+    usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
+    return min(case.worst_large(priced.best), case.worst_large(usual))
 
 
 def _with_share(tier: Tier, share: float) -> Tier:
@@ -118,9 +123,9 @@ def in_network(case: Case) -> str | None:
     if case.algorithms and not named:
         return None
     without = case._replace(algorithms=named).repriced(_without_switch)
-    if not without or not all(case.explained(without, i) for i in case.large):
+    if without is None or case.worst_large(without.best) > WITHIN:
         return None
-    return f"matches {without[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
+    return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
 
 
 def _without_switch(tier: Tier) -> Tier:

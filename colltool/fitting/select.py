@@ -90,13 +90,14 @@ def _most(members: Sequence[Member]) -> int:
 def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, alpha_s: float) -> Chosen:
     names = NAMES[count]
     sample = sample_of(members, names, alpha_s)
-    fit = _ordered(fit_envelope(sample), count)
+    fit = _ordered(fit_envelope(sample), sample, count)
     return Chosen(tuple(members), algorithms, names, sample, fit, left_out_errors(sample, folds(members)), (), "")
 
 
-def _ordered(fit: Envelope, count: int) -> Envelope:
-    """Protocols by rising bandwidth; the switch stays last."""
-    order = [*np.argsort(-fit.theta[:count, 2], kind="stable"), *range(count, len(fit.theta))]
+def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
+    """Protocols by the sizes that they serve; the switch stays last."""
+    served = [np.log(sample.sizes[fit.component == c]).mean() if (fit.component == c).any() else np.inf for c in range(count)]
+    order = [*np.argsort(served, kind="stable"), *range(count, len(fit.theta))]
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
     return fit._replace(theta=fit.theta[order], component=rank[fit.component])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from colltool.units import format_bytes, format_rate
 
-_BINARY = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+_UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0, "GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
 
 
 def size_text(size: float) -> str:
-    """``64 KiB``, as benchmarks step through sizes, where that is exact; ``16 MB``, rounded, where it is not."""
-    for unit, factor in _BINARY.items():
-        if size % factor == 0 and size < 1024 * factor:
-            return f"{size / factor:.0f} {unit}"
-    return format_bytes(size)
+    """``64 KiB`` or ``16 MB``: the shortest text of four digits that is exact, else rounded."""
+    counts = {unit: f"{size / factor:.4g}" for unit, factor in _UNITS.items() if factor <= size < 1000 * factor}
+    exact = [f"{count} {unit}" for unit, count in counts.items() if float(count) * _UNITS[unit] == size]
+    return min(exact, key=len, default=format_bytes(size))
 
 
 def of_rates(rate: float, whole: float) -> str:

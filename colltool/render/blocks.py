@@ -48,6 +48,10 @@ def _size_text(size: float) -> str:
     return exact if len(exact) <= 8 else format_bytes(size).replace(" ", "")
 
 
+def _under(protocol: str) -> Cell:
+    return Cell(protocol or "-", protocol or None)
+
+
 def _listed(names: Sequence[str]) -> Cell:
     return Cell(", ".join(names) or "-", ", ".join(names) or None)
 
@@ -56,7 +60,7 @@ _RowColumn = tuple[Column, Callable[[Row], Cell]]
 
 _ROW_COLUMNS: tuple[_RowColumn, ...] = (
     (Column("algorithm", "algorithm", right=False), lambda row: Cell(row.title, row.title)),
-    (Column("protocol", "protocol", 5, right=False), lambda row: Cell(row.protocol or "-", row.protocol or None)),
+    (Column("protocol", "protocol", 5, right=False), lambda row: _under(row.protocol)),
     (Column("n_alpha", "n_alpha", 6), lambda row: _count(row.n_alpha)),
     (Column("n_beta", "n_beta", 7), lambda row: _count(row.n_beta)),
     (Column("alpha_s", "alpha", 2), lambda row: _time(row.alpha_s)),
@@ -161,9 +165,8 @@ def _price_list(result: PriceList) -> list[Block]:
 def _winner(one: Price) -> tuple[Cell, ...]:
     best, second = one.results[0], one.results[1] if len(one.results) > 1 else None
     size = float(one.bytes)
-    under = Cell(best.protocol or "-", best.protocol or None)
-    bound = plain(best.bound)
-    cells = (Cell(_size_text(size), size), plain(best.title), _time(best.total_s), _rate(best.busbw_Bps), bound, under)
+    price = (_time(best.total_s), _rate(best.busbw_Bps), plain(best.bound), _under(best.protocol))
+    cells = (Cell(_size_text(size), size), plain(best.title), *price)
     if second is None:
         return (*cells, Cell("-", None), Cell("-", None))
     return (*cells, plain(second.title), _time(second.total_s))
@@ -251,11 +254,11 @@ def _winners(result: Crossover) -> Block:
         Column("from_bytes", "from"),
         Column("to_bytes", "to"),
         Column("algorithm", "fastest of all", right=False),
-        Column("protocol", "under protocol", right=False, hidden=not any(w.protocol for w in result.winners)),
+        Column("protocol", "under protocol", right=False, hidden=not any(one.protocol for one in result.winners)),
     )
     rows = tuple(
-        (_optional_size(w.from_bytes), _optional_size(w.to_bytes), plain(w.algorithm), Cell(w.protocol or "-", w.protocol or None))
-        for w in result.winners
+        (_optional_size(one.from_bytes), _optional_size(one.to_bytes), plain(one.algorithm), _under(one.protocol))
+        for one in result.winners
     )
     name = result.primitive.spoken
     return Table(columns, rows, None, f"who wins at which size: {name} on {result.fabric}, {result.ranks} ranks, {result.mode}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.fabric.derive import FabricFacts, TierFacts
-from colltool.fabric.model import ClosTier, Fabric, InNetwork, LatticeTier, Tier
+from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Protocol, Tier
 from colltool.fabric.sizing import FatTree, RailPods
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_rate, format_time
@@ -49,8 +49,7 @@ def _tier_lines(tier: Tier, indent: str) -> list[str]:
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     per = "link" if isinstance(tier, LatticeTier) or tier.topology == "full_mesh" else "port"
     alpha = "" if tier.alpha is None else f"alpha {format_time(tier.alpha)}, "
-    eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    lines = [f"{indent}+- {tier.name}: {tier.topology} of {_extent(tier)}, {alpha}BW {rate} per {per}, {eta}"]
+    lines = [f"{indent}+- {tier.name}: {tier.topology} of {_extent(tier)}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}"]
     levels = tier.levels if isinstance(tier, ClosTier) and tier.levels else ()
     for level in reversed(levels):
         s = f", s {level.oversubscription:g}" if level is not levels[0] else ""
@@ -58,14 +57,35 @@ def _tier_lines(tier: Tier, indent: str) -> list[str]:
     spec: InNetwork | None = getattr(tier, "in_network", None)
     if spec is not None:
         lines.append(f"{indent}|    in-network: {_in_network(spec)}")
-    return lines
+    lines += [f"{indent}|    protocol {one.name}: {_protocol(one)}" for one in tier.protocols or ()]
+    listed = (tier.algorithms or {}).items()
+    return lines + [f"{indent}|    {primitive.spoken} runs {', '.join(names)}" for primitive, names in listed]
+
+
+def _eta(eta: Eta) -> str:
+    return f"eta {eta.alpha:g}/{eta.beta:g}"
+
+
+def _protocol(one: Protocol) -> str:
+    """What a protocol gives; the rest is the tier's own."""
+    given = (
+        "" if one.launch_overhead is None else f"launch overhead {format_time(one.launch_overhead)}",
+        "" if one.alpha is None else f"alpha {format_time(one.alpha)}",
+        "" if one.bandwidth is None else f"BW {format_rate(one.bandwidth)}",
+        "" if one.eta is None else _eta(one.eta),
+        "" if one.local_copy is None else f"local copy {format_rate(one.local_copy)}",
+    )
+    numbers = ", ".join(text for text in given if text) or "the tier's own numbers"
+    only = ", ".join(primitive.spoken for primitive in one.primitives or ())
+    return f"{numbers}; only {only}" if only else numbers
 
 
 def _in_network(spec: InNetwork) -> str:
     can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
     eta = f", all-reduce eta_beta {spec.eta_beta:g}" if spec.eta_beta else ""
-    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}"
+    under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""
+    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
 
 
 def _facts_table(facts: FabricFacts) -> Table:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source, wording
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
-from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Sizing, StarTier
+from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Protocol, Sizing, StarTier
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 

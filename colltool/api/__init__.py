@@ -1,0 +1,17 @@
+"""The public functions: one per command, taking text with units or numbers, returning the records that the CLI renders.
+
+Each imports its part of the engine when it is called, so that a price does not wait for a ladder to load.
+"""
+
+import colltool.algorithms as _filled  # the registry fills on import
+from colltool.api.arguments import readings
+from colltool.api.layouts import contention
+from colltool.api.measured import calibrate, validate
+from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
+from colltool.fabric.load import load_fabric
+
+assert _filled
+__all__ = [
+    "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list",
+    "readings", "validate", "verify",
+]  # fmt: skip

@@ -1,0 +1,109 @@
+"""Fabrics meet measurements."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.api.arguments import AnyFabric, fabric_of, names_of, primitive_of, readings
+from colltool.primitives import Primitive
+from colltool.units import parse_rate
+
+if TYPE_CHECKING:
+    from colltool.fitting.results import Calibration, Validation
+    from colltool.measured.series import Measurements
+
+    Logs = Measurements | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+else:
+    Logs = Any
+
+
+def calibrate(
+    fabric: str | os.PathLike[str],
+    logs: Logs,
+    *,
+    overrides: Sequence[str] = (),
+    tier: str | None = None,
+    algorithms: Sequence[str] | str = (),
+    line_rate: str | float | None = None,
+    ranks: int | None = None,
+    primitive: Primitive | str | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    name: str | None = None,
+) -> Calibration:
+    """Fit a fabric's launch overheads, α and bandwidths to measured times, one to three protocols per collective and tier.
+
+    Args:
+        fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
+        logs: as :func:`validate`.
+        overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
+        tier: only this one; when None each that some series spans as its outermost.
+        algorithms: exactly these; when empty those that a log's library may have run are compared.
+        line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
+        ranks, primitive, nodes, in_place: as :func:`validate`.
+        name: of the new fabric; the old one's with ``-measured`` when None.
+
+    Returns:
+        A :class:`colltool.fitting.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
+
+    Raises:
+        ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an algorithm that cannot run.
+    """
+    from colltool.fabric.load import fabric_data
+    from colltool.fitting.calibrate import Wanted
+    from colltool.fitting.calibrate import calibrate as run
+
+    data = fabric_data(fabric, overrides)
+    wanted = Wanted(tier, tuple(names_of(algorithms)), None if line_rate is None else parse_rate(line_rate))
+    read = _measurements(logs, ranks, None if primitive is None else primitive_of(primitive), nodes, in_place)
+    return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-measured")
+
+
+def validate(
+    fabric: AnyFabric,
+    logs: Logs,
+    *,
+    ranks: int | None = None,
+    primitive: Primitive | str | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    algorithms: Sequence[str] | str = (),
+    max_mape: float | None = None,
+    **model: Any,
+) -> Validation:
+    """Hold measured times against the prices of a fabric, size by size, and say what follows from the difference.
+
+    Args:
+        fabric: as :func:`price`.
+        logs: files of nccl-tests, rccl-tests (text or JSON), OSU micro-benchmarks or CSV; or what was read from them.
+        ranks, primitive, nodes: for logs that do not say.
+        in_place: the in-place half of nccl-tests' tables.
+        algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
+        max_mape: up to which mean absolute relative error of each series the result ``holds``; a fraction.
+        **model: fields of :func:`readings`.
+
+    Returns:
+        A :class:`colltool.fitting.results.Validation`; a relative error is predicted/measured - 1.
+
+    Raises:
+        ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places elsewhere; says where and what
+            to do instead.
+    """
+    from colltool.fitting.validate import validate as run
+
+    wanted = None if primitive is None else primitive_of(primitive)
+    read = _measurements(logs, ranks, wanted, nodes, in_place)
+    return run(fabric_of(fabric), read, max_mape=max_mape, readings=readings(**model), algorithms=names_of(algorithms))
+
+
+def _measurements(logs: Any, ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> Measurements:
+    from colltool.measured.read import read_logs
+    from colltool.measured.series import Measurements
+
+    if isinstance(logs, Measurements):
+        return logs
+    paths = [logs] if isinstance(logs, str | os.PathLike) else list(logs)
+    return read_logs(paths, ranks=ranks, primitive=primitive, nodes=nodes, in_place=in_place)

@@ -1,0 +1,133 @@
+"""``colltool validate``."""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from colltool.cli import options as o
+from colltool.errors import EXIT_CHECK_FAILED, ColltoolError
+
+if TYPE_CHECKING:
+    from colltool.fitting.results import Validation
+    from colltool.render.parts import Block
+
+EXAMPLES = """
+\b
+Examples:
+  colltool validate all_reduce.log -f dgx-h100
+  colltool validate osu_allreduce.txt -f my-cluster.yaml -n 64 --max-mape 15%
+  colltool validate *.log -f my-cluster.yaml --format json -o validation.json
+  colltool validate all_reduce.log -f dgx-h100 --algorithm ring,double-binary-tree --plot validation.svg
+"""
+
+
+def validate(
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV.")
+    ],
+    fabric: o.FabricOption,
+    ranks: Annotated[int | None, typer.Option("--ranks", "-n", help="Ranks, for logs that do not say (OSU).")] = None,
+    collective: Annotated[
+        str | None,
+        typer.Option("--collective", metavar="PRIM", help="For logs that do not say.", autocompletion=o.complete_primitive),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes of the ranks, for logs that do not say.")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="The in-place half of nccl-tests' tables.")] = False,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="What ran, comma-separated. [default: whatever the log's library ships]",
+            autocompletion=o.complete_algorithm,
+        ),
+    ] = None,
+    max_mape: Annotated[
+        str | None,
+        typer.Option("--max-mape", metavar="SHARE", help="Exit 1 where a series is further off on average: 15%, 0.15."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf; needs matplotlib.")] = None,
+    ideal: o.IdealOption = False,
+    set_: o.SetOption = None,
+    form: o.FormatOption = None,
+    output: o.OutputOption = None,
+    pipelining: o.PipeliningOption = "asymptotic",
+    phases: o.PhasesOption = None,
+    placement: o.PlacementOption = o.Placement.PACKED,
+    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
+    tree_beta: o.TreeBetaOption = 2.0,
+    order: o.OrderOption = None,
+) -> None:
+    """Hold measured times against the prices of a fabric, size by size, and say what the difference tells.
+
+    Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
+    """
+    from colltool import api
+    from colltool.cli.output import chosen_format, emit
+
+    limit = _share(max_mape)
+    if plot is not None:
+        from colltool.render.plot import check_plot
+
+        check_plot(plot)
+    result = api.validate(
+        api.load_fabric(o.one(fabric, "--fabric"), set_ or ()),
+        logs,
+        ranks=ranks,
+        primitive=collective,
+        nodes=nodes,
+        in_place=in_place,
+        algorithms=o.names(algorithm),
+        max_mape=limit,
+        **o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order),
+    )
+    if plot is not None:
+        from colltool.render.plot import plot_validation
+
+        plot_validation(result, plot)
+    emit(_rendered(result, chosen_format(form, output)), form, output)
+    _finish(result)
+
+
+def _rendered(result: Validation, form: o.Format) -> dict[str, Any] | list[Block]:
+    """The document, all points for CSV, or what people read."""
+    from colltool.render.validate_blocks import validate_blocks, validate_document, validate_points
+
+    if form is o.Format.JSON:
+        return validate_document(result)
+    return validate_points(result) if form is o.Format.CSV else validate_blocks(result)
+
+
+def _finish(result: Validation) -> None:
+    """Exit 1 where a series does not hold, and name it."""
+    if result.holds or result.max_mape is None:
+        return
+    for one in result.series:
+        if one.mape > result.max_mape:
+            off = f"{one.mape:.3%} off on average, more than {result.max_mape:.3%}"
+            typer.echo(f"does not hold: {one.series.title}: {off}", err=True)
+    raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _share(text: str | None) -> float | None:
+    """``15%`` or ``0.15`` as a fraction.
+
+    Raises:
+        ColltoolError: no number, not positive, or above 1 without a percent sign.
+    """
+    if text is None:
+        return None
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = float("nan")
+    if rest or not isfinite(share) or share <= 0:
+        raise ColltoolError(f"'{text}' is not a positive share", where="--max-mape", fix="write 15% or 0.15")
+    if share > 1 and not percent:
+        raise ColltoolError(f"'{text}' is {share:.0%}", where="--max-mape", fix=f"write {number}% if that is what you mean")
+    return share

@@ -1,0 +1,205 @@
+"""Plain CSV, written by people: one row a measurement, columns by the header's names. Every row must be right."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+from colltool.errors import ColltoolError, ManyErrors
+from colltool.measured.rows import Note, Reading, Row, Stated, agree
+from colltool.primitives import Primitive, parse_primitive
+from colltool.units import parse_size
+
+_MOST_ERRORS = 20
+_COLUMNS = {
+    "collective": ("collective", "primitive", "operation", "coll"),
+    "ranks": ("ranks", "n", "nranks", "n_ranks", "num_ranks", "world_size", "gpus"),
+    "size": ("bytes", "size", "size_bytes", "message_size", "size(b)", "bytes(b)"),
+    "nodes": ("nodes", "nnodes", "n_nodes", "num_nodes", "hosts"),
+    "dtype": ("dtype", "datatype", "type"),
+    "library": ("library",),
+}
+_MACHINES = ("source_id", "source", "hardware", "machine", "cluster", "system")
+_TIME = re.compile(
+    r"(?:(?:time|latency|avg_latency|mean|median|duration|t)[_ ]?)?\(?(s|sec|seconds|ms|us|µs|μs|ns)\)?(?:_(?:avg|mean|median))?"
+)
+_PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "µs": 1e6, "μs": 1e6, "ns": 1e9}
+_WORD = re.compile(r"[\w.+-]{0,32}")
+_SEPARATORS = ",;\t"
+_EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
+
+
+def recognises(lines: Sequence[str]) -> bool:
+    """Whether the first line with text names at least two columns that a measurement has."""
+    at = _header_at(lines)
+    names = _names(lines[at]) if at is not None else []
+    known = {name for column in _COLUMNS.values() for name in column}
+    return sum(name in known or _like_time(name) for name in names) > 1
+
+
+def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
+    """All rows of a file.
+
+    Raises:
+        ColltoolError: a header without a needed column, or any row that is wrong (all at once, at most 20).
+    """
+    at = _header_at(lines) or 0
+    table = _Table(lines[at], f"{file}:{at + 1}", file, stated)
+    rows: list[Row] = []
+    problems: list[ColltoolError] = []
+    for number, cells in _records(lines, at + 1, table.separator, file):
+        table.same_machine(cells, number)
+        try:
+            row = table.row(cells, number)
+        except ColltoolError as error:
+            problems.append(ColltoolError(error.what, where=f"{file}:{number}", fix=error.fix))
+            continue
+        rows += [row] if row else []
+    if problems:
+        raise _all(problems)
+    if not rows:
+        raise ColltoolError("no rows below the header", where=f"{file}:{at + 1}", fix=_EXAMPLE)
+    return Reading(tuple(rows), tuple(table.notes))
+
+
+def _all(problems: list[ColltoolError]) -> ColltoolError:
+    if len(problems) == 1:
+        return problems[0]
+    more = len(problems) - _MOST_ERRORS
+    return ManyErrors(problems[:_MOST_ERRORS] + ([ColltoolError(f"and {more} more rows like these")] if more > 0 else []))
+
+
+def _header_at(lines: Sequence[str]) -> int | None:
+    return next((at for at, line in enumerate(lines[:1000]) if line.strip() and not line.lstrip().startswith("#")), None)
+
+
+def _separator(header: str) -> str:
+    return max(_SEPARATORS, key=header.count)
+
+
+def _names(header: str) -> list[str]:
+    header = header[:4096].lstrip("\ufeff").rstrip("\r")
+    try:
+        cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])
+    except csv.Error:
+        return []
+    return [cell.strip().lower() for cell in cells]
+
+
+def _like_time(name: str) -> bool:
+    return _TIME.fullmatch(name) is not None or name.startswith(("time", "latency"))
+
+
+def _records(lines: Sequence[str], first: int, separator: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of every row; blank lines and comments left out."""
+    for number, line in enumerate(lines[first:], first + 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            cells = next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True, strict=True))
+        except (csv.Error, StopIteration) as error:
+            raise ColltoolError(
+                f"is no CSV: {error}", where=f"{file}:{number}", fix="a cell with quotes ends on its line"
+            ) from error
+        yield number, [cell.strip() for cell in cells]
+
+
+class _Table:
+    """A header: where each column stands; and rows read by it."""
+
+    def __init__(self, header: str, where: str, file: str, stated: Stated) -> None:
+        self.separator = _separator(header)
+        self.names = _names(header)
+        self.where, self.file, self.stated = where, file, stated
+        self.at = {column: at for column, names in _COLUMNS.items() if (at := self._only(column, names)) is not None}
+        self.time_at, self.per_second = self._time()
+        needs = {"size": ("bytes", None, ""), "collective": ("collective", stated.primitive, "--collective")}
+        for column, (name, given, option) in (needs | {"ranks": ("ranks", stated.ranks, "--ranks")}).items():
+            if column not in self.at and given is None:
+                fix = f"add it, or say it for the whole file: {option}; {_EXAMPLE}" if option else _EXAMPLE
+                raise ColltoolError(f"no column '{name}'", where=where, fix=fix)
+        self.machines = {at: name for at, name in enumerate(self.names) if name in _MACHINES}
+        self.machine: dict[int, str] = {}
+        self.notes: list[Note] = []
+
+    def _time(self) -> tuple[int, float]:
+        """Where the time stands, and how many of its units make a second."""
+        times = {at: match[1] for at, name in enumerate(self.names) if (match := _TIME.fullmatch(name))}
+        if len(times) == 1:
+            return next((at, _PER_SECOND[unit]) for at, unit in times.items())
+        found = ", ".join(name for name in self.names if _like_time(name))
+        what = f"several times: {found}" if times else f"'{found}' does not say its unit" if found else "no column of times"
+        fix = "one column, with the unit in its name: time_us, time_ms, time_s or time_ns"
+        raise ColltoolError(what, where=self.where, fix=fix)
+
+    def _only(self, column: str, names: tuple[str, ...]) -> int | None:
+        found = [at for at, name in enumerate(self.names) if name in names]
+        if len(found) > 1:
+            what = f"{len(found)} columns could be the {column}: {', '.join(self.names[at] for at in found)}"
+            raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
+        return found[0] if found else None
+
+    def row(self, cells: list[str], number: int) -> Row | None:
+        """A row, or None where nothing is sent.
+
+        Raises:
+            ColltoolError: a cell that is missing, superfluous or wrong.
+        """
+        if len(cells) != len(self.names):
+            raise ColltoolError(
+                f"{len(cells)} cells under {len(self.names)} columns", fix="give every column a cell, quote cells with separators"
+            )
+        primitive, ranks = self._primitive(cells), self._count(cells, "ranks", self.stated.ranks, 2)
+        nodes = self._count(cells, "nodes", self.stated.nodes, 1)
+        assert ranks is not None
+        if nodes is not None and nodes > ranks:
+            raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
+        seconds = self._seconds(cells[self.time_at])
+        text = cells[self.at["size"]]
+        if re.fullmatch(r"0+(\.0*)?", text):
+            self.notes.append(Note("size 0: nothing is sent", self.file, number))
+            return None
+        size = parse_size(text)
+        dtype, library = (cells[self.at[name]] if name in self.at else "" for name in ("dtype", "library"))
+        if not _WORD.fullmatch(dtype):
+            self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number))
+            dtype = ""
+        return Row(primitive, ranks, nodes, size, seconds, dtype, library, "", self.file, number)
+
+    def same_machine(self, cells: list[str], number: int) -> None:
+        """Refuse a file that mixes machines.
+
+        Raises:
+            ColltoolError: a column such as ``hardware`` has a second value.
+        """
+        for at, name in self.machines.items():
+            cell = cells[at] if at < len(cells) else ""
+            first = self.machine.setdefault(at, cell)
+            if cell != first:
+                what = f"{name} changes from {first!r} to {cell!r}"
+                fix = "a median across machines means nothing: split the file, one machine each"
+                raise ColltoolError(what, where=f"{self.file}:{number}", fix=fix)
+
+    def _primitive(self, cells: list[str]) -> Primitive:
+        found = parse_primitive(cells[self.at["collective"]]) if "collective" in self.at else None
+        agreed = agree(found, self.stated.primitive, "the collective is", "--collective", "")
+        assert agreed is not None
+        return agreed
+
+    def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
+        text = cells[self.at[column]] if column in self.at else ""
+        match = re.fullmatch(r"(\d{1,9})(?:\.0*)?", text)
+        if text and (match is None or int(match[1]) < least):
+            raise ColltoolError(f"'{text}' is no number of {column}", fix=f"a whole number, {least} or more")
+        found = agree(int(match[1]) if match else None, stated, f"{column}:", f"--{column}", "")
+        if found is None and column == "ranks":
+            raise ColltoolError("no number of ranks", fix="fill the cell, or say it for the whole file: --ranks N")
+        return found
+
+    def _seconds(self, text: str) -> float:
+        match = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text[:60])
+        time = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
+        if not 0 < time < float("inf"):
+            raise ColltoolError(f"'{text[:60]}' is no time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'")
+        return time

@@ -1,0 +1,86 @@
+"""How many ranks a table ran on: busbw/algbw tells, as far as the printed digits allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from colltool.errors import ColltoolError
+from colltool.measured.rows import Printed
+from colltool.primitives import Primitive, busbw_factor
+
+_SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
+_MOST = 10**7
+
+
+class Evidence(NamedTuple):
+    """Rank counts that a row's busbw and algbw allow, and its line."""
+
+    low: float
+    high: float
+    line: int
+
+    def allows(self, ranks: int) -> bool:
+        """Whether that many ranks would print these digits, or nearly."""
+        return self.low * (1 - _SLACK) <= ranks <= self.high * (1 + _SLACK)
+
+
+def evidence(primitive: Primitive, algbw: Printed | None, busbw: Printed | None, line: int) -> Evidence | None:
+    """What a row says of the rank count; None where busbw is algbw for any count, or the digits are too few."""
+    if busbw_factor(primitive, 2) == busbw_factor(primitive, 3) or algbw is None or busbw is None or algbw.low <= 0:
+        return None
+    limit = 2 * busbw_factor(primitive, 2)  # what the factor tends to: 2 for all-reduce, 1 for the others
+    return Evidence(_ranks_of(busbw.low / algbw.high / limit), _ranks_of(busbw.high / algbw.low / limit), line)
+
+
+def _ranks_of(share: float) -> float:
+    """n of (n-1)/n."""
+    return 1 / (1 - share) if share < 1 - 1 / _MOST else float(_MOST)
+
+
+def follow(found: Sequence[Evidence], where: str) -> int:
+    """The one rank count that the rows allow.
+
+    Raises:
+        ColltoolError: none, or more than one.
+    """
+    low, high = 1.0, float(_MOST)
+    for one in sorted(found, key=lambda one: (one.high - one.low, one.line)):
+        if one.low <= high and one.high >= low:
+            low, high = max(low, one.low), min(high, one.high)
+    counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
+    say = "say how many: --ranks N"
+    if not counts:
+        raise ColltoolError(f"busbw/algbw fits no whole number of ranks, but {low:.4g}", where=where, fix=say)
+    if counts[-1] >= _MOST:
+        raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=say)
+    if len(counts) == 1:
+        return counts[0]
+    raise ColltoolError(f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks", where=where, fix=say)
+
+
+def _integers(low: float, high: float) -> range:
+    return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
+
+
+def contradicting(found: Iterable[Evidence], ranks: int, source: str, file: str) -> set[int]:
+    """Lines whose busbw/algbw does not fit ``ranks``: at most one, a garbled row.
+
+    Raises:
+        ColltoolError: several such lines, or no line that fits.
+    """
+    fits: list[Evidence] = []
+    misfits: list[Evidence] = []
+    for one in found:
+        (fits if one.allows(ranks) else misfits).append(one)
+    if not misfits or (len(misfits) == 1 and any(one.high < _MOST for one in fits)):
+        return {one.line for one in misfits}
+    sharpest = min(misfits, key=lambda one: (one.high - one.low, one.line))
+    what = f"busbw/algbw says {_spoken(sharpest)} ranks, {source} {ranks}"
+    raise ColltoolError(what, where=f"{file}:{sharpest.line}", fix="correct the one that is wrong; split logs that ran together")
+
+
+def _spoken(one: Evidence) -> str:
+    low, high = round(one.low), round(one.high)
+    return f"{low}" if low == high else f"{low} to {high}" if high < _MOST else f"more than {low}"

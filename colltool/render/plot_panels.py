@@ -1,0 +1,156 @@
+"""What a plot shows, before anything is drawn: panels of curves of spots, in the unit of the y axis."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from colltool.fitting.results import Calibration, FittedSeries, ValidatedSeries, Validation
+from colltool.measured.series import Point, Series
+
+What = Literal["time", "busbw"]
+
+
+def _time(_series: Series, _point: Point, seconds: float) -> float:
+    return seconds
+
+
+VIEWS: dict[What, Callable[[Series, Point, float], float]] = {"time": _time, "busbw": Series.busbw_Bps}
+"""What a plot can show over size, and how a time of a point becomes it."""
+
+MAX_PANELS = 12
+MAX_CURVES = 8  # in a panel that shares its collective; more only where there would be too many panels
+
+
+class Row(NamedTuple):
+    """What the model says of one point; ``error`` is model/measured - 1 of the time, ``law`` its algorithm and protocol."""
+
+    seconds: float
+    error: float
+    law: str
+
+
+class Spot(NamedTuple):
+    """One point in the unit of the y axis: the measurement, its spread, and the model's where it has one.
+
+    ``left_out`` says why the fit does not use the point; empty where it does.
+    """
+
+    bytes: float
+    measured: float
+    low: float
+    high: float
+    row: Row | None
+    model: float
+    left_out: str
+
+
+class Curve(NamedTuple):
+    """One series; ``name`` tells it from the others of its collective, ``law`` names the algorithms that its model takes."""
+
+    collective: str
+    ranks: int
+    name: str
+    law: str
+    mape: float
+    worst: float
+    spots: tuple[Spot, ...]
+
+
+class Panel(NamedTuple):
+    """What is drawn over one size axis."""
+
+    title: str
+    subtitle: str
+    curves: tuple[Curve, ...]
+
+
+def calibration_panels(result: Calibration, what: What) -> tuple[Panel, ...]:
+    """The measured points of every series, the fit through them, and what the fit leaves out."""
+    extras = _extras([one.series for one in result.series])
+    return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)])
+
+
+def validation_panels(result: Validation, what: What) -> tuple[Panel, ...]:
+    """The measured points of every series, and the price of each."""
+    extras = _extras([one.series for one in result.series])
+    return _panels([_checked_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)])
+
+
+def _fitted_curve(one: FittedSeries, extra: str, what: What) -> Curve:
+    rows = {row.bytes: Row(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
+    unused = {row.bytes: "no reason given" for row in one.residuals if not row.used}
+    reasons = unused | {skipped.bytes: skipped.reason for skipped in one.left_out}
+    law = " + ".join(one.algorithms)
+    return Curve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, reasons, what))
+
+
+def _checked_curve(one: ValidatedSeries, extra: str, what: What) -> Curve:
+    rows = {row.bytes: Row(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
+    law = ", ".join(dict.fromkeys(row.algorithm for row in one.points))
+    return Curve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, {}, what))
+
+
+def _law(algorithm: str, protocol: str) -> str:
+    return f"{algorithm}, {protocol}" if protocol else algorithm
+
+
+def _spots(series: Series, rows: Mapping[float, Row], reasons: Mapping[float, str], what: What) -> tuple[Spot, ...]:
+    return tuple(_spot(series, point, rows.get(point.bytes), reasons.get(point.bytes, ""), what) for point in series.points)
+
+
+def _spot(series: Series, point: Point, row: Row | None, reason: str, what: What) -> Spot:
+    def value(seconds: float) -> float:
+        return VIEWS[what](series, point, seconds)
+
+    low, high = sorted((value(point.low_s), value(point.high_s)))
+    model = value(row.seconds) if row else float("nan")
+    left_out = reason if row else reason or "no model at this size"
+    return Spot(point.bytes, value(point.seconds), low, high, row, model, left_out)
+
+
+def _names(series: Series, extra: str) -> tuple[str, int, str]:
+    """The collective and the ranks of a series, and its name among others of that collective."""
+    return series.primitive.spoken, series.ranks, series.title.removeprefix(f"{series.primitive.spoken}, ") + extra
+
+
+def _extras(all_series: Sequence[Series]) -> list[str]:
+    """What tells series with the same title apart: those of library, version, dtype and files that differ."""
+    extras = []
+    for series in all_series:
+        twins = [other for other in all_series if other.title == series.title]
+        marks = zip(*((one.library, one.version, one.dtype, " ".join(one.files)) for one in twins), strict=True)
+        own = (series.library, series.version, series.dtype, " ".join(series.files))
+        extras.append("".join(f", {mark}" for mark, column in zip(own, marks, strict=True) if mark and len(set(column)) > 1))
+    return extras
+
+
+def _panels(curves: Sequence[Curve]) -> tuple[Panel, ...]:
+    """A panel a series while that stays readable, else one a collective, split where that holds too many curves."""
+    if len(curves) <= MAX_PANELS:
+        return tuple(_panel((curve,)) for curve in curves)
+    collectives = [tuple(one for one in curves if one.collective == name) for name in every(one.collective for one in curves)]
+    size = MAX_CURVES
+    while sum(-(-len(group) // size) for group in collectives) > MAX_PANELS:
+        size += 1
+    return tuple(_panel(group[i : i + size]) for group in collectives for i in range(0, len(group), size))
+
+
+def _panel(curves: tuple[Curve, ...]) -> Panel:
+    ranks = sorted({curve.ranks for curve in curves})
+    name = curves[0].name if len(curves) == 1 else f"{' to '.join(every((str(ranks[0]), str(ranks[-1]))))} ranks"
+    laws = ", ".join(every(curve.law for curve in curves))
+    return Panel(f"{curves[0].collective}, {name}", f"{_errors(curves)}; {laws}", curves)
+
+
+def _errors(curves: Sequence[Curve]) -> str:
+    """``mean error 3.1%, worst -8.2%``; of several curves the range and the worst of all."""
+    modelled = [curve for curve in curves if any(spot.row and not spot.left_out for spot in curve.spots)]
+    if not modelled:
+        return "no point has a model"
+    means = sorted(curve.mape for curve in modelled)
+    mean = " to ".join(every((f"{means[0]:.1%}", f"{means[-1]:.1%}")))
+    return f"mean error {mean}, worst {max((curve.worst for curve in modelled), key=abs):+.1%}"
+
+
+def every(items: Iterable[str]) -> list[str]:
+    """The distinct names that are not empty, in the order in which they come."""
+    return [name for name in dict.fromkeys(items) if name]

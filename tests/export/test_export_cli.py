@@ -1,0 +1,74 @@
+"""``colltool export``: what it writes, where, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.conftest import run as _run
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(name="run")
+def run_in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return _run
+
+
+def test_the_tuner_file_goes_to_stdout_or_to_a_file(run: Run) -> None:
+    shown = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8,16")
+    assert (shown.code, shown.err) == (0, "")
+    written = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "-n", "16,8", "-o", "nccl_tuner.conf")
+    assert (written.code, written.out) == (0, "")
+    assert Path("nccl_tuner.conf").read_text() == shown.out
+    assert "allreduce" in shown.out
+
+
+def test_env_prints_nccl_algo(run: Run) -> None:
+    assert 'NCCL_ALGO="broadcast:ring;' in run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "--env").out
+
+
+def test_set_reaches_the_choice(run: Run) -> None:
+    bare = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "64", "--set", "ib.in_network.reduce=false").out
+    assert "nvls_tree" in bare
+    assert "COLLNET" not in bare
+
+
+def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
+    ran = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "-o", "new/astra")
+    assert ran.code == 0
+    assert "15625 bytes" in ran.out
+    assert sorted(path.name for path in Path("new/astra").iterdir()) == ["network.yml", "system.json"]
+    assert yaml.safe_load(Path("new/astra/network.yml").read_text())["npus_count"] == [8, 8]
+    again = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-o", "new/astra")
+    assert again.code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nccl-tuner -f dgx-h100 -n 8,x", "error: --ranks: 'x' is not a number of ranks"),
+        ("nccl-tuner -f dgx-h100 -n 8,", "error: --ranks: '' is not a number of ranks"),
+        ("nccl-tuner -f dgx-h100 -n 12", "error: --ranks: 12 ranks leave a domain half full"),
+        ("nccl-tuner -f torus512", "error: --fabric: NCCL does not run on torus512"),
+        ("nccl-tuner -f dgx-h100 --env --channels 8", "error: --channels: NCCL_ALGO says nothing of channels"),
+        ("nccl-tuner -f dgx-h100 --channels 0", "error: --channels: 0 channels are out of range"),
+        ("astra-sim -f nvl72 -o out", "error: --fabric: the group spans levels of 'ib' with different alpha"),
+        ("astra-sim -f dgx-h100 -M 16M -o out", "error: 'M' is not a unit of size"),
+        ("astra-sim -f dgx-h100 -o taken", "error: taken: cannot make a folder"),
+        ("astra-sim -f dgx-h100 -o full", "error: full/system.json: is a folder"),
+    ],
+)
+def test_errors_leave_nothing_behind(run: Run, line: str, message: str) -> None:
+    Path("taken").write_text("")
+    Path("full/system.json").mkdir(parents=True)
+    before = sorted(map(str, Path().rglob("*")))
+    ran = run("export", *line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(message)
+    assert sorted(map(str, Path().rglob("*"))) == before

@@ -1,0 +1,83 @@
+"""``fabric show``: a tier's protocols, what a library runs there, and nothing of either where a file is silent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from small import clos, fabric, star, switch
+
+from colltool.fabric.derive import fabric_facts
+from colltool.fabric.model import Fabric
+from colltool.render.documents import fabric_document
+from colltool.render.fabric_blocks import show_blocks
+from colltool.render.machine import to_json
+from colltool.render.text import Screen, to_text
+
+WHERE = fabric(
+    star(
+        8,
+        0.5,
+        450.0,
+        in_network=switch(0.2, all_to_all=False, protocols=["Simple"]),
+        protocols=[
+            {
+                "name": "LL",
+                "launch_overhead": "5.6us",
+                "alpha": "0.6us",
+                "bandwidth": "40GB/s",
+                "eta": {"alpha": 1.1, "beta": 0.9},
+            },
+            {"name": "LL", "launch_overhead": "0us", "local_copy": "2TB/s", "primitives": ["ag", "reduce_scatter"]},
+            {"name": "Simple"},
+        ],
+    ),
+    clos(4, (2, 2.0), (4, 5.0), algorithms={"ar": ["multi-rail-ring", "hierarchical:ring/ring"], "bc": ["chain"]}),
+)
+
+TREE = """\
+small
+32 ranks
++- t2: clos of 4, BW 50 GB/s per port, eta 1/1
+|    l2: 4 endpoints, alpha 5 us, s 1
+|    l1: 2 endpoints, alpha 2 us
+|    all-reduce runs multi-rail-ring, hierarchical:ring/ring
+|    broadcast runs chain
+   +- t1: star of 8, alpha 500 ns, BW 450 GB/s per port, eta 1/1
+   |    in-network: reduce, multicast, alpha_switch 200 ns; only under Simple
+   |    protocol LL: launch overhead 5.6 us, alpha 600 ns, BW 40 GB/s, eta 1.1/0.9
+   |    protocol LL: launch overhead 0 s, local copy 2 TB/s; only all-gather, reduce-scatter
+   |    protocol Simple: the tier's own numbers
+      +- rank
+"""
+
+
+def shown(where: Fabric) -> str:
+    return to_text(show_blocks(where, fabric_facts(where)), Screen())
+
+
+def test_the_tree_lists_protocols_and_algorithms() -> None:
+    text = shown(WHERE)
+    tree = "".join(line.removeprefix("  ") + "\n" for line in text.split("\n\n")[0].splitlines())
+    assert tree.replace("small:", "small") == TREE
+
+
+def test_a_silent_file_shows_neither() -> None:
+    text = shown(fabric(star(8), clos(4, alpha=1.0)))
+    assert "protocol" not in text
+    assert " runs " not in text
+
+
+def test_json_gives_them_in_si() -> None:
+    given: dict[str, Any] = json.loads(to_json(fabric_document(WHERE, fabric_facts(WHERE))))["fabric"]
+    inner, outer = given["tiers"]
+    assert inner["protocols"][0] == {
+        "name": "LL",
+        "launch_overhead": 5.6e-6,
+        "alpha": 0.6e-6,
+        "bandwidth": 40e9,
+        "eta": {"alpha": 1.1, "beta": 0.9},
+    }
+    assert inner["protocols"][1]["primitives"] == ["all_gather", "reduce_scatter"]
+    assert outer["algorithms"] == {"all_reduce": ["multi-rail-ring", "hierarchical:ring/ring"], "broadcast": ["chain"]}
+    assert "protocols" not in outer
