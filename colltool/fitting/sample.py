@@ -19,6 +19,7 @@ NAMES = {1: ("high-bandwidth",), 2: ("low-latency", "high-bandwidth"), 3: ("low-
 SWITCH = "switch"
 _FAR_OFF = 0.35
 _ENOUGH = 8
+_FOLDS = 5
 _ROUNDS = 4
 
 
@@ -81,12 +82,17 @@ def _offset(costs: Sequence[Costs], size: NDArray[np.float64]) -> NDArray[np.flo
     return np.stack([one.base_s + one.base_s_per_byte * size for one in costs])
 
 
+def most_protocols(points: int) -> int:
+    """How many protocols so many points can tell apart at all: three points each."""
+    return max(1, min(len(NAMES), points // 3))
+
+
 def folds(members: Sequence[Member]) -> NDArray[np.intp]:
-    """Which fold each used point belongs to: every other size of a series, or each point alone where there are few."""
+    """Which fold each used point belongs to: every fifth size of a series, or each point alone where there are few."""
     count = sum(int(member.used.sum()) for member in members)
     if count < _ENOUGH:
         return np.arange(count)
-    return np.concatenate([np.arange(int(member.used.sum())) % 2 for member in members])
+    return np.concatenate([np.arange(int(member.used.sum())) % _FOLDS for member in members])
 
 
 def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -112,7 +118,7 @@ def usable(member: Member, alpha_s: float) -> tuple[NDArray[np.bool_], tuple[Lef
         return np.ones(len(points), dtype=bool), ()
     seconds, sizes = (np.array(values) for values in zip(*((p.seconds, p.bytes) for p in points), strict=True))
     used = seconds <= (1 + _FAR_OFF) * _ceiling(seconds, sizes)
-    names = NAMES[max(1, min(3, int(used.sum()) // 5))]
+    names = NAMES[most_protocols(int(used.sum()))]
     whole = sample_of([member], names, alpha_s, everything=True)
     for _ in range(_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, alpha_s))

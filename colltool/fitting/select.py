@@ -6,14 +6,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.fitting.envelope import Envelope, Sample, fit_envelope
+from colltool.fitting.envelope import Envelope, Sample, fit_envelope, relative_errors
 from colltool.fitting.results import Candidate
-from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, sample_of
+from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
 
-MOST_PROTOCOLS = 3
 _WORTH = 1.1
 """A more complex choice has to be better by this factor on sizes left out."""
 _CLEAR = 1.5
+_MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
+"""What a further protocol may lose on sizes left out, and must gain on the others; below a tenth of a percent all is exact."""
 _ABOVE_LINE = 1.02
 
 
@@ -49,8 +50,9 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
         alpha_s: α before any measurement, s.
         line_Bps: what a port is said to carry; a set that needs more comes last.
     """
-    tried = [_fitted(names, members, _most(members), alpha_s) for names, members in options]
-    candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in tried)
+    fits = [_fitted(names, members, _most(members), alpha_s) for names, members in options]
+    tried = [one for one in fits if _can_be_written(one)]
+    candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in fits)
     possible = [one for one in tried if _fastest_wire(one) <= line_Bps * _ABOVE_LINE] or tried
     best = min(possible, key=lambda one: one.cv_mape)
     chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * _WORTH)
@@ -60,10 +62,23 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
 
 
 def fewest(chosen: Chosen, alpha_s: float) -> Chosen:
-    """The same algorithms under as few protocols as predict sizes left out about as well."""
-    rungs = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))]
-    best = min(one.cv_mape for one in [*rungs, chosen])
-    return next(one for one in [*rungs, chosen] if one.cv_mape <= best * _WORTH)
+    """The same algorithms under as many protocols as earn their place.
+
+    One more has to explain a good part of the error that is left, and must not mislead on sizes left out; a little it may,
+    because a fold's fit has fewer points than the final one.
+    """
+    rungs = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))] + [chosen]
+    limit = min(one.cv_mape for one in rungs) * _MISLED + _EXACT
+    kept = next(one for one in rungs if one.cv_mape <= limit)
+    for one in rungs[[one is kept for one in rungs].index(True) + 1 :]:
+        if one.cv_mape <= limit and _unexplained(one) <= _EXPLAINED * _unexplained(kept) - _EXACT:
+            kept = one
+    return kept
+
+
+def _unexplained(one: Chosen) -> float:
+    """Mean absolute relative error at the points of the fit itself."""
+    return mape(relative_errors(one.fit, one.sample))
 
 
 def together(groups: Sequence[Chosen], alpha_s: float) -> Chosen | None:
@@ -84,13 +99,15 @@ def _padded(member: Member, width: int) -> Member:
 
 def _most(members: Sequence[Member]) -> int:
     """How many protocols the points could tell apart at all."""
-    return max(1, min(MOST_PROTOCOLS, sum(int(member.used.sum()) for member in members) // 5))
+    return most_protocols(sum(int(member.used.sum()) for member in members))
 
 
 def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, alpha_s: float) -> Chosen:
     names = NAMES[count]
     sample = sample_of(members, names, alpha_s)
     fit = _ordered(fit_envelope(sample), sample, count)
+    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # one that no point needs
+        return _fitted(algorithms, members, count - 1, alpha_s)
     return Chosen(tuple(members), algorithms, names, sample, fit, left_out_errors(sample, folds(members)), (), "")
 
 
@@ -101,6 +118,12 @@ def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
     return fit._replace(theta=fit.theta[order], component=rank[fit.component])
+
+
+def _can_be_written(one: Chosen) -> bool:
+    """Whether the switch, beside protocols, carries no more than the fastest of them: it has no wires of its own."""
+    slopes, count = one.fit.theta[:, 2], len(one.names)
+    return len(slopes) == count or bool(slopes[count] >= slopes[count - 1] > 0)
 
 
 def _fastest_wire(one: Chosen) -> float:
