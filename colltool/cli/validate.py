@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,17 +25,12 @@ Examples:
 
 
 def validate(
-    logs: Annotated[
-        list[str], typer.Argument(metavar="LOG...", help="nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV.")
-    ],
+    logs: o.LogsArgument,
     fabric: o.FabricOption,
-    ranks: Annotated[int | None, typer.Option("--ranks", "-n", help="Ranks, for logs that do not say (OSU).")] = None,
-    collective: Annotated[
-        str | None,
-        typer.Option("--collective", metavar="PRIM", help="For logs that do not say.", autocompletion=o.complete_primitive),
-    ] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes of the ranks, for logs that do not say.")] = None,
-    in_place: Annotated[bool, typer.Option("--in-place", help="The in-place half of nccl-tests' tables.")] = False,
+    ranks: o.LogRanksOption = None,
+    collective: o.CollectiveOption = None,
+    nodes: o.NodesOption = None,
+    in_place: o.InPlaceOption = False,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +44,8 @@ def validate(
         str | None,
         typer.Option("--max-mape", metavar="SHARE", help="Exit 1 where a series is further off on average: 15%, 0.15."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf; needs matplotlib.")] = None,
+    plot: o.PlotOption = None,
+    plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
     ideal: o.IdealOption = False,
     set_: o.SetOption = None,
     form: o.FormatOption = None,
@@ -70,10 +65,7 @@ def validate(
     from colltool.cli.output import chosen_format, emit
 
     limit = _share(max_mape)
-    if plot is not None:
-        from colltool.render.plot import check_plot
-
-        check_plot(plot)
+    o.check_plot(plot, plot_what)
     result = api.validate(
         api.load_fabric(o.one(fabric, "--fabric"), set_ or ()),
         logs,
@@ -88,7 +80,7 @@ def validate(
     if plot is not None:
         from colltool.render.plot import plot_validation
 
-        plot_validation(result, plot)
+        plot_validation(result, plot, plot_what.value)
     emit(_rendered(result, chosen_format(form, output)), form, output)
     _finish(result)
 

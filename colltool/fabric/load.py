@@ -213,7 +213,8 @@ def _index(items: list[Any], part: str, path: KeyPath, where: str) -> int:
         return hits.pop()
     kind = {"tiers": "tier", "levels": "level"}.get(str(path[-1]), f"item of {path[-1]}")
     if hits:
-        raise ColltoolError(f"'{part}' is more than one {kind}", where=where, fix="give each a name of its own in the file")
+        fix = "give its index, or each a name of its own in the file"
+        raise ColltoolError(f"'{part}' is more than one {kind}", where=where, fix=fix)
     known = [name for name in names if name] or [str(index) for index in range(len(items))]
     raise ColltoolError(
         f"unknown {kind} {shown(part)}", where=where, fix=f"{nearest(part, known)} known: {', '.join(known)}".strip()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, nearest
 from colltool.primitives import SHORT, Primitive, parse_primitive
 from colltool.units import parse_rate, parse_time
 
@@ -34,14 +34,20 @@ def _rate(value: Any) -> float:
 
 
 def known_algorithm(primitive: Primitive, name: str) -> str:
-    """A name that ``--algorithm`` takes for a primitive; of a composition's choices only the composition is checked."""
+    """A name that ``--algorithm`` takes for a primitive, a composition with its choices included."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import find
+    from colltool.algorithms.registry import every_algorithm, find
 
     composed = [row.name for row in compositions(primitive)]
-    base = name.partition(":")[0]
-    return name if base in composed else find(primitive, name, composed).name
+    base, colon, choice = name.partition(":")
+    if base not in composed:
+        return find(primitive, name, composed).name
+    known = {row.name for row in every_algorithm()}
+    unknown = [part for part in choice.split("/") if part not in known] if colon else []
+    if unknown:
+        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=nearest(unknown[0], sorted(known)))
+    return name
 
 
 def _primitive(value: Any) -> Primitive:
@@ -174,6 +180,16 @@ class TierBase(Part):
         own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
         return own or {one.name: one for one in listed if one.primitives is None}
 
+    @field_validator("algorithms", mode="before")
+    @classmethod
+    def _named_once(cls, listed: Any) -> Any:
+        words = [key.lower().replace("-", "_") for key in listed if isinstance(key, str)] if isinstance(listed, dict) else []
+        names = [primitive for word in words for primitive, short in SHORT.items() if word in (short, primitive)]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"gives {twice[0]} twice, under two of its names")
+        return listed
+
     @field_validator("algorithms")
     @classmethod
     def _algorithms_exist(cls, listed: Any) -> Any:
@@ -183,7 +199,7 @@ class TierBase(Part):
         return listed
 
     @model_validator(mode="after")
-    def _protocols_differ(self) -> TierBase:
+    def _protocols_agree(self) -> TierBase:
         listed = self.protocols or ()
         for index, one in enumerate(listed):
             for other in listed[:index]:
@@ -191,6 +207,11 @@ class TierBase(Part):
                 if one.name == other.name and (both or one.primitives is other.primitives is None):
                     what = f"for {min(both)}" if both else "for all primitives"
                     raise ValueError(f"two protocols are called '{one.name}' {what}")
+        switch: InNetwork | None = getattr(self, "in_network", None)
+        names = [one.name for one in listed]
+        for name in (switch.protocols or ()) if switch else ():
+            if name not in names:
+                raise ValueError(f"in_network.protocols names '{name}', protocols lists {', '.join(names) or 'none'}")
         return self
 
     @model_validator(mode="after")
