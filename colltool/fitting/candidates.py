@@ -45,7 +45,10 @@ def tried(primitive: Primitive, library: str, topology: str, tiers: int) -> tupl
     return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes its rings use every NIC
 
 
-def sets(primitive: Primitive, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """One algorithm alone, or two that share the sizes; simplest first."""
+def sets(primitive: Primitive, names: tuple[str, ...], *, several_counts: bool) -> list[tuple[str, ...]]:
+    """One algorithm alone, or two that share the sizes; simplest first.
+
+    Only ``several_counts`` of ranks tell two algorithms from one under one more protocol.
+    """
     alone: list[tuple[str, ...]] = [(name,) for name in names]
-    return alone if primitive in ONLY_ONE else alone + list(combinations(names, 2))
+    return alone + list(combinations(names, 2)) if several_counts and primitive not in ONLY_ONE else alone

@@ -23,7 +23,7 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     mine = fit.component == component
     if not mine.any():
         return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
-    x, y = relative_rows(sample, component, mine, fit.algorithm)
+    x, y = relative_rows(sample, mine, fit.algorithm)
     random = np.random.default_rng(0)
     count = len(y)
     draws = [_resampled(x, y, random, sample.alpha_s) for _ in range(DRAWS)] if count > 2 else []

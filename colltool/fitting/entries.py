@@ -97,7 +97,7 @@ def switch_update(chosen: Chosen, switches: float) -> dict[str, Any]:
     last = len(chosen.names) - 1
     launch, _, per_byte, copied = chosen.fit.theta[last + 1]
     base = chosen.fit.theta[last]
-    own = np.mean([member.costs[chosen.names[-1]][0].own for member in chosen.members])
+    own = np.mean([member.costs[0].own for member in chosen.members])
     slope = max(per_byte + own * (copied - base[3]), per_byte / 2, 1e-15)
     update: dict[str, Any] = {"alpha_switch": time_text(max(float(launch - base[0]) / switches, MIN_ALPHA_S))}
     if base[2] > 0:

@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     Args:
         seconds, sizes: (points,), s and bytes.
         x: (algorithms, points, 4): see the module.
-        offset: (components, algorithms, points): seconds that no parameter moves.
+        offset: (algorithms, points): seconds that no parameter moves.
         allowed: (components, algorithms): which algorithm a component may run.
         alpha_s: α before any measurement: held where the data cannot tell it, and a weak prior where they can.
     """
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     def only(self, which: NDArray[np.bool_]) -> "Sample":
         """Some of the points."""
         return self._replace(
-            seconds=self.seconds[which], sizes=self.sizes[which], x=self.x[:, which], offset=self.offset[:, :, which]
+            seconds=self.seconds[which], sizes=self.sizes[which], x=self.x[:, which], offset=self.offset[:, which]
         )
 
 
@@ -120,7 +120,7 @@ def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) 
         for c in range(len(theta)):
             mine = component == c
             if mine.sum() >= _AT_LEAST:
-                theta[c] = fit_component(sample, c, mine, algorithm)
+                theta[c] = fit_component(sample, mine, algorithm)
         finite = np.where(np.isfinite(theta), theta, 1e6)
         fit = evaluate(finite, sample)
         if (fit.component == component).all() and (fit.algorithm == algorithm).all():
@@ -130,9 +130,9 @@ def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) 
     return fit
 
 
-def fit_component(sample: Sample, c: int, mine: NDArray[np.bool_], algorithm: Labels) -> Array:
+def fit_component(sample: Sample, mine: NDArray[np.bool_], algorithm: Labels) -> Array:
     """θ of one component from its points: weighted least squares on relative error, large residuals weighed down."""
-    x, y = relative_rows(sample, c, mine, algorithm)
+    x, y = relative_rows(sample, mine, algorithm)
     weight = np.ones(len(y))
     theta = np.zeros(4)
     for _ in range(3):
@@ -143,12 +143,12 @@ def fit_component(sample: Sample, c: int, mine: NDArray[np.bool_], algorithm: La
     return theta
 
 
-def relative_rows(sample: Sample, c: int, mine: NDArray[np.bool_], algorithm: Labels) -> tuple[Array, Array]:
+def relative_rows(sample: Sample, mine: NDArray[np.bool_], algorithm: Labels) -> tuple[Array, Array]:
     """Rows x/t and targets 1 - offset/t of a component's points: residuals are relative errors."""
     index = np.flatnonzero(mine)
     chosen = algorithm[index]
     t = sample.seconds[index]
-    return sample.x[chosen, index] / t[:, None], 1 - sample.offset[c, chosen, index] / t
+    return sample.x[chosen, index] / t[:, None], 1 - sample.offset[chosen, index] / t
 
 
 def solve(x: Array, y: Array, weight: Array, alpha_s: float) -> Array:

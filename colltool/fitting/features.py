@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltool.engine.catalogue import named_plans
@@ -76,8 +76,3 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     if protocol is not None and protocol.name == "probe" and switch is not None:
         update["in_network"] = switch.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0})
     return span._replace(tier=tier.model_copy(update=update))
-
-
-def feasible(placed: Placed, tier: str, primitive: Primitive, names: Sequence[str]) -> list[str]:
-    """The algorithms among these that run on the group."""
-    return [name for name in names if costs(placed, tier, primitive, name, {}) is not None]

@@ -28,7 +28,8 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
     for one in results:
         sure = f"{one.series.primitive.spoken}: {' + '.join(one.algorithms)} ({one.confidence})"
         tied = sorted({field for protocol in one.protocols for field in protocol.tied})
-        notes += [sure] + [_tied(one, field) for field in tied]
+        alone = len({other.series.ranks for other in results if other.series.primitive is one.series.primitive}) == 1
+        notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
         far = len(one.left_out) / len(one.series.points)
         if far > 0.25:
             notes.append(f"{one.series.title}: {far:.0%} of the sizes lie on no alpha-beta curve and were left out")
@@ -37,11 +38,11 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _tied(one: FittedSeries, field: str) -> str:
+def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
     where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
     what = {
-        "alpha_s": "alpha and launch overhead are one sum at a single rank count; alpha is held near the fabric's, and the "
-        "launch overhead is the rest: measure a second rank count to tell them apart",
+        "alpha_s": "alpha and launch overhead are one sum where every point takes as many steps; alpha is held near the fabric's, "
+        "the launch overhead is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
         "bandwidth_Bps": "no size is large enough to tell the bandwidth",
     }[field]
     return f"{one.series.primitive.spoken}, {where}: {what}"

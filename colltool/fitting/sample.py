@@ -1,6 +1,6 @@
 """Series and the costs of their algorithms as the arrays that a fit works on; and what no fit can use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -24,16 +24,16 @@ _ROUNDS = 4
 
 
 class Member(NamedTuple):
-    """One series of a fit: the points that are used, and the costs of the algorithms under each protocol name."""
+    """One series of a fit: the points that are used, and the costs of the algorithms."""
 
     series: Series
     used: NDArray[np.bool_]
-    costs: Mapping[str, tuple[Costs, ...]]
+    costs: tuple[Costs, ...]
 
     @property
     def switched(self) -> NDArray[np.bool_]:
         """Which of its algorithms run inside the switch."""
-        return np.array([one.switched for one in next(iter(self.costs.values()))])
+        return np.array([one.switched for one in self.costs])
 
 
 def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
@@ -58,16 +58,15 @@ def sample_of(members: Sequence[Member], names: Sequence[str], alpha_s: float, *
         size = np.array([point.bytes for point in kept])
         seconds.append(np.array([point.seconds for point in kept]))
         sizes.append(size)
-        last = member.costs[names[-1]]
-        x.append(np.stack([_row(one, size) for one in last]))
-        offset.append(np.stack([_offset(member.costs[name if name != SWITCH else names[-1]], size) for name in parts]))
+        x.append(np.stack([_row(one, size) for one in member.costs]))
+        offset.append(np.stack([one.base_s + one.base_s_per_byte * size for one in member.costs]))
     switched = members[0].switched
     allowed = np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts])
     return Sample(
         np.concatenate(seconds),
         np.concatenate(sizes),
         np.concatenate(x, axis=1),
-        np.concatenate(offset, axis=2),
+        np.concatenate(offset, axis=1),
         allowed,
         alpha_s,
     )
@@ -76,10 +75,6 @@ def sample_of(members: Sequence[Member], names: Sequence[str], alpha_s: float, *
 def _row(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
     ones = np.ones_like(size)
     return np.stack([ones, one.n_alpha * ones, one.n_beta * size, one.own * size], axis=1)
-
-
-def _offset(costs: Sequence[Costs], size: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.stack([one.base_s + one.base_s_per_byte * size for one in costs])
 
 
 def most_protocols(points: int) -> int:

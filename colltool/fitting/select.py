@@ -10,8 +10,8 @@ from colltool.fitting.envelope import Envelope, Sample, fit_envelope, relative_e
 from colltool.fitting.results import Candidate
 from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
 
-_WORTH = 1.1
-"""A more complex choice has to be better by this factor on sizes left out."""
+_WORTH, _WORTH_TWO = 1.1, 1.2
+"""A less likely choice has to be better by this factor on sizes left out, two algorithms than one by the second."""
 _CLEAR = 1.5
 _MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
 """What a further protocol may lose on sizes left out, and must gain on the others; below a tenth of a percent all is exact."""
@@ -55,7 +55,7 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
     candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in fits)
     possible = [one for one in tried if _fastest_wire(one) <= line_Bps * _ABOVE_LINE] or tried
     best = min(possible, key=lambda one: one.cv_mape)
-    chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * _WORTH)
+    chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
     rivals = [one for one in possible if one is not chosen]
     words = _confidence(chosen, rivals, beyond=[one for one in tried if one not in possible], line_Bps=line_Bps)
     return fewest(chosen, alpha_s)._replace(candidates=candidates, confidence=words)
@@ -94,7 +94,7 @@ def together(groups: Sequence[Chosen], alpha_s: float) -> Chosen | None:
 
 def _padded(member: Member, width: int) -> Member:
     """As many algorithms as the others have: the first one again costs nothing."""
-    return member._replace(costs={name: (costs * width)[:width] for name, costs in member.costs.items()})
+    return member._replace(costs=(member.costs * width)[:width])
 
 
 def _most(members: Sequence[Member]) -> int:

@@ -1,0 +1,204 @@
+"""One tier fitted to the series that end on it, and what was found put into the fabric's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from colltool.engine.catalogue import named_plans
+from colltool.engine.placement import Placed
+from colltool.engine.readings import Readings
+from colltool.errors import ColltoolError
+from colltool.fabric.load import read_fabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.write import fabric_text
+from colltool.fitting.candidates import IN_SWITCH, sets, tried
+from colltool.fitting.entries import fitted, protocol_entries, rate_text, scopes, switch_update
+from colltool.fitting.features import Costs, costs
+from colltool.fitting.fits import check_fits
+from colltool.fitting.report import source_of
+from colltool.fitting.results import Fitted, LeftOut
+from colltool.fitting.sample import Member, usable
+from colltool.fitting.select import Chosen, choose, together
+from colltool.measured.series import Series
+from colltool.primitives import Primitive
+
+
+class SeriesFit(NamedTuple):
+    """What one series came to: its member of a fit and that one's choice, protocols, errors on sizes left out, and the rest."""
+
+    member: Member
+    chosen: Chosen
+    protocols: tuple[Fitted, ...]
+    errors: Any
+    left_out: tuple[LeftOut, ...]
+
+
+def calibrate_tier(
+    data: dict[str, Any], name: str, series: Sequence[Series], algorithms: Sequence[str], line_Bps: float | None
+) -> list[SeriesFit]:
+    """Fit a tier, and put its protocols, algorithms and switch into ``data``; a fit for each series, collective by collective.
+
+    Args:
+        data: of the fabric, inner tiers already fitted.
+        name: of the tier.
+        series: those whose outermost tier it is.
+        algorithms: exactly these where a collective has them; to be found out when empty.
+        line_Bps: give bandwidths as shares of this rate.
+    """
+    tier_data = next(one for one in data["tiers"] if one["name"] == name)
+    (tier_data.get("in_network") or {}).pop("protocols", None)  # of an earlier calibration, whose protocols go
+    fabric = read_fabric(fabric_text(data | {"tiers": [_without_protocols(one, name) for one in data["tiers"]]}), "fabric")
+    tier = next(one for one in fabric.tiers if one.name == name)
+    groups: dict[Primitive, list[Series]] = {}
+    for one in series:
+        groups.setdefault(one.primitive, []).append(one)
+    found = {primitive: _group(fabric, tier, listed, algorithms) for primitive, listed in groups.items()}
+    chosen = [one for one, _ in found.values()]
+    left_out = [left for _, several in found.values() for left in several]
+    joint = together(chosen, _alpha_s(tier))
+    prefix = f"{name}-" if _protocols_below(data, name) else ""
+    fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth, line_Bps, prefix)
+    for group in chosen:
+        _note_algorithms(tier_data, group)
+        _note_switch(tier_data, fabric, group, prefix)
+    tier_data["protocols"] = _entries(fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1)
+    if line_Bps:
+        tier_data["bandwidth"] = rate_text(line_Bps)
+    _complete_inner(data, name, [entry["name"] for entry in tier_data["protocols"]])
+    return fits
+
+
+def _without_protocols(tier_data: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in tier_data.items() if key != "protocols" or tier_data["name"] != name}
+
+
+def _protocols_below(data: dict[str, Any], name: str) -> bool:
+    """Whether a tier inside this one lists protocols: then those of this tier need names of their own."""
+    names = [one["name"] for one in data["tiers"]]
+    return any(one.get("protocols") for one in data["tiers"][: names.index(name)])
+
+
+def _fits(
+    groups: Sequence[Chosen], joint: Chosen | None, left_out: Sequence[tuple[LeftOut, ...]], nominal_Bps: float,
+    line_Bps: float | None, prefix: str,
+) -> list[SeriesFit]:  # fmt: skip
+    """A fit for each series, from the fit of its collective or from the joint one."""
+    errors = iter(np.split(joint.errors, _ends(joint.members)) if joint else [])
+    found: list[SeriesFit] = []
+    for chosen in groups:
+        source = joint or chosen
+        protocols = tuple(one._replace(name=prefix + one.name) for one in fitted(source, nominal_Bps, line_Bps))
+        own = errors if joint else iter(np.split(chosen.errors, _ends(chosen.members)))
+        for member in chosen.members:
+            found.append(SeriesFit(member, chosen, protocols, next(own), left_out[len(found)]))
+    return found
+
+
+def _ends(members: Sequence[Member]) -> Any:
+    """Where each member's used points end among those of all."""
+    return np.cumsum([int(member.used.sum()) for member in members])[:-1]
+
+
+def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict[str, Any]]:
+    """The tier's protocols: one list for all, or one for each collective where they differ."""
+    if shared:
+        source = source_of([fit.member.series for fit in fits], ())
+        return protocol_entries(fits[0].protocols, None, source, eta=eta)
+    by_primitive: dict[Primitive, list[SeriesFit]] = {}
+    for fit in fits:
+        by_primitive.setdefault(fit.member.series.primitive, []).append(fit)
+    scoped: Mapping[Primitive, list[Primitive]] = scopes(list(by_primitive)) if len(by_primitive) > 1 else {}
+    entries = []
+    for primitive, same in by_primitive.items():
+        source = source_of([fit.member.series for fit in same], same[0].chosen.algorithms)
+        entries += protocol_entries(same[0].protocols, scoped.get(primitive), source, eta=eta)
+    return entries
+
+
+def _group(
+    fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
+) -> tuple[Chosen, tuple[tuple[LeftOut, ...], ...]]:
+    """The fit of one collective's series, and the points that each of them leaves out."""
+    primitive, alpha_s = series[0].primitive, _alpha_s(tier)
+    placed = [check_fits(fabric, one) for one in series]
+    names = algorithms or tried(primitive, series[0].library, tier.topology, max(len(group.spans) for group in placed))
+    able = tuple(name for name in names if all(_costs(group, primitive, tier.name, name) for group in placed))
+    if not able or (algorithms and len(able) < len(names)):
+        raise _cannot(placed, primitive, [name for name in names if name not in able], series[0])
+    first = [_member(group, one, tier.name, able[:1]) for group, one in zip(placed, series, strict=True)]
+    judged = [usable(member, alpha_s) for member in first]
+    counts = {one.ranks for one in series}
+    options = [
+        (
+            wanted,
+            [
+                _member(*where, tier.name, wanted)._replace(used=used)
+                for where, (used, _) in zip(zip(placed, series, strict=True), judged, strict=True)
+            ],
+        )
+        for wanted in ([able] if algorithms else sets(primitive, able, several_counts=len(counts) > 1))
+    ]
+    return choose(options, alpha_s, tier.bandwidth * tier.ports), tuple(left for _, left in judged)
+
+
+def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
+    """Why algorithms cannot be fitted to a series, in the words of the engine where it has any."""
+    for group in placed:
+        for name in missing:
+            try:
+                named_plans(group, primitive, Readings(), [name])
+            except ColltoolError as error:
+                return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
+    return ColltoolError(f"{series.title}: {', '.join(missing)} cannot be fitted", where="--algorithm")
+
+
+def _member(placed: Placed, series: Series, tier: str, names: Sequence[str]) -> Member:
+    """A series with the costs of its algorithms, all points used."""
+    found = [_costs(placed, series.primitive, tier, name) for name in names]
+    return Member(series, np.ones(len(series.points), dtype=bool), tuple(one for one in found if one is not None))
+
+
+def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:
+    """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
+    listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
+    return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
+
+
+def _alpha_s(tier: Tier) -> float:
+    """α of a tier before any measurement, seconds."""
+    levels = getattr(tier, "levels", None)
+    nominal = levels[0].alpha if levels else tier.alpha
+    assert nominal is not None  # the model's validator
+    return float(nominal * tier.eta.alpha)
+
+
+def _note_algorithms(tier_data: dict[str, Any], chosen: Chosen) -> None:
+    listed: Mapping[str, Any] = tier_data.get("algorithms") or {}
+    tier_data["algorithms"] = {**listed, str(chosen.members[0].series.primitive): list(chosen.algorithms)}
+
+
+def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, prefix: str) -> None:
+    """What the switch does, where it was measured."""
+    if IN_SWITCH not in chosen.algorithms:
+        return
+    series = chosen.members[0].series
+    plan = named_plans(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
+    update = switch_update(chosen, sum(part.charge.n_alpha for part in plan.parts))
+    if "protocols" in update:
+        update["protocols"] = [prefix + name for name in update["protocols"]]
+    tier_data["in_network"] = {**tier_data["in_network"], **update}
+
+
+def _complete_inner(data: dict[str, Any], tier: str, names: Sequence[str]) -> None:
+    """Give inner tiers that list protocols their last one under the names of the outer tier's: one holds throughout a call."""
+    for inner in data["tiers"]:
+        if inner["name"] == tier:
+            return
+        listed = inner.get("protocols") or []
+        for scope in dict.fromkeys(tuple(entry.get("primitives") or ()) for entry in listed):
+            same = [entry for entry in listed if tuple(entry.get("primitives") or ()) == scope]
+            missing = [name for name in dict.fromkeys(names) if name not in {entry["name"] for entry in same}]
+            inner["protocols"] = [*inner["protocols"], *({**same[-1], "name": name} for name in missing)]
