@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from colltool.fitting.results import FittedSeries
+from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
-from colltool.units import format_bytes, format_time
+from colltool.units import format_time
 
 _WIDTH = 118
 
@@ -41,8 +42,8 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
 def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
     where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
     what = {
-        "alpha_s": "alpha and launch overhead are one sum where every point takes as many steps; alpha is held near the fabric's, "
-        "the launch overhead is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
+        "alpha_s": "alpha and launch overhead are one sum where every point takes as many steps; alpha is held near the "
+        "fabric's, the launch overhead is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
         "bandwidth_Bps": "no size is large enough to tell the bandwidth",
     }[field]
     return f"{one.series.primitive.spoken}, {where}: {what}"
@@ -56,13 +57,13 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
             "",
             f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}, on sizes left out of the fit {one.cv_mape:.1%}",
         ]
-        cells = [f"{format_bytes(r.bytes, 3).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
+        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
         lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)]
         if one.left_out:
             measured = {r.bytes: r.measured_s for r in one.residuals}
             lines.append("  left out:")
             lines += [
-                f"    {format_bytes(left.bytes, 3)} ({format_time(measured[left.bytes])}): {left.reason}" for left in one.left_out
+                f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}" for left in one.left_out
             ]
     noted = [line for note in notes for line in wrap(note, _WIDTH - 2)]
     return [*lines, "", *noted]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from colltool.fitting.envelope import Envelope, Sample, evaluate, fit_envelope, relative_errors
 from colltool.fitting.features import Costs
 from colltool.fitting.results import LeftOut
+from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
-from colltool.units import format_bytes
 
 NAMES = {1: ("high-bandwidth",), 2: ("low-latency", "high-bandwidth"), 3: ("low-latency", "mid", "high-bandwidth")}
 """What protocols are called, by how many there are: which of NCCL's they are, no timing can tell."""
@@ -140,5 +140,5 @@ def _reason(series: Series, run: Sequence[int], ratio: NDArray[np.float64]) -> s
     how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest has it"
     if len(run) == 1:
         return f"outlier: {how}"
-    first, last = (format_bytes(series.points[i].bytes, 3) for i in (run[0], run[-1]))
+    first, last = (size_text(series.points[i].bytes) for i in (run[0], run[-1]))
     return f"no alpha-beta curve from {first} to {last}: up to {how}"

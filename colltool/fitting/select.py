@@ -43,14 +43,14 @@ def mape(errors: NDArray[np.float64]) -> float:
 
 
 def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s: float, line_Bps: float) -> Chosen:
-    """The best set of algorithms for one collective, then the fewest protocols that serve it as well.
+    """The best set of algorithms for one collective, each under as many protocols as earn their place.
 
     Args:
         options: sets of algorithms with the members that cost them, simplest and likeliest first.
         alpha_s: α before any measurement, s.
         line_Bps: what a port is said to carry; a set that needs more comes last.
     """
-    fits = [_fitted(names, members, _most(members), alpha_s) for names, members in options]
+    fits = [fewest(_fitted(names, members, _most(members), alpha_s), alpha_s) for names, members in options]
     tried = [one for one in fits if _can_be_written(one)]
     candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in fits)
     possible = [one for one in tried if _fastest_wire(one) <= line_Bps * _ABOVE_LINE] or tried
@@ -58,7 +58,7 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
     chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
     rivals = [one for one in possible if one is not chosen]
     words = _confidence(chosen, rivals, beyond=[one for one in tried if one not in possible], line_Bps=line_Bps)
-    return fewest(chosen, alpha_s)._replace(candidates=candidates, confidence=words)
+    return chosen._replace(candidates=candidates, confidence=words)
 
 
 def fewest(chosen: Chosen, alpha_s: float) -> Chosen:

@@ -189,7 +189,11 @@ def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, pref
     update = switch_update(chosen, sum(part.charge.n_alpha for part in plan.parts))
     if "protocols" in update:
         update["protocols"] = [prefix + name for name in update["protocols"]]
-    tier_data["in_network"] = {**tier_data["in_network"], **update}
+    switch = tier_data["in_network"]
+    said = switch.get("source")
+    measured = source_of([member.series for member in chosen.members], chosen.algorithms)
+    kept = said if isinstance(said, dict) else {"in_network": said} if said else {}
+    tier_data["in_network"] = {**switch, **update, "source": {**kept, **dict.fromkeys(update, measured)}}
 
 
 def _complete_inner(data: dict[str, Any], tier: str, names: Sequence[str]) -> None:

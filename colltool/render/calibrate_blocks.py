@@ -6,8 +6,9 @@ from typing import Any
 
 from colltool import __version__
 from colltool.fitting.results import Calibration, Fitted, FittedSeries, Residual
+from colltool.fitting.sizes import size_text
 from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
-from colltool.units import format_bytes, format_rate, format_time
+from colltool.units import format_rate, format_time
 
 _SERIES = (
     Column("collective", "collective", right=False),
@@ -124,7 +125,7 @@ def _point(one: FittedSeries, residual: Residual) -> tuple[Cell, ...]:
     return (
         plain(str(one.series.primitive)),
         plain(one.series.ranks),
-        Cell(format_bytes(size), int(size) if float(size).is_integer() else size),
+        Cell(size_text(size), int(size) if float(size).is_integer() else size),
         Cell(format_time(residual.measured_s), residual.measured_s),
         Cell(format_time(residual.fitted_s), residual.fitted_s),
         _signed(error),
