@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price",
     "price_list", "readings", "validate", "verify",

@@ -56,7 +56,7 @@ SHOWN = [shown for block in blocks("console") if block.startswith(f"{PROMPT}coll
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working directory with the files that the README writes; commands run in its order and may build on each other."""
     place = tmp_path_factory.mktemp("readme")
-    for name, content in re.findall(r"<!-- file: (\S+) -->\n+```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+    for name, content in re.findall(r"<!-- file: (\S+) -->\n+```(?:yaml|text)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
         assert Path(name).name == name
         (place / name).write_text(content, encoding="utf-8")
     return place

@@ -14,9 +14,9 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text
 from colltool.fitting.fits import check_fits
-from colltool.fitting.report import head, series_notes
+from colltool.fitting.report import head, line_notes, series_notes
 from colltool.fitting.results import Calibration, FittedSeries, Residual
-from colltool.fitting.select import mape
+from colltool.fitting.select import left_out_mape, mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.measured.series import Measurements, Series
 
@@ -53,10 +53,11 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():
         fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
-    fabric = read_fabric(fabric_text(data), "the calibrated fabric")
+    fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
-    notes = series_notes(results) + ([f"{unused} series span other tiers and were left out"] if unused else [])
+    notes = series_notes(results) + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
+    notes += [f"{unused} series span other tiers and were left out"] if unused else []
     text = fabric_text(data, head(results, notes))
     return Calibration(fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text)
 
@@ -77,6 +78,19 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     return kept
 
 
+def _read_back(data: dict[str, Any]) -> Fabric:
+    """The calibrated fabric as its file gives it.
+
+    Raises:
+        ColltoolError: numbers beyond what a fabric may say, as from a log in the wrong unit.
+    """
+    try:
+        return read_fabric(fabric_text(data), "the calibrated fabric")
+    except ColltoolError as error:
+        first = getattr(error, "problems", [error])[0]
+        raise ColltoolError(f"no fabric takes such times: {first.what}", fix="check the unit of the times in the logs") from error
+
+
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
     """One series beside the prices of the finished fabric."""
     residuals = _residuals(fabric, fit)
@@ -91,7 +105,7 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         fit.left_out,
         mape(np.array(used)),
         max(used, key=abs, default=0.0),
-        mape(fit.errors),
+        left_out_mape(fit.errors),
     )
 
 

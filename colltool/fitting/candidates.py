@@ -45,10 +45,11 @@ def tried(primitive: Primitive, library: str, topology: str, tiers: int) -> tupl
     return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes its rings use every NIC
 
 
-def sets(primitive: Primitive, names: tuple[str, ...], *, several_counts: bool) -> list[tuple[str, ...]]:
+def sets(primitive: Primitive, names: tuple[str, ...], *, told_apart: bool) -> list[tuple[str, ...]]:
     """One algorithm alone, or two that share the sizes; simplest first.
 
-    Only ``several_counts`` of ranks tell two algorithms from one under one more protocol.
+    ``told_apart``: whether two algorithms differ from one under one more protocol, as they do over several rank counts or
+    tiers.
     """
     alone: list[tuple[str, ...]] = [(name,) for name in names]
-    return alone + list(combinations(names, 2)) if several_counts and primitive not in ONLY_ONE else alone
+    return alone + list(combinations(names, 2)) if told_apart and primitive not in ONLY_ONE else alone

@@ -3,12 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colltool.fitting.envelope import Array, Envelope, Sample, relative_rows, solve
+from colltool.fitting.envelope import NOISE, Array, Envelope, Sample, prior_width, relative_rows, solve
 
 DRAWS = 200
-_SAME = 1e-9
 
 
 class Certainty(NamedTuple):
@@ -26,16 +24,24 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     x, y = relative_rows(sample, mine, fit.algorithm)
     random = np.random.default_rng(0)
     count = len(y)
-    draws = [_resampled(x, y, random, sample.alpha_s) for _ in range(DRAWS)] if count > 2 else []
+    width = prior_width(fit.theta[component], sample.alpha_s)
+    draws = [_resampled(x, y, random, sample.alpha_s, width) for _ in range(DRAWS)] if count > 2 else []
     ci95 = np.percentile(draws, (2.5, 97.5), axis=0).T if draws else np.full((4, 2), np.nan)
-    return Certainty(ci95, _told(sample.x[fit.algorithm[mine], np.flatnonzero(mine), 1]))
+    return Certainty(ci95, _told(x, width))
 
 
-def _resampled(x: Array, y: Array, random: np.random.Generator, alpha_s: float) -> Array:
+def _resampled(x: Array, y: Array, random: np.random.Generator, alpha_s: float, width_s: float) -> Array:
     weight = np.bincount(random.integers(0, len(y), len(y)), minlength=len(y)).astype(np.float64)
-    return solve(x, y, weight, alpha_s)
+    return solve(x, y, weight, alpha_s, width_s)
 
 
-def _told(n_alpha: NDArray[np.float64]) -> bool:
-    """α and the launch overhead are one sum while all points take equally many steps."""
-    return bool(np.ptp(n_alpha) > _SAME * max(1.0, float(n_alpha.max())))
+def _told(x: Array, width_s: float) -> bool:
+    """Whether the points weigh more on α than the prior does, the other numbers free to follow.
+
+    They do not where all take equally many steps, when α and the launch overhead are one sum, or where all are so large that
+    no step is felt.
+    """
+    scale = np.abs(x).max(axis=0)
+    others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
+    left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
+    return bool((left**2).sum() > (NOISE / width_s) ** 2)

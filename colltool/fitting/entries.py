@@ -33,9 +33,11 @@ def fitted(chosen: Chosen, nominal_Bps: float, line_Bps: float | None) -> tuple[
 def _one(chosen: Chosen, index: int, name: str, fallback_Bps: float, line_Bps: float | None) -> Fitted:
     launch, alpha, per_byte, per_own_byte = (float(value) for value in chosen.fit.theta[index])
     sure = certainty(chosen.sample, chosen.fit, index)
-    bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if per_byte > 0 else fallback_Bps
-    copy = 1 / per_own_byte if per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
-    tied = ([] if sure.alpha_is_told else ["alpha_s"]) + ([] if per_byte > 0 else ["bandwidth_Bps"])
+    last = index == len(chosen.names) - 1
+    felt = per_byte > 0 and not (last and sure.ci95[2, 0] <= 0)  # a smaller protocol's is held by the next one
+    bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if felt else fallback_Bps
+    copy = 1 / per_own_byte if felt and per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
+    tied = ([] if sure.alpha_is_told else ["alpha_s"]) + ([] if felt else ["bandwidth_Bps"])
     ci95 = _intervals(sure.ci95, {"launch_overhead_s", "alpha_s", "bandwidth_Bps"} - set(tied), copy is not None)
     share = bandwidth / line_Bps if line_Bps and bandwidth <= line_Bps else None
     return Fitted(name, launch, max(alpha, MIN_ALPHA_S), bandwidth, copy, share, ci95, tuple(tied))
@@ -86,14 +88,21 @@ def scopes(measured: Sequence[Primitive]) -> dict[Primitive, list[Primitive]]:
     return found
 
 
-def switch_update(chosen: Chosen, switches: float) -> dict[str, Any]:
-    """``in_network`` values of a fit in which the switch takes part. ``switches``: n_α of the collective there.
+def switch_update(chosen: Chosen, switches: float, share: float) -> dict[str, Any]:
+    """``in_network`` values of a fit in which the switch takes part.
 
-    Alone, its protocols carry all that was measured. Beside other algorithms it runs under the last protocol: what its calls
-    take beyond that one's launch overhead is its α.
+    Alone or under a protocol of its own, that carries all that was measured. Else it runs under the last protocol: what its
+    calls take beyond that one's launch overhead is its α.
+
+    Args:
+        chosen: the fit.
+        switches: n_α of the collective there.
+        share: η_β of the last protocol, which the switch's own stands in for.
     """
     if SWITCH not in components(chosen.members, chosen.names):
-        return {"alpha_switch": time_text(MIN_ALPHA_S), "eta_beta": 1.0}
+        return {"alpha_switch": time_text(MIN_ALPHA_S)}
+    if len(chosen.fit.theta) == len(chosen.names):
+        return {"alpha_switch": time_text(MIN_ALPHA_S), "protocols": [chosen.names[-1]]}
     last = len(chosen.names) - 1
     launch, _, per_byte, copied = chosen.fit.theta[last + 1]
     base = chosen.fit.theta[last]
@@ -101,7 +110,7 @@ def switch_update(chosen: Chosen, switches: float) -> dict[str, Any]:
     slope = max(per_byte + own * (copied - base[3]), per_byte / 2, 1e-15)
     update: dict[str, Any] = {"alpha_switch": time_text(max(float(launch - base[0]) / switches, MIN_ALPHA_S))}
     if base[2] > 0:
-        update |= {"eta_beta": float(f"{min(base[2] / slope, 1.0):.4g}")}
+        update |= {"eta_beta": float(f"{share * min(base[2] / slope, 1.0):.4g}")}
     return update | {"protocols": [chosen.names[-1]]}
 
 

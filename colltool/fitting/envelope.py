@@ -136,7 +136,7 @@ def fit_component(sample: Sample, mine: NDArray[np.bool_], algorithm: Labels) ->
     weight = np.ones(len(y))
     theta = np.zeros(4)
     for _ in range(3):
-        theta = solve(x, y, weight, sample.alpha_s)
+        theta = solve(x, y, weight, sample.alpha_s, prior_width(theta, sample.alpha_s))
         residual = np.abs(x @ theta - y)
         spread = max(1.4826 * float(np.median(residual)), 0.003)
         weight = np.minimum(1.0, _HUBER * spread / np.maximum(residual, 1e-12))
@@ -151,23 +151,28 @@ def relative_rows(sample: Sample, mine: NDArray[np.bool_], algorithm: Labels) ->
     return sample.x[chosen, index] / t[:, None], 1 - sample.offset[chosen, index] / t
 
 
-def solve(x: Array, y: Array, weight: Array, alpha_s: float) -> Array:
-    """Least squares with θ >= 0 and a weak prior: α as given, within a factor of about two.
+def prior_width(theta: Array, alpha_s: float) -> float:
+    """How far from the given α one lies that is off by a factor of two: its own size, so that a large one is not held down."""
+    return max(alpha_s, float(theta[1]))
+
+
+def solve(x: Array, y: Array, weight: Array, alpha_s: float, width_s: float) -> Array:
+    """Least squares with θ >= 0 and a weak prior: α as given, give or take the width.
 
     A rank's own share moves at least as fast as what its port carries: 1/copy is a part of 1/BW.
     """
-    theta = _bounded(x @ _MIXED, y, weight, alpha_s)
+    theta = _bounded(x @ _MIXED, y, weight, alpha_s, width_s)
     return np.asarray(_MIXED @ theta)
 
 
-def _bounded(x: Array, y: Array, weight: Array, alpha_s: float) -> Array:
+def _bounded(x: Array, y: Array, weight: Array, alpha_s: float, width_s: float) -> Array:
     scale = np.abs(x).max(axis=0)
     scale[scale == 0] = 1.0
     scaled = x / scale
     gram = scaled.T @ (scaled * weight[:, None])
     right = scaled.T @ (y * weight)
     gram[np.diag_indices(4)] += _RIDGE * gram.diagonal().max()
-    strength = (NOISE / (alpha_s * scale[1])) ** 2
+    strength = (NOISE / (width_s * scale[1])) ** 2
     gram[1, 1] += strength
     right[1] += strength * alpha_s * scale[1]
     return np.asarray(_non_negative(gram, right) / scale)

@@ -117,7 +117,7 @@ def _with_share(tier: Tier, share: float) -> Tier:
 
 def in_network(case: Case) -> str | None:
     """Large messages take what they would without reduction in the switch."""
-    if not case.large or "in-network" not in case.checked[-1].algorithm or not all(map(case.slower, case.large)):
+    if not case.large or "in-network" not in case.checked[-1].algorithm or not case.slower(case.large[-1]):
         return None
     named = tuple(name for name in case.algorithms if "in-network" not in name)
     if case.algorithms and not named:

@@ -8,7 +8,7 @@ from textwrap import wrap
 from colltool.fitting.results import FittedSeries
 from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
-from colltool.units import format_time
+from colltool.units import format_rate, format_time
 
 _WIDTH = 118
 
@@ -39,11 +39,21 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
+    """Protocols that carry more than the stated line rate, each once."""
+    above = {p.name: p.bandwidth_Bps for one in results for p in one.protocols if p.eta_beta is None}
+    return [
+        f"{name} carries {format_rate(rate)}, more than the stated line rate of {format_rate(line_Bps)}: "
+        "its bandwidth stands in place of an eta"
+        for name, rate in above.items()
+    ]
+
+
 def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
     where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
     what = {
-        "alpha_s": "alpha and launch overhead are one sum where every point takes as many steps; alpha is held near the "
-        "fabric's, the launch overhead is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
+        "alpha_s": "the sizes do not tell alpha from the launch overhead; alpha is held near the fabric's, the launch overhead "
+        "is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
         "bandwidth_Bps": "no size is large enough to tell the bandwidth",
     }[field]
     return f"{one.series.primitive.spoken}, {where}: {what}"
@@ -53,10 +63,8 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
     """Comment lines for the top of the file: how well each series is met, size by size."""
     lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
     for one in results:
-        lines += [
-            "",
-            f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}, on sizes left out of the fit {one.cv_mape:.1%}",
-        ]
+        unseen = f", on sizes left out of the fit {one.cv_mape:.1%}" if one.cv_mape is not None else ""
+        lines += ["", f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}{unseen}"]
         cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
         lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)]
         if one.left_out:

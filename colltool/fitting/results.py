@@ -29,10 +29,10 @@ class Fitted(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Algorithms that were tried together, and their mean absolute relative error on sizes left out of the fit."""
+    """Algorithms that were tried together, and their mean absolute relative error on sizes left out; None with too few."""
 
     algorithms: tuple[str, ...]
-    cv_mape: float
+    cv_mape: float | None
 
 
 class Residual(NamedTuple):
@@ -55,7 +55,8 @@ class LeftOut(NamedTuple):
 
 
 class FittedSeries(NamedTuple):
-    """The fit of one series. ``mape`` and ``worst`` (signed) over the points used, ``cv_mape`` on sizes left out of the fit.
+    """The fit of one series. ``mape`` and ``worst`` (signed) over the points used, ``cv_mape`` on sizes left out of the
+    fit, None where two sizes are all there is.
 
     ``algorithms`` won against ``candidates``; ``confidence`` says in words how sure that is.
     """
@@ -69,7 +70,7 @@ class FittedSeries(NamedTuple):
     left_out: tuple[LeftOut, ...]
     mape: float
     worst: float
-    cv_mape: float
+    cv_mape: float | None
 
 
 class Calibration(NamedTuple):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colltool.errors import ColltoolError
 from colltool.fitting.envelope import Envelope, Sample, fit_envelope, relative_errors
 from colltool.fitting.results import Candidate
 from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
@@ -16,6 +17,8 @@ _CLEAR = 1.5
 _MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
 """What a further protocol may lose on sizes left out, and must gain on the others; below a tenth of a percent all is exact."""
 _ABOVE_LINE = 1.02
+_SHORTER = 0.9
+"""What a launch inside the switch may seem shorter than that of its protocol, by noise."""
 
 
 class Chosen(NamedTuple):
@@ -42,6 +45,11 @@ def mape(errors: NDArray[np.float64]) -> float:
     return float(np.abs(known).mean()) if len(known) else 0.0
 
 
+def left_out_mape(errors: NDArray[np.float64]) -> float | None:
+    """Mean absolute relative error on sizes left out; None where a fit without them was not possible."""
+    return None if np.isnan(errors).all() else mape(errors)
+
+
 def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s: float, line_Bps: float) -> Chosen:
     """The best set of algorithms for one collective, each under as many protocols as earn their place.
 
@@ -51,14 +59,25 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
         line_Bps: what a port is said to carry; a set that needs more comes last.
     """
     fits = [fewest(_fitted(names, members, _most(members), alpha_s), alpha_s) for names, members in options]
-    tried = [one for one in fits if _can_be_written(one)]
-    candidates = tuple(Candidate(one.algorithms, one.cv_mape) for one in fits)
-    possible = [one for one in tried if _fastest_wire(one) <= line_Bps * _ABOVE_LINE] or tried
+    tried = [one for one in fits if _as_written(one)]
+    if not tried:
+        what = f"no switch beside protocols takes such times: {' + '.join(fits[0].algorithms)} cannot both have run"
+        raise ColltoolError(what, where="--algorithm", fix="name one of them, or auto")
+    candidates = tuple(Candidate(one.algorithms, left_out_mape(one.errors)) for one in fits)
+    possible = _possible(tried, line_Bps)
     best = min(possible, key=lambda one: one.cv_mape)
     chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
     rivals = [one for one in possible if one is not chosen]
-    words = _confidence(chosen, rivals, beyond=[one for one in tried if one not in possible], line_Bps=line_Bps)
+    beyond = [one for one in tried if all(one is not other for other in possible)] or [chosen]
+    words = _confidence(chosen, rivals, [one for one in beyond if above_line(one, line_Bps)], line_Bps)
     return chosen._replace(candidates=candidates, confidence=words)
+
+
+def _possible(tried: Sequence[Chosen], line_Bps: float) -> Sequence[Chosen]:
+    """The sets that need no more of a port than it is said to carry; all, where none of these predicts nearly as well."""
+    within = [one for one in tried if above_line(one, line_Bps) is None]
+    best = min(one.cv_mape for one in tried)
+    return within if within and min(one.cv_mape for one in within) <= _CLEAR * best + _EXACT else tried
 
 
 def fewest(chosen: Chosen, alpha_s: float) -> Chosen:
@@ -67,7 +86,8 @@ def fewest(chosen: Chosen, alpha_s: float) -> Chosen:
     One more has to explain a good part of the error that is left, and must not mislead on sizes left out; a little it may,
     because a fold's fit has fewer points than the final one.
     """
-    rungs = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))] + [chosen]
+    fewer = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))]
+    rungs = [written for one in [*fewer, chosen] if (written := _as_written(one))] or [chosen]
     limit = min(one.cv_mape for one in rungs) * _MISLED + _EXACT
     kept = next(one for one in rungs if one.cv_mape <= limit)
     for one in rungs[[one is kept for one in rungs].index(True) + 1 :]:
@@ -120,10 +140,21 @@ def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
     return fit._replace(theta=fit.theta[order], component=rank[fit.component])
 
 
-def _can_be_written(one: Chosen) -> bool:
-    """Whether the switch, beside protocols, carries no more than the fastest of them: it has no wires of its own."""
-    slopes, count = one.fit.theta[:, 2], len(one.names)
-    return len(slopes) == count or bool(slopes[count] >= slopes[count - 1] > 0)
+def _as_written(one: Chosen) -> Chosen | None:
+    """A fit as a file can say it: a switch beside protocols runs under the last of them, or under one of its own.
+
+    Its own where the last one's wires are slower or its launch is longer. Other algorithms may run under that one too, but
+    with more bytes and more steps than the switch they never win there.
+    """
+    theta, count = one.fit.theta, len(one.names)
+    if len(theta) == count:
+        return one
+    switch, last = theta[count], theta[count - 1]
+    if not (one.fit.component == count).any():
+        return None
+    if switch[2] >= last[2] > 0 and switch[0] >= last[0] * _SHORTER:
+        return one
+    return one._replace(names=NAMES[count + 1]) if count < len(NAMES) else None
 
 
 def _fastest_wire(one: Chosen) -> float:
@@ -135,7 +166,7 @@ def _fastest_wire(one: Chosen) -> float:
     return max((1 / float(slopes[c]) for c in busy), default=0.0)
 
 
-def _confidence(chosen: Chosen, rivals: Sequence[Chosen], *, beyond: Sequence[Chosen], line_Bps: float) -> str:
+def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chosen], line_Bps: float) -> str:
     """In words how sure the choice of algorithms is."""
     said = []
     if rivals:
@@ -144,6 +175,7 @@ def _confidence(chosen: Chosen, rivals: Sequence[Chosen], *, beyond: Sequence[Ch
         sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
         other = " + ".join(next_best.algorithms)
         errors = f"{chosen.cv_mape:.1%} against {next_best.cv_mape:.1%} on sizes left out"
+        errors = "too few sizes" if left_out_mape(chosen.errors) is None else errors
         said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
     said += [
         f"{' + '.join(one.algorithms)} would need {_fastest_wire(one) / 1e9:.4g} GB/s of a port of {line_Bps / 1e9:.4g} GB/s"

@@ -25,6 +25,8 @@ from colltool.fitting.select import Chosen, choose, together
 from colltool.measured.series import Series
 from colltool.primitives import Primitive
 
+_LEAST = 2
+
 
 class SeriesFit(NamedTuple):
     """What one series came to: its member of a fit and that one's choice, protocols, errors on sizes left out, and the rest."""
@@ -63,7 +65,8 @@ def calibrate_tier(
     fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth, line_Bps, prefix)
     for group in chosen:
         _note_algorithms(tier_data, group)
-        _note_switch(tier_data, fabric, group, prefix)
+        last = next(fit.protocols[-1] for fit in fits if fit.chosen is group)
+        _note_switch(tier_data, fabric, group, last)
     tier_data["protocols"] = _entries(fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1)
     if line_Bps:
         tier_data["bandwidth"] = rate_text(line_Bps)
@@ -123,6 +126,9 @@ def _group(
 ) -> tuple[Chosen, tuple[tuple[LeftOut, ...], ...]]:
     """The fit of one collective's series, and the points that each of them leaves out."""
     primitive, alpha_s = series[0].primitive, _alpha_s(tier)
+    if sum(len(one.points) for one in series) < _LEAST:
+        fix = "measure several sizes, best a kilobyte to a gigabyte"
+        raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
     placed = [check_fits(fabric, one) for one in series]
     names = algorithms or tried(primitive, series[0].library, tier.topology, max(len(group.spans) for group in placed))
     able = tuple(name for name in names if all(_costs(group, primitive, tier.name, name) for group in placed))
@@ -139,7 +145,7 @@ def _group(
                 for where, (used, _) in zip(zip(placed, series, strict=True), judged, strict=True)
             ],
         )
-        for wanted in ([able] if algorithms else sets(primitive, able, several_counts=len(counts) > 1))
+        for wanted in ([able] if algorithms else sets(primitive, able, told_apart=len(counts) > 1 or len(placed[0].spans) > 1))
     ]
     return choose(options, alpha_s, tier.bandwidth * tier.ports), tuple(left for _, left in judged)
 
@@ -180,16 +186,16 @@ def _note_algorithms(tier_data: dict[str, Any], chosen: Chosen) -> None:
     tier_data["algorithms"] = {**listed, str(chosen.members[0].series.primitive): list(chosen.algorithms)}
 
 
-def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, prefix: str) -> None:
-    """What the switch does, where it was measured."""
+def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last: Fitted) -> None:
+    """What the switch does, where it was measured; ``last`` is the protocol that it runs under beside other algorithms."""
     if IN_SWITCH not in chosen.algorithms:
         return
     series = chosen.members[0].series
     plan = named_plans(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
-    update = switch_update(chosen, sum(part.charge.n_alpha for part in plan.parts))
+    update = switch_update(chosen, sum(part.charge.n_alpha for part in plan.parts), last.eta_beta or 1.0)
     if "protocols" in update:
-        update["protocols"] = [prefix + name for name in update["protocols"]]
-    switch = tier_data["in_network"]
+        update["protocols"] = [last.name]
+    switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}
     said = switch.get("source")
     measured = source_of([member.series for member in chosen.members], chosen.algorithms)
     kept = said if isinstance(said, dict) else {"in_network": said} if said else {}

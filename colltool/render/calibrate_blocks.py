@@ -65,8 +65,8 @@ def _series_row(one: FittedSeries) -> tuple[Cell, ...]:
     return (*names, plain(used), plain(len(one.left_out)), _percent(one.mape), _signed(one.worst), _percent(one.cv_mape))
 
 
-def _percent(value: float) -> Cell:
-    return Cell(f"{100 * value:.1f}%", value)
+def _percent(value: float | None) -> Cell:
+    return Cell("-" if value is None else f"{100 * value:.1f}%", value)
 
 
 def _signed(value: float) -> Cell:
