@@ -68,7 +68,9 @@ def measured(
         float(t) * float(np.exp(noise * chance.gauss(0, 1))) * (spoil or {}).get(float(m), 1.0)
         for m, t in zip(size, seconds, strict=True)
     ]
-    points = tuple(Point(float(m), t, t, t, 1, f"made.log:{line}") for line, (m, t) in enumerate(zip(size, times, strict=True), 7))
+    points = tuple(
+        Point(float(m), t, t, t, 1, f"made.log:{line}") for line, (m, t) in enumerate(zip(size, times, strict=True), 7)
+    )
     return Series(primitive, ranks, nodes, points, library, "", "float", ("made.log",))
 
 

@@ -62,12 +62,13 @@ def calibrate(
     says how far off they are on sizes that the fit has not seen.
     """
     from colltool import api
-    from colltool.cli.output import emit, write
+    from colltool.cli.output import emit, working, write
 
     if output is not None and output.suffix not in FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
         raise ColltoolError("a fabric file ends in .yaml", where=f"--output {output}", fix=fix)
     o.check_plot(plot, plot_what)
+    working(f"fitting {', '.join(logs)} ...")
     result = api.calibrate(
         o.one(fabric, "--fabric"),
         logs,
@@ -81,13 +82,13 @@ def calibrate(
         in_place=in_place,
         name=output.stem if output else None,
     )
+    if output is not None:
+        write(result.text, output)
+        result = result._replace(path=str(output))
     if plot is not None:
         from colltool.render.plot import plot_calibration
 
         plot_calibration(result, plot, plot_what.value)
-    if output is not None:
-        write(result.text, output)
-        result = result._replace(path=str(output))
     emit(_rendered(result, form), form, None)
 
 

@@ -18,6 +18,12 @@ def chosen_format(form: Format | None, output: Path | None) -> Format:
     return form or _BY_SUFFIX.get(output.suffix if output else "", Format.TABLE)
 
 
+def working(what: str) -> None:
+    """Say on a terminal what takes a while; silent where stderr is none."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(what, file=sys.stderr)
+
+
 def emit(result: Any, form: Format | None, output: Path | None) -> None:
     """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
     write(_rendered(result, chosen_format(form, output), to_file=output is not None), output)

@@ -12,7 +12,7 @@ from colltool.engine.plan import Curve, Plan
 from colltool.engine.protocols import under_protocols
 from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
-from colltool.export.nccl_protocols import BY_POSITION, PROTOCOLS, PUBLISHED, named, published_curves
+from colltool.export.nccl_protocols import BY_POSITION, PROTOCOLS, PUBLISHED, guessed, named, published_curves
 from colltool.fabric.model import ClosTier, Fabric, StarTier
 from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.units import MAX_SIZE
@@ -200,5 +200,5 @@ def _published(cluster: Cluster, primitive: Primitive, choice: Choice, end: floa
 def _protocol_note(listed: list[str]) -> str:
     if not listed:
         return _PUBLISHED_NOTE
-    guessed = [f"{name} taken for {BY_POSITION[name.lower()]}" for name in listed if name.lower() in BY_POSITION]
-    return "measured" + (f", their names by order and not known: {', '.join(guessed)}" if guessed else "")
+    guesses = [f"{name} taken for {guess}" for name in listed if (guess := guessed(name))]
+    return "measured" + (f", their names by order and not known: {', '.join(guesses)}" if guesses else "")

@@ -40,7 +40,13 @@ Simple only."""
 def named(protocol: str) -> str | None:
     """NCCL's name of a fabric's protocol; None where it is none of NCCL's."""
     name = protocol.lower()
-    return name if name in PROTOCOLS else BY_POSITION.get(name)
+    return name if name in PROTOCOLS else guessed(name)
+
+
+def guessed(protocol: str) -> str | None:
+    """What a calibrated protocol may be in NCCL, by its position; its name may start with the tier's (``ib-low-latency``)."""
+    name = protocol.lower()
+    return next((theirs for ours, theirs in BY_POSITION.items() if name == ours or name.endswith(f"-{ours}")), None)
 
 
 def published_curves(algorithm: str, primitive: Primitive, ranks: int, nodes: int, slope: float) -> dict[str, Curve]:

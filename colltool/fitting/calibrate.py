@@ -11,7 +11,7 @@ import numpy as np
 from colltool.engine.price import price
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS, Fabric
 from colltool.fabric.write import fabric_text
 from colltool.fitting.fits import check_fits
 from colltool.fitting.report import head, line_notes, series_notes
@@ -19,6 +19,9 @@ from colltool.fitting.results import Calibration, FittedSeries, Residual
 from colltool.fitting.select import left_out_mape, mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.measured.series import Measurements, Series
+from colltool.units import format_rate
+
+_LONGEST_NAME = 64  # as the model has it
 
 
 class Wanted(NamedTuple):
@@ -45,14 +48,18 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         name: of the new fabric.
 
     Raises:
-        ColltoolError: series that the fabric cannot hold, an unknown tier or algorithm, no series for the tier.
+        ColltoolError: series that the fabric cannot hold, an unknown tier or algorithm, no series for the tier, times or a
+            line rate that no fabric has.
     """
-    data = deepcopy(data) | {"name": name}
+    if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
+        raise ColltoolError(f"no port carries {format_rate(wanted.line_Bps)}", where="--line-rate", fix="write 450GB/s, 400Gbps")
+    data = deepcopy(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():
         fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+    data["name"] = name[:_LONGEST_NAME]
     fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)

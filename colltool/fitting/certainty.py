@@ -1,4 +1,8 @@
-"""How well the points of a fit determine its numbers: bootstrap intervals, and what only the prior holds."""
+"""How well the points of a fit determine its numbers: bootstrap intervals, and what only the prior holds.
+
+The bootstrap is the Bayesian one (Rubin 1981): it weighs the points at random rather than drawing some twice and others not at
+all, which of three points would leave one too often.
+"""
 
 from typing import NamedTuple
 
@@ -26,13 +30,15 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     count = len(y)
     width = prior_width(fit.theta[component], sample.alpha_s)
     draws = [_resampled(x, y, random, sample.alpha_s, width) for _ in range(DRAWS)] if count > 2 else []
-    ci95 = np.percentile(draws, (2.5, 97.5), axis=0).T if draws else np.full((4, 2), np.nan)
-    return Certainty(ci95, _told(x, width))
+    if not draws:
+        return Certainty(np.full((4, 2), np.nan), _told(x, width))
+    low, high = np.percentile(draws, (2.5, 97.5), axis=0)
+    theta = fit.theta[component]  # weighs far points down, which the draws do not: their interval may lie beside it
+    return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), _told(x, width))
 
 
 def _resampled(x: Array, y: Array, random: np.random.Generator, alpha_s: float, width_s: float) -> Array:
-    weight = np.bincount(random.integers(0, len(y), len(y)), minlength=len(y)).astype(np.float64)
-    return solve(x, y, weight, alpha_s, width_s)
+    return solve(x, y, random.exponential(size=len(y)), alpha_s, width_s)
 
 
 def _told(x: Array, width_s: float) -> bool:

@@ -14,6 +14,8 @@ from colltool.fitting.sample import SWITCH, components
 from colltool.fitting.select import Chosen
 from colltool.primitives import AG, AR, RS, Primitive
 
+_VAGUE = 5
+"""A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""
 _TWINS = {AG: RS, RS: AG}
 
 
@@ -34,7 +36,8 @@ def _one(chosen: Chosen, index: int, name: str, fallback_Bps: float, line_Bps: f
     launch, alpha, per_byte, per_own_byte = (float(value) for value in chosen.fit.theta[index])
     sure = certainty(chosen.sample, chosen.fit, index)
     last = index == len(chosen.names) - 1
-    felt = per_byte > 0 and not (last and sure.ci95[2, 0] <= 0)  # a smaller protocol's is held by the next one
+    vague = sure.ci95[2, 0] < min(per_byte / _VAGUE, 1 / fallback_Bps)
+    felt = per_byte > 0 and not (last and vague)  # what a smaller protocol carries is held by the next one
     bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if felt else fallback_Bps
     copy = 1 / per_own_byte if felt and per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
     tied = ([] if sure.alpha_is_told else ["alpha_s"]) + ([] if felt else ["bandwidth_Bps"])

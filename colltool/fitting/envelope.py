@@ -112,22 +112,24 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
 
 
 def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
-    """Refit and reassign until nothing changes."""
+    """Refit and reassign until nothing changes; the best on the way, since it may go round in circles."""
     theta = np.zeros((sample.allowed.shape[0], 4))
     theta[:, 0] = np.inf  # a component without points explains none
-    fit = None
+    best, least = None, np.inf
     for _ in range(rounds):
         for c in range(len(theta)):
             mine = component == c
             if mine.sum() >= _AT_LEAST:
                 theta[c] = fit_component(sample, mine, algorithm)
-        finite = np.where(np.isfinite(theta), theta, 1e6)
-        fit = evaluate(finite, sample)
+        fit = evaluate(np.where(np.isfinite(theta), theta, 1e6), sample)
+        loss = _loss(fit, sample)
+        if loss < least:
+            best, least = fit, loss
         if (fit.component == component).all() and (fit.algorithm == algorithm).all():
             break
         component, algorithm = fit.component, fit.algorithm
-    assert fit is not None
-    return fit
+    assert best is not None  # there is at least one round, and a loss is never infinite
+    return best
 
 
 def fit_component(sample: Sample, mine: NDArray[np.bool_], algorithm: Labels) -> Array:

@@ -1,0 +1,90 @@
+"""A fabric written as YAML is the fabric that is read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_fabrics
+from colltool.fabric.source import scan
+from colltool.fabric.write import fabric_text
+
+TIER = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    return {"schema": "colltool.fabric/1", "name": "small", "tiers": [TIER], **more}
+
+
+@pytest.mark.parametrize("name", shipped_fabrics())
+def test_shipped_fabrics_survive(name: str) -> None:
+    data = fabric_data(name)
+    text = fabric_text(data)
+    assert read_fabric(text, "again.yaml") == load_fabric(name)
+    assert fabric_text(yaml.safe_load(text)) == text
+
+
+def test_overrides_are_written() -> None:
+    data = fabric_data("dgx-h100", ["launch_overhead=5us"])
+    assert read_fabric(fabric_text(data), "again.yaml") == load_fabric("dgx-h100", ["launch_overhead=5us"])
+
+
+def test_keys_keep_their_order_and_comments_come_first() -> None:
+    text = fabric_text(document(launch_overhead="2us"), ["one", "", "two  "])
+    assert text.startswith("# one\n#\n# two\nschema: colltool.fabric/1\nname: small\ntiers:\n  - name: port\n")
+    assert text.endswith("launch_overhead: 2us\n")
+    assert read_fabric(text, "again.yaml").launch_overhead == pytest.approx(2e-6)
+
+
+def test_the_same_mapping_twice_needs_no_anchor() -> None:
+    eta = {"alpha": 1.5, "beta": 0.5}
+    text = fabric_text(document(tiers=[TIER | {"eta": eta}, TIER | {"name": "rack", "eta": eta}]))
+    assert "&" not in text
+    assert [tier.eta.beta for tier in read_fabric(text, "again.yaml").tiers] == [0.5, 0.5]
+
+
+LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp")), max_size=200)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LETTERS)
+@pytest.mark.parametrize("key", ["description", "notes"])
+def test_any_text_survives(key: str, words: str) -> None:
+    data = document(**{key: words})
+    source, refused = scan(fabric_text(data), "again.yaml")
+    assert not refused
+    assert source.data == data
+
+
+def test_text_that_looks_like_something_else_stays_text() -> None:
+    notes = [
+        "on",
+        "12:30",
+        "1e9",
+        "2.5e3",
+        "0o17",
+        "0x1F",
+        "-7",
+        ".5",
+        "null",
+        "# no comment",
+        "a: b",
+        "- c",
+        "'",
+        '"',
+        "Übertragung 日本",
+        "x" * 300,
+    ]
+    fabric = read_fabric(fabric_text(document(notes=notes)), "again.yaml")
+    assert fabric.notes == notes
+
+
+def test_a_written_file_is_read_from_disk(tmp_path: Path) -> None:
+    path = tmp_path / "größe ü.yaml"
+    path.write_text(fabric_text(document(description="Größe")), encoding="utf-8")
+    assert load_fabric(path).description == "Größe"

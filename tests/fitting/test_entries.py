@@ -1,0 +1,61 @@
+"""A fit in the words of a fabric file: protocols, the primitives that each speaks for, times and rates as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltool.fabric.model import Protocol
+from colltool.fitting.entries import protocol_entries, rate_text, scopes, time_text
+from colltool.fitting.results import Fitted
+from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
+from colltool.units import parse_rate, parse_time
+
+PLAIN = Fitted("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [(AR,), (AG,), (P2P,), (AR, AG), (AG, RS), (AG, A2A), (AR, AG, RS, A2A), (BC, RS), tuple(Primitive)],
+)
+def test_every_primitive_is_spoken_for_once(measured: tuple[Primitive, ...]) -> None:
+    found = scopes(measured)
+    assert tuple(found) == measured
+    assert all(listed[0] is primitive for primitive, listed in found.items())
+    spoken = [primitive for listed in found.values() for primitive in listed]
+    assert sorted(spoken) == sorted(Primitive)
+
+
+def test_a_twin_speaks_for_its_twin_and_all_reduce_for_the_rest() -> None:
+    assert scopes((A2A, AG, AR)) == {A2A: [A2A], AG: [AG, RS], AR: [AR, BC, Primitive.REDUCE, P2P]}
+    assert scopes((AG, RS))[AG][:2] == [AG, AR]  # without an all-reduce the first one does
+
+
+def test_an_entry_is_what_the_model_reads() -> None:
+    (entry,) = protocol_entries([PLAIN._replace(copy_Bps=500e9)], [AR, BC], "here", eta=False)
+    assert list(entry) == ["name", "launch_overhead", "alpha", "bandwidth", "local_copy", "primitives", "source"]
+    read = Protocol.model_validate(entry)
+    assert (read.launch_overhead, read.alpha, read.bandwidth) == pytest.approx((20e-6, 1.4e-6, 360e9))
+    assert (read.local_copy, read.primitives, read.source, read.eta) == (500e9, (AR, BC), "here", None)
+
+
+def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
+    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], None, "here", eta=False)
+    assert shared["eta"] == {"alpha": 1.0, "beta": 0.8}
+    assert "bandwidth" not in shared
+    assert above["bandwidth"] == "360GB/s"
+    assert "eta" not in above
+
+
+def test_a_tiers_eta_is_undone() -> None:
+    (entry,) = protocol_entries([PLAIN], None, "here", eta=True)
+    assert (entry["bandwidth"], entry["eta"]) == ("360GB/s", {"alpha": 1.0, "beta": 1.0})
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-10, 1.23456e-9, 0.8e-6, 20.05e-6, 3e-3, 0.99])
+def test_times_read_back_to_four_digits(seconds: float) -> None:
+    assert parse_time(time_text(seconds)) == pytest.approx(seconds, rel=1e-3)
+
+
+@pytest.mark.parametrize("rate", [1e6, 1.2345e9, 39.987e9, 360e9, 1e15])
+def test_rates_read_back_to_five_digits(rate: float) -> None:
+    assert parse_rate(rate_text(rate)) == pytest.approx(rate, rel=1e-4)

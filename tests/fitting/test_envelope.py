@@ -1,0 +1,121 @@
+"""The numbers of a fit: the non-negative solution, one component, and the lower envelope of several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltool.fitting.envelope import (
+    Array,
+    Sample,
+    _non_negative,
+    evaluate,
+    fit_component,
+    fit_envelope,
+    relative_errors,
+    solve,
+)
+
+SIZES = 1024.0 * 2.0 ** np.arange(21)
+LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
+
+
+def sample(*ranks: int, thetas: tuple[tuple[float, ...], ...] = (LOW,), alpha_s: float = 1e-6, components: int = 1) -> Sample:
+    """Rings of all-reduce that take the least of what the components say."""
+    rows = [(1.0, 2.0 * (n - 1), 2 * (n - 1) / n * size, size / n) for n in ranks for size in SIZES]
+    x = np.array(rows)[None]
+    seconds = np.min([x[0] @ np.array(theta) for theta in thetas], axis=0)
+    allowed = np.ones((components, 1), dtype=bool)
+    return Sample(seconds, np.tile(SIZES, len(ranks)), x, np.zeros((1, len(rows))), allowed, alpha_s)
+
+
+def component(one: Sample) -> Array:
+    points = len(one.seconds)
+    return fit_component(one, np.ones(points, dtype=bool), np.zeros(points, dtype=np.intp))
+
+
+def test_one_component_comes_back() -> None:
+    launch, alpha, per_byte, copied = component(sample(2, 8, 32))
+    assert launch == pytest.approx(5e-6, rel=2e-3)
+    assert alpha == pytest.approx(0.8e-6, rel=2e-3)
+    assert 1 / per_byte == pytest.approx(40e9, rel=2e-3)
+    assert copied < 0.02 * per_byte
+
+
+def test_a_local_copy_comes_back() -> None:
+    *_, per_byte, copied = component(sample(2, 4, 8, thetas=((5e-6, 0.8e-6, 1 / 40e9, 1 / 200e9),)))
+    assert 1 / per_byte == pytest.approx(40e9, rel=0.01)
+    assert 1 / copied == pytest.approx(200e9, rel=0.01)
+
+
+@pytest.mark.parametrize("alpha_s", [1e-9, 1e-6, 3e-4])
+def test_alpha_is_what_the_points_say_however_far_from_the_prior(alpha_s: float) -> None:
+    launch, alpha, *_ = component(sample(2, 8, 32, thetas=((5e-6, alpha_s, 1 / 40e9, 0.0),)))
+    assert alpha == pytest.approx(alpha_s, rel=2e-3, abs=1e-9)
+    assert launch + 62 * alpha == pytest.approx(5e-6 + 62 * alpha_s, rel=2e-3)
+
+
+def test_one_rank_count_leaves_alpha_at_the_prior() -> None:
+    launch, alpha, *_ = component(sample(8, alpha_s=0.5e-6))
+    assert alpha == pytest.approx(0.5e-6, rel=1e-4)
+    assert launch + 14 * alpha == pytest.approx(5e-6 + 14 * 0.8e-6, rel=1e-4)
+
+
+def test_a_cliff_hardly_moves_one_component() -> None:
+    one = sample(2, 8, 32)
+    spoiled = one._replace(seconds=np.where(np.arange(len(one.seconds)) == 30, 5 * one.seconds, one.seconds))
+    assert component(spoiled)[:3] == pytest.approx(component(one)[:3], rel=0.03)
+
+
+def test_two_components_come_back_and_so_does_who_serves_which_size() -> None:
+    one = sample(2, 8, 32, thetas=(LOW, HIGH), components=2)
+    fit = fit_envelope(one)
+    assert np.abs(relative_errors(fit, one)).max() < 2e-3
+    low, high = sorted(fit.theta.tolist())
+    assert low[:3] == pytest.approx(LOW[:3], rel=0.01)
+    assert high[:3] == pytest.approx(HIGH[:3], rel=0.01)
+    serves = fit.component[: len(SIZES)]
+    assert (np.diff(serves) != 0).sum() == 1  # small sizes with one, large with the other
+
+
+def test_the_envelope_is_the_least_of_what_is_allowed() -> None:
+    one = sample(4, components=2)
+    x = np.concatenate([one.x, 2 * one.x])
+    wide = one._replace(x=x, offset=np.zeros(x.shape[:2]), allowed=np.array([[True, False], [False, True]]))
+    theta = np.array([LOW, LOW])
+    first = evaluate(theta, wide)
+    assert (first.component == 0).all()
+    assert first.fitted == pytest.approx(one.seconds)
+    swapped = evaluate(theta, wide._replace(allowed=np.array([[False, True], [False, True]])))
+    assert swapped.fitted == pytest.approx(2 * one.seconds)
+    assert (swapped.algorithm == 1).all()
+
+
+def test_an_offset_is_no_parameters() -> None:
+    one = sample(2, 8, 32)
+    offset = np.full((1, len(one.seconds)), 3e-6)
+    shifted = one._replace(offset=offset, seconds=one.seconds + offset[0])
+    assert component(shifted)[:3] == pytest.approx(component(one)[:3], rel=0.01)
+
+
+numbers = st.floats(-1.0, 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=4, max_size=8), st.lists(numbers, min_size=4, max_size=4))
+def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
+    x, r = np.array(rows), np.array(right)
+    gram = x.T @ x + 1e-3 * np.eye(4)
+    theta = _non_negative(gram, r)
+    slope = gram @ theta - r
+    assert (theta >= 0).all()
+    assert (slope >= -1e-7).all()  # growing a parameter does not help
+    assert np.abs(slope * theta).max() < 1e-6  # and no positive one wants to move
+
+
+def test_a_copy_is_part_of_what_a_port_carries() -> None:
+    rows = np.array([[1.0, 2.0, 1.0 * size, 0.5 * size] for size in (1.0, 2.0, 4.0, 8.0)])
+    theta = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones(4), 1.0, 1.0)
+    assert theta[2] >= theta[3] >= 0
