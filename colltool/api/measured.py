@@ -44,7 +44,7 @@ def calibrate(
         algorithms: exactly these; when empty those that a log's library may have run are compared.
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
         ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric; the old one's with ``-measured`` when None.
+        name: of the new fabric; the old one's with ``-calibrated`` when None.
 
     Returns:
         A :class:`colltool.fitting.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
@@ -59,7 +59,7 @@ def calibrate(
     data = fabric_data(fabric, overrides)
     wanted = Wanted(tier, tuple(names_of(algorithms)), None if line_rate is None else parse_rate(line_rate))
     read = _measurements(logs, ranks, None if primitive is None else primitive_of(primitive), nodes, in_place)
-    return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-measured")
+    return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-calibrated")
 
 
 def validate(

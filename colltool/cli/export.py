@@ -41,7 +41,8 @@ def nccl_tuner(
         typer.Option("--ranks", "-n", metavar="N,...", help="Rank counts, each a group of its own. [default: all of the fabric]"),
     ] = None,
     channels: Annotated[
-        int | None, typer.Option("--channels", help="Channels of every row, at most 16 for NVLS. [default: NCCL's on H100]")
+        int | None,
+        typer.Option("--channels", help="Channels of every row, at most 16 for NVLS. [default: NCCL's on an 8-GPU H100 node]"),
     ] = None,
     env: Annotated[bool, typer.Option("--env", help="Print NCCL_ALGO instead: algorithms without sizes.")] = False,
     set_: o.SetOption = None,
@@ -99,7 +100,7 @@ def _write_all(files: dict[str, str], folder: Path) -> None:
     from colltool.cli.output import write
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
     except OSError as error:
         raise ColltoolError(f"cannot make a folder: {error.strerror or error}", where=str(folder), fix="name a folder") from error
     taken = [folder / name for name in files if (folder / name).is_dir()]

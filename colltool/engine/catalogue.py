@@ -29,7 +29,7 @@ def all_plans(placed: Placed, primitive: Primitive, readings: Readings, sizes: S
         plans = named_plans(placed, primitive, readings, _feasible(placed, primitive, readings, runs), sizes)
     else:
         plans = [plan for under in under_protocols(placed, primitive) for plan in _flat_plans(under, primitive, readings)]
-        plans += [plan for benches in _benches(placed, primitive, readings) for plan in _shown(benches, sizes)]
+        plans += [plan for benches in _benches(placed, primitive, readings, listed=True) for plan in _shown(benches, sizes)]
     if not plans:
         listed = f": the fabric's algorithms list only {', '.join(runs)}" if runs else ""
         raise ColltoolError(f"no algorithm for {primitive.spoken} runs on {placed.fabric.name}{listed}")
@@ -65,7 +65,8 @@ def by_title(plans: Iterable[Plan]) -> dict[str, list[Plan]]:
 def every_bench(placed: Placed, primitive: Primitive, readings: Readings, names: Collection[str] = ()) -> list[Workbench]:
     """The compositions that may choose what runs on each tier, under every protocol: of those named, or that the library runs."""
     free = names or library_runs(placed, primitive)  # a name with choices is no free one
-    return [bench for benches in _benches(placed, primitive, readings) for bench in benches if not free or bench.row.name in free]
+    found = _benches(placed, primitive, readings, listed=not free)
+    return [bench for benches in found for bench in benches if not free or bench.row.name in free]
 
 
 def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) -> tuple[Infeasible, ...]:
@@ -76,10 +77,11 @@ def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) ->
     bases = {name.partition(":")[0] for name in runs}
     tried = (row.name for row in compositions(primitive) if len(placed.spans) == 1 or not runs or row.name in bases)
     reasons |= {row.name: None for row in compositions(primitive)} | dict.fromkeys(tried, why_not_composed(placed))
-    tier = placed.spans[-1].tier.name
-    listed = f"not among the algorithms that {tier} lists for {primitive.spoken}; --algorithm prices it all the same"
+    listing = [span.tier.name for span in placed.spans if primitive in (span.tier.algorithms or {})]
+    tier = listing[-1] if listing else ""
+    listed = f"not what the library runs by the algorithms of {tier} for {primitive.spoken}; --algorithm prices it all the same"
     return tuple(
-        Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or runs)
+        Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or listing)
     )
 
 
@@ -97,14 +99,28 @@ def _why_not(row: Algorithm, groups: Sequence[Group]) -> str | None:
 def _flat_plans(placed: Placed, primitive: Primitive, readings: Readings) -> list[Plan]:
     """A plan for every registered algorithm that runs on the whole group at once."""
     group, reach = flat_group(placed, readings)
-    return [flat_plan(row, group, reach, readings, placed) for row in algorithms(primitive) if row.why_not(group) is None]
+    foreign = _foreign(placed, primitive)
+    rows = [row for row in algorithms(primitive) if row.name not in foreign and row.why_not(group) is None]
+    return [flat_plan(row, group, reach, readings, placed) for row in rows]
 
 
-def _benches(placed: Placed, primitive: Primitive, readings: Readings, only: str | None = None) -> list[tuple[Workbench, ...]]:
+def _foreign(placed: Placed, primitive: Primitive) -> frozenset[str]:
+    """Schedules that only other libraries ship than those of a tier's list: a group beyond that tier runs the same library."""
+    listed = {name for span in placed.spans for name in (span.tier.algorithms or {}).get(primitive, ())}
+    rows = algorithms(primitive)
+    libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
+    if not libraries:
+        return frozenset()
+    return frozenset(row.name for row in rows if row.name not in listed and not libraries & set(row.shipped_by))
+
+
+def _benches(
+    placed: Placed, primitive: Primitive, readings: Readings, only: str | None = None, *, listed: bool = False
+) -> list[tuple[Workbench, ...]]:
     """Each composition's workbenches, one under each protocol."""
     found: dict[tuple[str, str], list[Workbench]] = {}
     for under in under_protocols(placed, primitive):
-        for bench in workbenches(under, primitive, readings, only=only):
+        for bench in workbenches(under, primitive, readings, only=only, listed=listed):
             found.setdefault((bench.row.name, bench.phases), []).append(bench)
     return [tuple(benches) for benches in found.values()]
 

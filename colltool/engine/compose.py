@@ -114,8 +114,13 @@ class Workbench(NamedTuple):
         return ColltoolError(what, where="--algorithm", fix=f"can run there: {', '.join(feasible)}")
 
 
-def workbenches(placed: Placed, primitive: Primitive, readings: Readings, *, only: str | None = None) -> list[Workbench]:
-    """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked."""
+def workbenches(
+    placed: Placed, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
+) -> list[Workbench]:
+    """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked.
+
+    ``listed``: where an inner tier lists what its library runs, only that in its phases.
+    """
     benches = []
     for row in compositions(primitive):
         if only is not None and row.name != only:
@@ -123,7 +128,7 @@ def workbenches(placed: Placed, primitive: Primitive, readings: Readings, *, onl
         wanted: list[Phases] = [readings.phases or row.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
-        benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases)) is not None]
+        benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases, listed)) is not None]
     return benches
 
 
@@ -134,13 +139,14 @@ def why_not_composed(placed: Placed) -> str:
     return "a tier has no algorithm for its phase"
 
 
-def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Phases) -> Workbench | None:
+def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Phases, listed: bool) -> Workbench | None:
     if len(placed.spans) < 2:
         return None
     natural = natural_order(row.primitive)
     order = readings.order or natural or "inner-first"
     steps = row.steps(placed.sizes, order)
-    options = tuple(tuple(_options(placed, steps, tier, readings)) for tier in range(len(placed.spans)))
+    runs = [_runs(placed, row.primitive, steps, tier) if listed else None for tier in range(len(placed.spans))]
+    options = tuple(tuple(_options(placed, steps, tier, readings, only)) for tier, only in enumerate(runs))
     if not all(options):
         return None
     label = ", pipelined" if phases == "pipelined" and row.phases == "sequential" else ""
@@ -149,12 +155,26 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
     return Workbench(row, placed, steps, options, readings, phases, label)
 
 
-def _options(placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readings) -> Iterator[Option]:
+def _runs(placed: Placed, primitive: Primitive, steps: tuple[Step, ...], tier: int) -> frozenset[str] | None:
+    """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
+
+    The outermost tier's list is of whole calls.
+    """
+    lists = placed.spans[tier].tier.algorithms or {}
+    first = next(step.primitive for step in steps if step.tier == tier)
+    if tier == len(placed.spans) - 1 or not {first, primitive} & set(lists):
+        return None
+    return frozenset((*lists.get(first, ()), *lists.get(primitive, ())))
+
+
+def _options(
+    placed: Placed, steps: tuple[Step, ...], tier: int, readings: Readings, only: frozenset[str] | None
+) -> Iterator[Option]:
     """Every algorithm that serves all phases of one tier; an all-gather takes the mirror image of its reduce-scatter."""
     mine = [(index, step) for index, step in enumerate(steps) if step.tier == tier]
     first = mine[0][1]
     for row in algorithms(first.primitive):
-        if any(_why_not(placed, row, step, readings) for _, step in mine):
+        if (only and row.name not in only) or any(_why_not(placed, row, step, readings) for _, step in mine):
             continue
         parts: dict[int, tuple[Part, ...]] = {}
         notes: list[str] = []

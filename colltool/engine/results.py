@@ -82,7 +82,13 @@ class Row(NamedTuple):
 
     @property
     def bound(self) -> str:
-        """What takes most of a single-size price: ``latency``, ``bandwidth`` or ``overhead``."""
+        """What takes most of a single-size price: ``latency``, ``bandwidth`` or ``overhead``.
+
+        Raises:
+            ColltoolError: an array of sizes is bound by different things.
+        """
+        if hasattr(self.bytes, "__len__"):
+            raise ColltoolError("an array of sizes has no single bound", fix="compare alpha_s, bandwidth_s and overhead_s")
         parts = {"latency": self.alpha_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
         return max(parts, key=lambda part: float(parts[part]))
 

@@ -6,7 +6,7 @@ and one direction, a latency is of one link in ns; a message through a Switch ta
 
 import json
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, prod
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ def astra_sim(fabric: Fabric, ranks: int | None = None, ideal: bool = False, siz
     Raises:
         ColltoolError: a group that does not fit, or that ASTRA-sim's dimensions cannot express; says what and how to go on.
     """
-    placed = _fastest_protocol(place(fabric, ranks))
+    placed = _widest_protocol(place(fabric, ranks))
     dimensions = [dimension for span in placed.spans for dimension in _dimensions(span, Readings(ideal=ideal))]
     if len(dimensions) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {len(dimensions)} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
@@ -61,17 +61,22 @@ def astra_sim(fabric: Fabric, ranks: int | None = None, ideal: bool = False, siz
 
 def size_notes(ranks: int, size: float | None = None) -> list[str]:
     """What ASTRA-sim's collective size is: each NPU's input, where colltool and nccl-tests count M."""
-    each = "" if size is None else f": {ceil(size)} bytes"
-    shard = "" if size is None else f": {ceil(size / ranks)} bytes"
+    each, shard = ("", "") if size is None else (_whole(size), _whole(size / ranks))
     return [
         f"size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts in{each}",
         f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard}",
     ]
 
 
-def _fastest_protocol(placed: Placed) -> Placed:
-    """ASTRA-sim has one set of numbers: of several protocols those of the one that large messages take."""
-    return max(under_protocols(placed, AR), key=lambda one: min(span.tier.bandwidth for span in one.spans))
+def _whole(size: float) -> str:
+    """ASTRA-sim takes whole bytes."""
+    whole = ceil(size)
+    return f": {whole} byte{'s' if whole != 1 else ''}{', rounded up' if whole != size else ''}"
+
+
+def _widest_protocol(placed: Placed) -> Placed:
+    """ASTRA-sim has one set of numbers: of several protocols the one with the most bandwidth over all tiers, else the last."""
+    return max(reversed(under_protocols(placed, AR)), key=lambda one: prod(span.tier.bandwidth for span in one.spans))
 
 
 def _dimensions(span: Span, readings: Readings) -> list[Dimension]:
@@ -150,7 +155,8 @@ def _notes(placed: Placed, dimensions: Sequence[Dimension], ideal: bool) -> list
     said = ["a Switch is two links, so its latency is half of alpha"] if switched else []
     said.append("every eta left out (--ideal)" if ideal else "bandwidth with eta.beta and latency with eta.alpha of the fabric")
     if placed.protocol:
-        said.append(f"numbers of protocol {placed.protocol}, the one with the most bandwidth: ASTRA-sim knows none")
+        listed = f" as listed for {AR.spoken}, other collectives have numbers of their own" if _lists_differ(placed) else ""
+        said.append(f"numbers of protocol {placed.protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows none")
     if placed.overhead_s:
         said.append(f"left out: the launch overhead of {placed.overhead_s * 1e6:g} us, add it to every collective")
     if placed.local_copy_Bps is not None:
@@ -161,6 +167,11 @@ def _notes(placed: Placed, dimensions: Sequence[Dimension], ideal: bool) -> list
     if switched:
         said.append("run the congestion-aware binary: in the other one the messages of 'direct' do not share a Switch's port")
     return [*said, f"{SYSTEM}: {_SYSTEM_NOTE}"]
+
+
+def _lists_differ(placed: Placed) -> bool:
+    tiers = [span.tier for span in placed.spans]
+    return any(tier.protocols_for(primitive) != tier.protocols_for(AR) for tier in tiers for primitive in _COLLECTIVES)
 
 
 def _ring(_npus: int) -> str:

@@ -1,8 +1,8 @@
 """What NCCL should run at which size: colltool's winners among the schedules that NCCL has a name for."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations, pairwise
-from math import inf, sqrt
+from math import sqrt
 from typing import NamedTuple, TypeVar
 
 from colltool.engine.catalogue import library_runs, named_plans
@@ -12,15 +12,21 @@ from colltool.engine.plan import Curve, Plan
 from colltool.engine.protocols import under_protocols
 from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
-from colltool.export.nccl_protocols import BY_POSITION, PROTOCOLS, PUBLISHED, guessed, named, published_curves
-from colltool.fabric.model import ClosTier, Fabric, StarTier
+from colltool.export.nccl_protocols import BY_POSITION, PROTOCOLS, Job, named, published, runs_under
+from colltool.fabric.model import ClosTier, Fabric, StarTier, Tier
 from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.units import MAX_SIZE
 
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
 """All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
 
-_PUBLISHED_NOTE = "none in the fabric, so by NCCL's published latencies and bandwidth shares (2.30, NVLink), not by this model"
+_PUBLISHED_NOTE = (
+    "the fabric lists none. Latencies are NCCL's published ones (2.30, NVLink, H100) where they exceed the fabric's; bandwidths"
+    " are the fabric's, times NCCL's share for each protocol, and LL is no faster than NCCL has it"
+)
+_FITTED_NOTE = (
+    "only what the fabric's algorithms list: where colltool calibrate wrote them, what ran was fitted, not seen in the log"
+)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -55,9 +61,19 @@ class Choice(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """One collective over all sizes, how its protocols were chosen, and what else a reader should know."""
+    """One collective over all sizes.
+
+    Args:
+        choices: the winners.
+        fallback: rings alone, where something else wins at some size.
+        listed: whether the fabric lists protocols.
+        protocol_note: how protocols were chosen.
+        notes: what else a reader should know.
+    """
 
     choices: tuple[Choice, ...]
+    fallback: tuple[Choice, ...]
+    listed: bool
     protocol_note: str
     notes: tuple[str, ...]
 
@@ -115,7 +131,8 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
     for tier in fabric.tiers:
         if not isinstance(tier, StarTier | ClosTier):
             what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
-            raise ColltoolError(what, where="--fabric", fix="NCCL's tuner needs tiers that are a star or a Clos")
+            fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
+            raise ColltoolError(what, where="--fabric", fix=fix)
     placed = place(fabric, ranks)
     inner = fabric.tiers[0]
     domain = 1 if isinstance(inner, ClosTier) else min(placed.ranks, inner.endpoints)
@@ -123,23 +140,49 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
 
 
 def choices(cluster: Cluster, primitive: Primitive) -> Choices:
-    """Who wins at which size among what NCCL has, under which protocol.
+    """Who wins at which size among what NCCL has, under which protocol: one lower envelope of all of them.
 
     Raises:
         ColltoolError: the fabric lists a protocol that is none of NCCL's, or its tiers share none.
     """
     protocols = _protocols(cluster, primitive)
-    ways, notes = _ways(cluster, primitive)
-    plans = [(way.algorithm, protocols[plan.protocol], plan) for way in ways for plan in _plans(cluster, primitive, way)]
-    options = {(name, protocol, plan.title, plan.protocol): plan for name, protocol, plan in plans if _runs(name, protocol)}
-    curves = {key: plan.curve(Readings()) for key, plan in options.items()}
-    cuts = lower_envelope(curves, 1.0)
-    ends = [*(start for start, _ in cuts[1:]), inf]
-    found: list[Choice] = []
-    for (start, key), end in zip(cuts, ends, strict=True):
-        choice = Choice(start, *key[:3])
-        found += [choice] if choice.protocol else _published(cluster, primitive, choice, end, curves[key].b)
-    return Choices(tuple(found), _protocol_note([name for name in protocols if name]), tuple(notes))
+    ways, notes = _ways(cluster, primitive, protocols)
+    found = _winners(cluster, primitive, ways, protocols)
+    rings = [way for way in WAYS if way.algorithm == "ring" and primitive in way.primitives]
+    others = any(choice.algorithm != "ring" for choice in found)
+    fallback = _winners(cluster, primitive, rings, protocols) if others else ()
+    return Choices(found, fallback, any(protocols), _protocol_note(cluster, primitive, protocols), tuple(notes))
+
+
+def _winners(cluster: Cluster, primitive: Primitive, ways: Sequence[Way], protocols: Mapping[str, str]) -> tuple[Choice, ...]:
+    """The lowest of these ways from size to size."""
+    curves: dict[tuple[str, ...], Curve] = {}
+    for algorithm, plan in _widest(cluster, primitive, ways):
+        protocol = protocols[plan.protocol]
+        if not protocol:
+            own, job = _streamed(plan), Job(primitive, cluster.ranks, cluster.nodes)
+            curves |= {(algorithm, name, plan.title): one.bound(own) for name, one in published(algorithm, job).items()}
+        elif runs_under(algorithm, protocol):
+            curves[algorithm, protocol, plan.title, plan.protocol] = plan.curve(Readings())
+    return tuple(Choice(start, *key[:3]) for start, key in lower_envelope(curves, 1.0))
+
+
+def _widest(cluster: Cluster, primitive: Primitive, ways: Sequence[Way]) -> list[tuple[str, Plan]]:
+    """Of each algorithm's ways the one with the most bandwidth: NCCL has one, over all NICs. Its plans under every protocol."""
+    found: dict[str, list[list[Plan]]] = {}
+    for way in ways:
+        if plans := _plans(cluster, primitive, way):
+            found.setdefault(way.algorithm, []).append(plans)
+    return [(algorithm, plan) for algorithm, several in found.items() for plan in min(several, key=_least_slope)]
+
+
+def _streamed(plan: Plan) -> Curve:
+    """NCCL sends a chunk over the network while the next is still in the node: the slower of the two counts."""
+    return (plan._replace(phases="pipelined") if plan.composed else plan).curve(Readings())
+
+
+def _least_slope(plans: Sequence[Plan]) -> float:
+    return min(plan.curve(Readings()).b for plan in plans)
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:
@@ -154,14 +197,21 @@ def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[floa
     return found
 
 
-def _ways(cluster: Cluster, primitive: Primitive) -> tuple[list[Way], list[str]]:
+def _ways(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> tuple[list[Way], list[str]]:
     """NCCL's ways on this group; where the fabric lists what its library runs, those among it."""
     runs = library_runs(cluster.placed, primitive)
     ours = [way for way in WAYS if primitive in way.primitives and way.where(cluster)]
-    listed = [way for way in ours if {way.name, way.name.partition(":")[0]} & set(runs) and _plans(cluster, primitive, way)]
-    if listed or not runs:
-        return listed or ours, []
-    return ours, [f"the fabric's algorithms for it have no name in NCCL here ({', '.join(runs)}): chosen among all of NCCL's"]
+    named_there = [way for way in ours if {way.name, way.name.partition(":")[0]} & set(runs)]
+    listed = [
+        way
+        for way in named_there
+        if any(runs_under(way.algorithm, protocols[plan.protocol] or "simple") for plan in _plans(cluster, primitive, way))
+    ]
+    if listed:
+        return listed, [f"{_FITTED_NOTE} ({', '.join(runs)})"]
+    if not runs:
+        return ours, []
+    return ours, [f"NCCL runs none of the fabric's algorithms for it here ({', '.join(runs)}): chosen among all of NCCL's"]
 
 
 def _plans(cluster: Cluster, primitive: Primitive, way: Way) -> list[Plan]:
@@ -177,28 +227,21 @@ def _protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
     for listed in (under.protocol for under in under_protocols(cluster.placed, primitive)):
         protocol = named(listed) if listed else ""
         if protocol is None:
-            known = ", ".join((*PROTOCOLS, *BY_POSITION))
-            raise ColltoolError(f"protocol '{listed}' is none of NCCL's", where="protocols", fix=f"known: {known}")
+            tiers = " and ".join(f"'{tier.name}'" for tier in _tiers(cluster) if listed in tier.protocols_for(primitive))
+            what = f"protocol '{listed}', listed by {tiers} for {primitive.spoken}, is none of NCCL's"
+            raise ColltoolError(what, where="--fabric", fix=f"known: {', '.join((*PROTOCOLS, *BY_POSITION))}")
         found[listed] = protocol
     return found
 
 
-def _runs(algorithm: str, protocol: str) -> bool:
-    """NVLS, CollNet and PAT run under Simple only."""
-    return algorithm in PUBLISHED or protocol in ("", "simple")
+def _tiers(cluster: Cluster) -> list[Tier]:
+    return [span.tier for span in cluster.placed.spans]
 
 
-def _published(cluster: Cluster, primitive: Primitive, choice: Choice, end: float, slope: float) -> list[Choice]:
-    """One interval cut by NCCL's published protocol numbers."""
-    curves = published_curves(choice.algorithm, primitive, cluster.ranks, cluster.nodes, slope)
-    if not curves:
-        return [choice._replace(protocol="simple")]
-    cuts = lower_envelope(curves, choice.from_bytes)
-    return [choice._replace(from_bytes=start, protocol=protocol) for start, protocol in cuts if start < end]
-
-
-def _protocol_note(listed: list[str]) -> str:
-    if not listed:
+def _protocol_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> str:
+    if not any(protocols):
         return _PUBLISHED_NOTE
-    guesses = [f"{name} taken for {guess}" for name in listed if (guess := guessed(name))]
-    return "measured" + (f", their names by order and not known: {', '.join(guesses)}" if guesses else "")
+    taken = (name if name.lower() == theirs else f"{name} (by position taken for {theirs})" for name, theirs in protocols.items())
+    silent = [tier.name for tier in _tiers(cluster) if not tier.protocols_for(primitive)]
+    kept = f"; {' and '.join(silent)}: none listed, so the same numbers under all" if silent else ""
+    return f"those the fabric lists: {', '.join(taken)}{kept}"

@@ -1,7 +1,8 @@
 """The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable, from colltool's winners.
 
 The plugin reads its file carelessly: an unknown word means all-reduce, ring or Simple, a line of 255 characters or more falls
-apart, and -1 channels are one. So every row is explicit, and every size of every collective has exactly one row.
+apart, and -1 channels are one. So every row is explicit, and the rows of the winners cover every size of every collective once.
+Behind them rings cover it again, for NCCL passes over a row that it cannot run, and without any other takes one channel.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,12 +25,17 @@ _LOAD = """\
 #   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
 #   NCCL_TUNER_CONFIG_FILE=path/to/this file
 # Sizes are inclusive, in bytes as nccl-tests counts them: the total of all ranks for allgather and reducescatter.
-# A row is advice: NCCL passes over one whose algorithm or protocol it has disabled, and then takes its own choice on 1 channel.
+# A row is advice: NCCL takes the first that matches and that it has not disabled; without any, its own choice on 1 channel.
+# So behind rows of other algorithms stand rows of ring for all sizes.
 # All-to-all has no rows: NCCL does not ask a tuner about it.
 """
 _SHARP = """\
 # {rows} across nodes needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin.
 # Without it, export again with --set TIER.in_network.reduce=false for the network tier.
+"""
+_CAUTION = """\
+# Not calibrated: try it beside NCCL's own choice (NCCL_TUNER_PLUGIN unset) before you keep it;
+# colltool calibrate fits a fabric to your logs.
 """
 _WIDTH = 120
 _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
@@ -77,7 +83,7 @@ def tuner_config(fabric: Fabric, ranks: Sequence[int | None] = (), channels: int
         raise ColltoolError(f"{channels} channels are out of range", where="--channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
     clusters = _clusters(fabric, ranks)
     sections = [
-        _Section(cluster, collective, answer, tuple(_rows(cluster, collective, answer.choices, channels)))
+        _Section(cluster, collective, answer, tuple(_rows(cluster, collective, answer, channels)))
         for cluster in clusters
         for collective, primitive in COLLECTIVES.items()
         for answer in [choices(cluster, primitive)]
@@ -114,15 +120,21 @@ def _clusters(fabric: Fabric, ranks: Sequence[int | None]) -> list[Cluster]:
     return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, count) for count in ranks or [None])}.values())
 
 
-def _rows(cluster: Cluster, collective: str, found: Sequence[Choice], channels: int | None) -> Iterator[Row]:
-    """All sizes without gap or overlap. An interval between two whole numbers is lost to the one that follows it."""
+def _rows(cluster: Cluster, collective: str, answer: Choices, channels: int | None) -> Iterator[Row]:
+    """All sizes without gap or overlap, first the winners, then the rings behind them."""
+    for found in (answer.choices, answer.fallback):
+        for start, end, choice in _ranges(found):
+            used = _channels(cluster, choice.algorithm, channels)
+            yield Row(collective, start, end, choice.algorithm, choice.protocol, used, cluster.nodes, cluster.ranks)
+
+
+def _ranges(found: Sequence[Choice]) -> list[tuple[int, int, Choice]]:
+    """Whole bytes, both ends included. An interval between two whole numbers is lost to the one that follows it."""
     starts = {ceil(choice.from_bytes) if index else 0: choice for index, choice in enumerate(found)}
-    same = groupby(starts.items(), lambda item: (item[1].algorithm, item[1].protocol))
-    firsts = [(next(run)[0], algorithm, protocol) for (algorithm, protocol), run in same]
-    ends = [*(start - 1 for start, _, _ in firsts[1:]), MAX_BYTES]
-    for (start, algorithm, protocol), end in zip(firsts, ends, strict=True):
-        used = _channels(cluster, algorithm, channels)
-        yield Row(collective, start, end, algorithm, protocol, used, cluster.nodes, cluster.ranks)
+    runs = groupby(starts.items(), lambda item: (item[1].algorithm, item[1].protocol))
+    firsts = [next(run) for _, run in runs]
+    ends = [*(start - 1 for start, _ in firsts[1:]), MAX_BYTES]
+    return [(start, end, choice) for (start, choice), end in zip(firsts, ends, strict=False)]
 
 
 def _channels(cluster: Cluster, algorithm: str, channels: int | None) -> int:
@@ -142,7 +154,8 @@ def _header(fabric: Fabric, sections: Sequence[_Section], channels: int | None) 
     groups = dict.fromkeys(_group(section.cluster) for section in sections)
     sharp = dict.fromkeys(name for one in sections for name in _sharp((row.algorithm for row in one.rows), one.cluster.nodes))
     asked = f"{channels} as asked for, at most {NVLS_CHANNELS} for NVLS"
-    h100 = f"as NCCL takes on H100: {NODE_CHANNELS} on one node, {NETWORK_CHANNELS} across nodes, {NVLS_CHANNELS} for NVLS"
+    taken = f"{NODE_CHANNELS} on one node, {NETWORK_CHANNELS} across, {NVLS_CHANNELS} NVLS"
+    h100 = f"as NCCL takes on an 8-GPU H100 node ({taken}); other machines: --channels"
     return "".join(
         [
             f"# colltool export nccl-tuner: {fabric.name}\n",
@@ -150,6 +163,7 @@ def _header(fabric: Fabric, sections: Sequence[_Section], channels: int | None) 
             _LOAD,
             _comment(f"channels: {h100 if channels is None else asked}."),
             *(_comment(note) for note in _protocol_notes(sections)),
+            "" if all(section.answer.listed for section in sections) else _CAUTION,
             _SHARP.format(rows=" and ".join(sharp)) if sharp else "",
             _COLUMNS,
         ]
@@ -161,7 +175,7 @@ def _protocol_notes(sections: Iterable[_Section]) -> list[str]:
     notes: dict[str, dict[str, None]] = {}
     for section in sections:
         notes.setdefault(section.answer.protocol_note, {})[section.collective] = None
-    return [f"protocol{' of ' + ', '.join(names) if len(notes) > 1 else ''}: {note}." for note, names in notes.items()]
+    return [f"protocols{' of ' + ', '.join(names) if len(notes) > 1 else ''}: {note}." for note, names in notes.items()]
 
 
 def _body(sections: Iterable[_Section]) -> Iterator[str]:
@@ -176,4 +190,4 @@ def _body(sections: Iterable[_Section]) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Cut long before the plugin would, which reads the rest of a longer line as a row."""
-    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH))
+    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, break_on_hyphens=False))

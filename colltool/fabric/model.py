@@ -324,4 +324,14 @@ class Fabric(Part):
             raise ValueError(f"two tiers have the same name: {', '.join(names)}")
         if self.ranks > MAX_RANKS:
             raise ValueError(f"{self.ranks} ranks are more than {MAX_RANKS}")
+        for primitive in Primitive:
+            self._share_protocols(primitive)
         return self
+
+    def _share_protocols(self, primitive: Primitive) -> None:
+        """A collective runs under one protocol throughout, so the tiers that list any need one in common."""
+        lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
+        common = set.intersection(*map(set, lists.values())) if lists else {""}
+        if not common:
+            listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
+            raise ValueError(f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout")

@@ -74,6 +74,7 @@ ACCEPTED = {
     "local_copy": f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s",
     "primitives": "a list of primitives, such as [all_reduce, all_gather]",
     "primitives[]": "a primitive, such as all_reduce",
+    "algorithms.PRIMITIVE": "a list of algorithms, such as [ring, in-network]",
     "algorithms": "a mapping such as {all_reduce: [ring, in-network]}",
     "levels": f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]",
     "levels[]": "a level: a mapping such as {name: leaf, group: 4, alpha: 2us}",
@@ -232,6 +233,8 @@ def _topic(path: KeyPath) -> str:
         return ""
     if isinstance(path[-1], int):
         return f"{names[-1]}[]"
+    if "algorithms" in names[:-1]:
+        return "algorithms.PRIMITIVE"
     pair = ".".join(names[-2:])
     return pair if pair in ACCEPTED else names[-1]
 

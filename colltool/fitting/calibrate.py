@@ -16,12 +16,16 @@ from colltool.fabric.write import fabric_text
 from colltool.fitting.fits import check_fits
 from colltool.fitting.report import head, line_notes, series_notes
 from colltool.fitting.results import Calibration, FittedSeries, Residual
-from colltool.fitting.select import left_out_mape, mape
+from colltool.fitting.select import mape, unseen_mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.measured.series import Measurements, Series
 from colltool.units import format_rate
 
 _LONGEST_NAME = 64  # as the model has it
+
+
+_ABSURD = 1.0
+"""A fit that is further off than this on average explains nothing."""
 
 
 class Wanted(NamedTuple):
@@ -53,6 +57,9 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     """
     if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
         raise ColltoolError(f"no port carries {format_rate(wanted.line_Bps)}", where="--line-rate", fix="write 450GB/s, 400Gbps")
+    if not measurements.series:
+        why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
+        raise ColltoolError(f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}")
     data = deepcopy(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
@@ -102,6 +109,9 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
     """One series beside the prices of the finished fabric."""
     residuals = _residuals(fabric, fit)
     used = [one.relative_error for one in residuals if one.used]
+    if mape(np.array(used)) > _ABSURD:
+        what = f"{fit.member.series.title}: no alpha-beta curve comes near these times, the best is off by more than their size"
+        raise ColltoolError(what, where=fit.member.series.points[0].where, fix="check that the log is whole and its units right")
     return FittedSeries(
         fit.member.series,
         fit.chosen.algorithms,
@@ -112,7 +122,7 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         fit.left_out,
         mape(np.array(used)),
         max(used, key=abs, default=0.0),
-        left_out_mape(fit.errors),
+        unseen_mape(np.append(fit.errors, [one.relative_error for one in residuals if not one.used])),
     )
 
 

@@ -33,11 +33,15 @@ class Case(NamedTuple):
     checked: tuple[Checked, ...]
 
     @property
-    def large(self) -> range:
-        """The indices of the largest points, as far as bandwidth bounds them."""
+    def wide(self) -> range:
+        """The indices of the largest points that bandwidth bounds, up to the last."""
         count = len(self.checked)
-        first = next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1
-        return range(max(first, count - LARGE), count)
+        return range(next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1, count)
+
+    @property
+    def large(self) -> range:
+        """The last few of these, which speak for them."""
+        return self.wide[-LARGE:]
 
     @property
     def small(self) -> range:

@@ -6,14 +6,15 @@ A finding is a function from a :class:`Case` to a sentence, or None where the nu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from math import inf
+from collections.abc import Collection, Sequence
+from functools import partial
+from itertools import pairwise, takewhile
+from math import inf, log
 from statistics import median
 
 from colltool.fabric.model import ClosTier, StarTier, Tier
 from colltool.fitting.case import CLOSE, WITHIN, Case
-from colltool.fitting.sizes import of_rates, size_text
+from colltool.fitting.sizes import of_rates, percent, size_text
 from colltool.measured.series import Point
 from colltool.primitives import A2A, P2P
 from colltool.units import format_rate, format_time
@@ -33,23 +34,43 @@ FEWEST, SHAPE = 3, 1.5
 TOO_STEEP = 1.3
 """How far beyond the ratio of their sizes two times can be apart before no price explains it."""
 
-Finding = Callable[[Case], str | None]
+MANY = 4
+"""Sizes above the curve through their neighbours, from which on a series scatters; a fifth of a long series."""
+
+TRIES, EXACT = 8, 0.01
+"""Steps towards the share of a bandwidth that explains a time, and how near is enough."""
 
 
 def findings(case: Case) -> tuple[str, ...]:
-    """All that hold, most important first."""
-    return tuple(said for finding in _FINDINGS if (said := finding(case)))
+    """All that hold, most important first.
+
+    What says that several causes explain the large messages alike stands alone: no other then names one of them.
+    """
+    alike = rails(case)
+    causes = (alike,) if alike else (in_network(case), algorithm(case))
+    return tuple(filter(None, (reach(case), faster(case), *causes, cliff(case), floor(case), spread(case))))
 
 
 def reach(case: Case) -> str | None:
-    """The share of the expected busbw that the largest message reaches."""
+    """The share of the expected busbw that the largest message reaches; where that is all of it, from which size on."""
     if not case.large or _too_fast(case):
         return None
     last = case.checked[-1]
     got, due, size = last.busbw_measured_Bps, last.busbw_expected_Bps, size_text(last.bytes)
-    if abs(got / due - 1) <= CLOSE:
-        return f"reaches what {case.who} should give: {of_rates(got, due)} busbw at {size}"
-    return f"reaches {got / due:.0%} of the busbw that {case.who} should give at {size} ({of_rates(got, due)})"
+    if abs(got / due - 1) > CLOSE:
+        return f"reaches {_share(got, due)} of the busbw that {case.who} should give at {size} ({of_rates(got, due)})"
+    short = [case.checked[i] for i in case.wide if case.checked[i].relative_error < -CLOSE]
+    said = f"reaches what {case.who} should give: {of_rates(got, due)} busbw at {size}"
+    if not short:
+        return said
+    worst = min(short, key=lambda point: point.relative_error)
+    first = next(point for point in case.checked if point.bytes > short[-1].bytes)
+    reached = _share(worst.busbw_measured_Bps, worst.busbw_expected_Bps)
+    return f"{said}, but only from {size_text(first.bytes)} on: {reached} of it at {size_text(worst.bytes)}"
+
+
+def _share(got: float, due: float) -> str:
+    return percent(got / due, 0 if got >= 0.1 * due else 2)
 
 
 def _too_fast(case: Case) -> bool:
@@ -79,9 +100,12 @@ def _port(case: Case) -> str:
 
 
 def rails(case: Case) -> str | None:
-    """Large messages take what they would over fewer of a domain's NICs; only even shares are told apart."""
+    """Large messages take what they would over fewer of a domain's NICs, and what else explains them as well.
+
+    Only even shares of the NICs are told apart.
+    """
     spans = case.placed.spans
-    if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)):
+    if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)) or _on_a_cliff(case):
         return None
     nics = spans[1].ranks_inside
     off = {rail: _off_over_share(case, rail / nics) for rail in range(1, nics) if nics % rail == 0}
@@ -89,9 +113,43 @@ def rails(case: Case) -> str | None:
     if not fits:
         return None
     used = min(fits, key=lambda rail: off[rail])
+    causes = [f"what {used} of {nics} rails {'carries' if used == 1 else 'carry'}", *_inner(case), *_others(case)]
     share = case.checked[-1].predicted_s / case.checked[-1].measured_s
-    carry = "carries" if used == 1 else "carry"
-    return f"large messages get {share:.0%} of the expected bandwidth, about what {used} of {nics} rails {carry}"
+    said = f"large messages get {_share(share, 1)} of the expected bandwidth, about {', or '.join(causes)}"
+    return f"{said}: these numbers do not tell them apart" if len(causes) > 1 else said
+
+
+def _on_a_cliff(case: Case) -> bool:
+    """Whether large messages are among times that no price explains, or follow a rise of that kind."""
+    points = case.series.points
+    steps = [at for at in _breaks(points) if at in case.wide]
+    return bool(steps) and (steps[-1] in case.large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
+
+
+def _inner(case: Case) -> list[str]:
+    """The share of the innermost tier's bandwidth that explains large messages, if one does."""
+    tier, last = case.placed.spans[0].tier, case.checked[-1]
+    share, off = last.predicted_s / last.measured_s, inf
+    for _ in range(TRIES):  # as other tiers take their part of the time, it is not just the share that arrives
+        priced = case.repriced(partial(_inner_at, tier.name, share))
+        if priced is None:
+            return []
+        off, over = case.worst_large(priced.best), priced.best[-1].seconds / last.measured_s
+        if abs(over - 1) < EXACT:
+            break
+        share *= over
+    return [f"{tier.name} at {_share(share, 1)} of its bandwidth"] if off <= CLOSE else []
+
+
+def _inner_at(name: str, share: float, tier: Tier) -> Tier:
+    return _with_share(tier, share) if tier.name == name else tier
+
+
+def _others(case: Case) -> list[str]:
+    """The algorithms whose prices are those of large messages; the reduction in the switch left off, if that is."""
+    fits = [title for title, quotes in case.priced.by_title.items() if case.worst_large(quotes) <= CLOSE]
+    off = _without_in_network(case)
+    return fits if off is None or off in fits else [*fits, f"{off} without in-network reduction (NVLS, SHARP)"]
 
 
 def _off_over_share(case: Case, share: float) -> float:
@@ -117,6 +175,12 @@ def _with_share(tier: Tier, share: float) -> Tier:
 
 def in_network(case: Case) -> str | None:
     """Large messages take what they would without reduction in the switch."""
+    without = _without_in_network(case)
+    return without and f"matches {without} without in-network reduction (NVLS, SHARP): is it off?"
+
+
+def _without_in_network(case: Case) -> str | None:
+    """The algorithm that explains large messages where the switch does not reduce."""
     if not case.large or "in-network" not in case.checked[-1].algorithm or not case.slower(case.large[-1]):
         return None
     named = tuple(name for name in case.algorithms if "in-network" not in name)
@@ -125,7 +189,7 @@ def in_network(case: Case) -> str | None:
     without = case._replace(algorithms=named).repriced(_without_switch)
     if without is None or case.worst_large(without.best) > WITHIN:
         return None
-    return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
+    return without.best[-1].algorithm
 
 
 def _without_switch(tier: Tier) -> Tier:
@@ -185,24 +249,74 @@ def floor(case: Case) -> str | None:
 
 
 def cliff(case: Case) -> str | None:
-    """A time that no price can explain: it falls with size, or rises faster than size."""
+    """Times that no price can explain: they fall with size, or rise faster than size."""
     points = case.series.points
-    broken = {i + 1: _broken(*pair) for i, pair in enumerate(pairwise(points)) if _broken(*pair)}
-    if not broken:
+    steps = _breaks(points)
+    if not steps:
         return None
-    at = max(broken, key=lambda i: broken[i])
+    above = [off - 1 for i in range(len(points)) if (off := _off_neighbours(points, i)) > 1 + CLOSE]  # a price is not above
+    if len(above) >= max(MANY, len(points) / 5):
+        return f"the times scatter by up to {percent(max(above), 0)}: measure again"
+    single = _out_of_line(points, steps)
+    rest = {at: factor for at, factor in steps.items() if not single & {at - 1, at}}
+    said = [_singles(points, sorted(single))] if single else []
+    return "; ".join([*said, _run(points, max(rest, key=lambda at: rest[at]))] if rest else said)
+
+
+def _breaks(points: Sequence[Point]) -> dict[int, float]:
+    """The points to which the time takes a step that defies every price, and by what factor."""
+    return {at: factor for at, pair in enumerate(pairwise(points), start=1) if (factor := _broken(*pair))}
+
+
+def _off_neighbours(points: Sequence[Point], i: int) -> float:
+    """By what factor a time is off the power law through its neighbours; 1 at either end."""
+    if not 0 < i < len(points) - 1:
+        return 1.0
+    before, point, after = points[i - 1 : i + 2]
+    weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
+    return float(point.seconds / (before.seconds ** (1 - weight) * after.seconds**weight))
+
+
+def _out_of_line(points: Sequence[Point], steps: Collection[int]) -> set[int]:
+    """The points that alone break the curve: it closes without them, and they are further off than what is beside the step.
+
+    By logarithm a lone point is off by twice what its neighbours seem to be, the two ends of a step that stays by the same.
+    """
+    off = [abs(log(_off_neighbours(points, i))) for i in range(len(points))]
+    ends = [ends for at in steps for ends in ((at - 1, at), (at, at - 1))]
+    further = {i for i, other in ends if off[i] >= max(log(TOO_STEEP), SHAPE * off[other])}
+    return {i for i in further if not _broken(points[i - 1], points[i + 1])}
+
+
+def _singles(points: Sequence[Point], single: Sequence[int]) -> str:
+    listed = ", ".join(_at(points[i]) for i in single)
+    if len(single) > 1:
+        return f"{len(single)} sizes are out of line: {listed}"
+    beside = " and ".join(_at(points[i]) for i in (single[0] - 1, single[0] + 1) if 0 <= i < len(points))
+    return f"one size is out of line: {listed}, beside {beside}"
+
+
+def _at(point: Point) -> str:
+    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+
+
+def _run(points: Sequence[Point], at: int) -> str:
+    """A step that stays, and the neighbouring sizes that are too slow for what is on its other side."""
     before, after = points[at - 1], points[at]
-    said = (
-        f"{format_time(before.seconds, 3)} at {size_text(before.bytes)}, {format_time(after.seconds, 3)} at "
-        f"{size_text(after.bytes)}: a protocol or algorithm threshold of the library, not the fabric"
-    )
     if after.seconds > before.seconds:
-        return f"no alpha-beta curve between {size_text(before.bytes)} and {size_text(after.bytes)}: {said}"
-    first = at - 1
-    while first and points[first - 1].seconds > after.seconds / (1 - WITHIN):
-        first -= 1
-    place = f"from {size_text(points[first].bytes)} to" if first < at - 1 else "at"
-    return f"no alpha-beta curve {place} {size_text(before.bytes)}: {said}"
+        factors = [one.seconds / before.seconds / (one.bytes / before.bytes) for one in points[at:]]
+        slow = list(takewhile(lambda factor: factor > TOO_STEEP, factors))
+        ends = after, points[at + len(slow) - 1]
+    else:
+        factors = [one.seconds / after.seconds for one in reversed(points[:at])]
+        slow = list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
+        ends = points[at - len(slow)], before
+    words, ends = ("from {} to {}", ends) if len(slow) > 1 else ("between {} and {}", (before, after))
+    place = words.format(*(size_text(end.bytes) for end in ends))
+    said = f"no alpha-beta curve {place}: {_at(before)}, {_at(after)}"
+    if sum(factor >= SHAPE for factor in slow) < 2:
+        return said
+    return f"{said}, as where a library changes protocol or algorithm; no fabric does that"
 
 
 def _broken(before: Point, after: Point) -> float:
@@ -220,11 +334,8 @@ def spread(case: Case) -> str | None:
         return None
     many = sum(_spread(point) > SPREAD for point in case.series.points)
     others = f", by more than {SPREAD:.0%} at {many} sizes" if many > 1 else ""
-    return f"repeats differ by up to {_spread(widest):.0%} at {size_text(widest.bytes)}{others}"
+    return f"repeats differ by up to {percent(_spread(widest), 0)} at {size_text(widest.bytes)}{others}"
 
 
 def _spread(point: Point) -> float:
     return (point.high_s - point.low_s) / point.seconds
-
-
-_FINDINGS: tuple[Finding, ...] = (reach, faster, rails, in_network, algorithm, cliff, floor, spread)

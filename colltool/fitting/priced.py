@@ -93,7 +93,8 @@ def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
     def column(values: Any) -> list[Any]:
         return list(np.broadcast_to(np.asarray(values), count).tolist())
 
-    parts = [column(part) for part in (row.alpha_s, row.bandwidth_s, row.overhead_s)]
-    bounds = [row._replace(alpha_s=a, bandwidth_s=b, overhead_s=o).bound for a, b, o in zip(*parts, strict=True)]
+    names = ("alpha_s", "bandwidth_s", "overhead_s", "bytes")
+    parts = zip(*(column(getattr(row, name)) for name in names), strict=True)
+    bounds = [row._replace(**dict(zip(names, part, strict=True))).bound for part in parts]
     columns = (column(row.protocol), column(row.total_s), bounds)
     return tuple(Quote(row.title, *quote) for quote in zip(*columns, strict=True))

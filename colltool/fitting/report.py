@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import basename
 from textwrap import wrap
 
 from colltool.fitting.results import FittedSeries
 from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
+from colltool.primitives import Primitive
 from colltool.units import format_rate, format_time
 
 _WIDTH = 118
@@ -15,7 +17,7 @@ _WIDTH = 118
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     """Where the numbers of a protocol come from."""
-    files = ", ".join(dict.fromkeys(file for one in series for file in one.files))
+    files = ", ".join(dict.fromkeys(basename(file) for one in series for file in one.files))
     what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
     ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
     points = sum(len(one.points) for one in series)
@@ -33,10 +35,22 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
         notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
         far = len(one.left_out) / len(one.series.points)
         if far > 0.25:
-            notes.append(f"{one.series.title}: {far:.0%} of the sizes lie on no alpha-beta curve and were left out")
+            notes.append(f"{one.series.title}: {far:.0%} of the sizes lie on no alpha-beta curve and are not in the fit")
         if len(one.series.points) < 8:
             notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
-    return list(dict.fromkeys(notes))
+    return list(dict.fromkeys([*notes, *_reach_notes(results)]))
+
+
+def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
+    """How far the measurements reach: sizes, collectives, and which library was assumed."""
+    sizes = [point.bytes for one in results for point in one.series.points]
+    measured = {one.series.primitive for one in results}
+    others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
+    notes = [f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated"]
+    notes += [f"not measured, priced with the numbers of what was: {others}"] if others else []
+    if not all(one.series.library for one in results):
+        notes.append("the logs do not name their library: algorithms are those of NCCL")
+    return notes
 
 
 def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
@@ -63,13 +77,13 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
     """Comment lines for the top of the file: how well each series is met, size by size."""
     lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
     for one in results:
-        unseen = f", on sizes left out of the fit {one.cv_mape:.1%}" if one.cv_mape is not None else ""
+        unseen = f", on unseen sizes {one.cv_mape:.1%}" if one.cv_mape is not None else ""
         lines += ["", f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}{unseen}"]
         cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
         lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)]
         if one.left_out:
             measured = {r.bytes: r.measured_s for r in one.residuals}
-            lines.append("  left out:")
+            lines.append("  off the curve, not in the fit:")
             lines += [
                 f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}" for left in one.left_out
             ]

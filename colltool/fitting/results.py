@@ -29,7 +29,7 @@ class Fitted(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Algorithms that were tried together, and their mean absolute relative error on sizes left out; None with too few."""
+    """Algorithms that were tried together, and their mean absolute relative error on unseen sizes; None with too few."""
 
     algorithms: tuple[str, ...]
     cv_mape: float | None
@@ -55,8 +55,8 @@ class LeftOut(NamedTuple):
 
 
 class FittedSeries(NamedTuple):
-    """The fit of one series. ``mape`` and ``worst`` (signed) over the points used, ``cv_mape`` on sizes left out of the
-    fit, None where two sizes are all there is.
+    """The fit of one series. ``mape`` and ``worst`` (signed) over the points used, ``cv_mape`` on
+    unseen sizes: each by a fit without it and its like, those off the curve by the fit; None where two sizes are all there is.
 
     ``algorithms`` won against ``candidates``; ``confidence`` says in words how sure that is.
     """

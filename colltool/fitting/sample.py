@@ -139,6 +139,6 @@ def _ceiling(seconds: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArra
 def _reason(series: Series, run: Sequence[int], ratio: NDArray[np.float64]) -> str:
     how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest has it"
     if len(run) == 1:
-        return f"outlier: {how}"
+        return f"outlier at {size_text(series.points[run[0]].bytes)}: {how}"
     first, last = (size_text(series.points[i].bytes) for i in (run[0], run[-1]))
     return f"no alpha-beta curve from {first} to {last}: up to {how}"

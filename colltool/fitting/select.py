@@ -1,4 +1,4 @@
-"""Which algorithms, how many protocols, and whether collectives share them: chosen by the error on sizes left out."""
+"""Which algorithms, how many protocols, and whether collectives share them: chosen by the error on unseen sizes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,17 +12,17 @@ from colltool.fitting.results import Candidate
 from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
 
 _WORTH, _WORTH_TWO = 1.1, 1.2
-"""A less likely choice has to be better by this factor on sizes left out, two algorithms than one by the second."""
+"""A less likely choice has to be better by this factor on unseen sizes, two algorithms than one by the second."""
 _CLEAR = 1.5
 _MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
-"""What a further protocol may lose on sizes left out, and must gain on the others; below a tenth of a percent all is exact."""
+"""What a further protocol may lose on unseen sizes, and must gain on the others; below a tenth of a percent all is exact."""
 _ABOVE_LINE = 1.02
 _SHORTER = 0.9
 """What a launch inside the switch may seem shorter than that of its protocol, by noise."""
 
 
 class Chosen(NamedTuple):
-    """A fit that was chosen. ``errors`` are those of the used points on sizes left out, members in order."""
+    """A fit that was chosen. ``errors`` are those of the used points as unseen ones, members in order."""
 
     members: tuple[Member, ...]
     algorithms: tuple[str, ...]
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
     @property
     def cv_mape(self) -> float:
-        """Mean absolute relative error on sizes left out."""
+        """Mean absolute relative error on unseen sizes."""
         return mape(self.errors)
 
 
@@ -45,8 +45,8 @@ def mape(errors: NDArray[np.float64]) -> float:
     return float(np.abs(known).mean()) if len(known) else 0.0
 
 
-def left_out_mape(errors: NDArray[np.float64]) -> float | None:
-    """Mean absolute relative error on sizes left out; None where a fit without them was not possible."""
+def unseen_mape(errors: NDArray[np.float64]) -> float | None:
+    """Mean absolute relative error on unseen sizes; None where a fit without them was not possible."""
     return None if np.isnan(errors).all() else mape(errors)
 
 
@@ -63,7 +63,7 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
     if not tried:
         what = f"no switch beside protocols takes such times: {' + '.join(fits[0].algorithms)} cannot both have run"
         raise ColltoolError(what, where="--algorithm", fix="name one of them, or auto")
-    candidates = tuple(Candidate(one.algorithms, left_out_mape(one.errors)) for one in fits)
+    candidates = tuple(Candidate(one.algorithms, unseen_mape(one.errors)) for one in fits)
     possible = _possible(tried, line_Bps)
     best = min(possible, key=lambda one: one.cv_mape)
     chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
@@ -83,7 +83,7 @@ def _possible(tried: Sequence[Chosen], line_Bps: float) -> Sequence[Chosen]:
 def fewest(chosen: Chosen, alpha_s: float) -> Chosen:
     """The same algorithms under as many protocols as earn their place.
 
-    One more has to explain a good part of the error that is left, and must not mislead on sizes left out; a little it may,
+    One more has to explain a good part of the error that is left, and must not mislead on unseen sizes; a little it may,
     because a fold's fit has fewer points than the final one.
     """
     fewer = [_fitted(chosen.algorithms, chosen.members, count, alpha_s) for count in range(1, len(chosen.names))]
@@ -102,7 +102,7 @@ def _unexplained(one: Chosen) -> float:
 
 
 def together(groups: Sequence[Chosen], alpha_s: float) -> Chosen | None:
-    """One set of protocols for several collectives; None where separate ones predict sizes left out clearly better."""
+    """One set of protocols for several collectives; None where separate ones predict unseen sizes clearly better."""
     if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
         return None
     width = max(len(one.algorithms) for one in groups)
@@ -174,8 +174,8 @@ def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chose
         ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
         sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
         other = " + ".join(next_best.algorithms)
-        errors = f"{chosen.cv_mape:.1%} against {next_best.cv_mape:.1%} on sizes left out"
-        errors = "too few sizes" if left_out_mape(chosen.errors) is None else errors
+        errors = f"{chosen.cv_mape:.1%} against {next_best.cv_mape:.1%} on unseen sizes"
+        errors = "too few sizes" if unseen_mape(chosen.errors) is None else errors
         said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
     said += [
         f"{' + '.join(one.algorithms)} would need {_fastest_wire(one) / 1e9:.4g} GB/s of a port of {line_Bps / 1e9:.4g} GB/s"

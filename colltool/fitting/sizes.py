@@ -1,4 +1,4 @@
-"""Sizes and rates as sentences and tables of measurements write them."""
+"""Sizes, rates and errors as sentences and tables of measurements write them."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def of_rates(rate: float, whole: float) -> str:
     part, total = format_rate(rate, 3), format_rate(whole, 3)
     number, unit = part.split(" ")
     return f"{number} of {total}" if total.endswith(f" {unit}") else f"{part} of {total}"
+
+
+def percent(share: float, digits: int = 1, sign: str = "") -> str:
+    """``13.0%``; above 1000%, where a percentage is no help, ``12 times``; ``sign`` is ``+`` for a signed error."""
+    return f"{share:{sign}.{digits}%}" if abs(share) <= 10 else f"{share:{sign}.0f} times"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from colltool.algorithms.registry import algorithms
 from colltool.engine.catalogue import named_plans
 from colltool.engine.placement import Placed
 from colltool.engine.readings import Readings
@@ -21,11 +22,16 @@ from colltool.fitting.fits import check_fits
 from colltool.fitting.report import source_of
 from colltool.fitting.results import Fitted, LeftOut
 from colltool.fitting.sample import Member, usable
-from colltool.fitting.select import Chosen, choose, together
+from colltool.fitting.select import Chosen, above_line, choose, together
 from colltool.measured.series import Series
-from colltool.primitives import Primitive
+from colltool.primitives import AG, RS, Primitive
+from colltool.units import format_rate
 
 _LEAST = 2
+
+
+_IMPOSSIBLE = 20
+"""No fabric file is so far off: such times are in another unit."""
 
 
 class SeriesFit(NamedTuple):
@@ -62,15 +68,16 @@ def calibrate_tier(
     left_out = [left for _, several in found.values() for left in several]
     joint = together(chosen, _alpha_s(tier))
     prefix = f"{name}-" if _protocols_below(data, name) else ""
-    fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth, line_Bps, prefix)
+    fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps, prefix)
     for group in chosen:
         _note_algorithms(tier_data, group)
         last = next(fit.protocols[-1] for fit in fits if fit.chosen is group)
         _note_switch(tier_data, fabric, group, last)
+    _note_twins(tier_data, list(found))
     tier_data["protocols"] = _entries(fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1)
     if line_Bps:
         tier_data["bandwidth"] = rate_text(line_Bps)
-    _complete_inner(data, name, [entry["name"] for entry in tier_data["protocols"]])
+    _complete_inner(data)
     return fits
 
 
@@ -147,7 +154,12 @@ def _group(
         )
         for wanted in ([able] if algorithms else sets(primitive, able, told_apart=len(counts) > 1 or len(placed[0].spans) > 1))
     ]
-    return choose(options, alpha_s, tier.bandwidth * tier.ports), tuple(left for _, left in judged)
+    line = tier.bandwidth * tier.ports
+    chosen = choose(options, alpha_s, line)
+    if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
+        what = f"{series[0].title}: these times need {format_rate(needed)} of a port of {format_rate(line)}"
+        raise ColltoolError(what, where=series[0].points[0].where, fix="check the unit of the times, the ranks and the fabric")
+    return chosen, tuple(left for _, left in judged)
 
 
 def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
@@ -183,7 +195,19 @@ def _alpha_s(tier: Tier) -> float:
 
 def _note_algorithms(tier_data: dict[str, Any], chosen: Chosen) -> None:
     listed: Mapping[str, Any] = tier_data.get("algorithms") or {}
-    tier_data["algorithms"] = {**listed, str(chosen.members[0].series.primitive): list(chosen.algorithms)}
+    primitive = chosen.members[0].series.primitive
+    tier_data["algorithms"] = {**listed, str(primitive): list(chosen.algorithms)}
+
+
+def _note_twins(tier_data: dict[str, Any], measured: Sequence[Primitive]) -> None:
+    """An all-gather or reduce-scatter that was not measured runs the mirror image of its twin."""
+    listed = tier_data["algorithms"]
+    scatter = {row.name: row.mirror for row in algorithms(RS)}
+    gather = {mirror: name for name, mirror in scatter.items()}
+    for one, twin, names in ((AG, RS, gather), (RS, AG, scatter)):
+        mirrored = [names[name] for name in listed.get(str(one), ()) if name in names]
+        if one in measured and twin not in measured and mirrored:
+            listed[str(twin)] = mirrored
 
 
 def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last: Fitted) -> None:
@@ -202,13 +226,12 @@ def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last
     tier_data["in_network"] = {**switch, **update, "source": {**kept, **dict.fromkeys(update, measured)}}
 
 
-def _complete_inner(data: dict[str, Any], tier: str, names: Sequence[str]) -> None:
-    """Give inner tiers that list protocols their last one under the names of the outer tier's: one holds throughout a call."""
-    for inner in data["tiers"]:
-        if inner["name"] == tier:
-            return
+def _complete_inner(data: dict[str, Any]) -> None:
+    """Give tiers that list protocols their last one under each name of the tiers outside them: one holds throughout a call."""
+    for index, inner in enumerate(data["tiers"]):
+        outer = [entry["name"] for tier in data["tiers"][index + 1 :] for entry in tier.get("protocols") or ()]
         listed = inner.get("protocols") or []
         for scope in dict.fromkeys(tuple(entry.get("primitives") or ()) for entry in listed):
             same = [entry for entry in listed if tuple(entry.get("primitives") or ()) == scope]
-            missing = [name for name in dict.fromkeys(names) if name not in {entry["name"] for entry in same}]
+            missing = [name for name in dict.fromkeys(outer) if name not in {entry["name"] for entry in same}]
             inner["protocols"] = [*inner["protocols"], *({**same[-1], "name": name} for name in missing)]

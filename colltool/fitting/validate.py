@@ -16,7 +16,7 @@ from colltool.fitting.fits import check_fits
 from colltool.fitting.priced import Priced, price_series
 from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
 from colltool.fitting.verdict import verdict
-from colltool.measured.series import Measurements, Point, Series
+from colltool.measured.series import Measurements, Point, Series, Skipped
 
 
 def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
@@ -37,11 +37,20 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
         raise ColltoolError(f"must be a positive share, got {max_mape}", where="--max-mape", fix="write 15% or 0.15")
     if not measurements.series:
-        raise ColltoolError("nothing to validate: the logs hold no usable series")
+        raise _nothing(measurements.skipped)
     reading = readings or Readings()
     judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
     points = [point for one in judged for point in one.points]
-    return Validation(fabric.name, judged, mape(points), verdict(points), measurements.skipped, max_mape)
+    return Validation(fabric.name, judged, mape(points), verdict(judged), measurements.skipped, max_mape)
+
+
+def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
+    """No series, and why the first rows of the logs are none."""
+    what = "nothing to validate: the logs hold no usable series"
+    first = next((one for one in skipped if not one.used), None)
+    if first is None:
+        return ColltoolError(what)
+    return ColltoolError(f"{what}: {first.reason}, {first.rows} row{'s' * (first.rows != 1)}", where=first.where)
 
 
 def mape(points: Sequence[Checked]) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
 
-from colltool.fitting.results import Checked
-from colltool.fitting.sizes import size_text
+from colltool.fitting.results import Checked, ValidatedSeries
+from colltool.fitting.sizes import percent, size_text
+from colltool.measured.series import Series
 
 TRUSTED = 0.10
 """Mean error of a price that is worth planning with."""
@@ -14,25 +15,72 @@ TRUSTED = 0.10
 FEWEST = 3
 """Points on which a mean is worth a word."""
 
-
-def verdict(points: Sequence[Checked]) -> str:
-    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``."""
-    ordered = sorted(points, key=lambda point: point.bytes)
-    off = f"{_percent(ordered)} off on average over {len(points)} size{'s' * (len(points) != 1)}"
-    return f"{off}; {_trust(ordered)}"
+STRAY = 0.25
+"""Error of a size that is named where its neighbours can be trusted."""
 
 
-def _trust(points: list[Checked]) -> str:
-    """Where the mean error is small: everywhere, on one side of the size at which it changes most, or nowhere."""
+Trusted = Callable[[Checked], bool]
+
+
+def verdict(judged: Sequence[ValidatedSeries]) -> str:
+    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``; of several series, but for which."""
+    points = _pooled(judged)
+    off = f"{_percent(points)} off on average over {len(points)} size{'s' * (len(points) != 1)}"
+    if len({point.bytes for point in points}) < FEWEST:
+        return f"{off}; too few sizes to judge"
+    good = [one for one in judged if _good(one.points)]
+    said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
+    apart = _series_apart(judged, trusted) if len(judged) > 1 else _strays(points, trusted)
+    return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
+
+
+_NOWHERE = f"on no range of sizes within {TRUSTED:.0%}"
+
+
+def _never(_: Checked) -> bool:
+    return False
+
+
+def _pooled(judged: Sequence[ValidatedSeries]) -> list[Checked]:
+    return sorted((point for one in judged for point in one.points), key=lambda point: point.bytes)
+
+
+def _trust(points: list[Checked]) -> tuple[str, Trusted] | None:
+    """Where the mean error is small: everywhere, or on one side of the size at which it changes most; None for nowhere.
+
+    A side is not blamed for few of its sizes: most must be off.
+    """
     below, from_on = _parted(points)
-    good_below, good_from_on = (bool(side) and _mean(side) <= TRUSTED for side in (below, from_on))
-    if good_below == good_from_on:
-        nowhere = f"on no range of sizes within {TRUSTED:.0%}"
-        return "trust it" if _mean(points) <= TRUSTED else nowhere
-    change, left, right = size_text(from_on[0].bytes), _percent(below), _percent(from_on)
-    if good_from_on:
-        return f"trust it from {change} on ({right}), not below ({left})"
-    return f"trust it below {change} ({left}), not from there on ({right})"
+    if below and _good(below) != _good(from_on) and _mostly_off(from_on if _good(below) else below):
+        change, left, right = from_on[0].bytes, _percent(below), _percent(from_on)
+        if _good(from_on):
+            return f"trust it from {size_text(change)} on ({right}), not below ({left})", lambda point: point.bytes >= change
+        return f"trust it below {size_text(change)} ({left}), not from there on ({right})", lambda point: point.bytes < change
+    but_strays = sorted(points, key=_error)[: 1 - FEWEST]
+    if _good(points) or (_good(but_strays) and not _mostly_off(points)):
+        return "trust it", lambda _: True
+    return None
+
+
+def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[str]:
+    """The series that are off where prices can be trusted on the whole."""
+    inside = [(one.series, [point for point in one.points if trusted(point)]) for one in judged]
+    among = [one.series for one in judged]
+    return [f"{_named(series, among)} ({_percent(mine)})" for series, mine in inside if mine and not _good(mine)]
+
+
+def _strays(points: Sequence[Checked], trusted: Trusted) -> list[str]:
+    """Single sizes far off where prices can be trusted; nothing where they are many."""
+    far = [point for point in points if trusted(point) and _error(point) > STRAY]
+    return [f"{size_text(point.bytes)} ({_percent([point])})" for point in far] if len(far) < FEWEST else []
+
+
+def _named(series: Series, among: Sequence[Series]) -> str:
+    """``all-reduce on 8 ranks``; what else the log says where another series is called so, too."""
+    alike = [one for one in among if (one.primitive, one.ranks) == (series.primitive, series.ranks)]
+    what = f" of {series.dtype}" if series.dtype and len(alike) > 1 else ""
+    where = f" on {series.nodes} node{'s' * (series.nodes != 1)}" if series.nodes and len(alike) > 1 else ""
+    return f"{series.primitive.spoken}{what} on {series.ranks} ranks{where}"
 
 
 def _parted(points: list[Checked]) -> tuple[list[Checked], list[Checked]]:
@@ -46,15 +94,31 @@ def _parted(points: list[Checked]) -> tuple[list[Checked], list[Checked]]:
 
 def _scatter(points: Sequence[Checked]) -> float:
     """The sum of squared deviations from the mean error; beyond 100% an error is just that: one outlier is no regime."""
-    errors = [min(abs(point.relative_error), 1.0) for point in points]
+    errors = [min(error, 1.0) for error in _errors(points)]
     mean = fmean(errors)
     return sum((error - mean) ** 2 for error in errors)
 
 
+def _error(point: Checked) -> float:
+    return abs(point.relative_error)
+
+
+def _errors(points: Sequence[Checked]) -> list[float]:
+    return [_error(point) for point in points]
+
+
 def _mean(points: Sequence[Checked]) -> float:
-    return fmean(abs(point.relative_error) for point in points)
+    return fmean(_errors(points))
+
+
+def _mostly_off(points: Sequence[Checked]) -> bool:
+    return median(_errors(points)) > TRUSTED
+
+
+def _good(points: Sequence[Checked]) -> bool:
+    return _mean(points) <= TRUSTED
 
 
 def _percent(points: Sequence[Checked]) -> str:
     mean = _mean(points)
-    return f"{mean:.1%}" if mean < 0.0995 else f"{mean:.0%}"
+    return percent(mean, 1 if mean < 0.0995 else 0)

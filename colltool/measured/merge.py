@@ -44,4 +44,4 @@ def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
     by_reason: dict[str, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
         by_reason[note.reason].append(note)
-    return tuple(Skipped(reason, len(all_), f"{all_[0].file}:{all_[0].line}") for reason, all_ in by_reason.items())
+    return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())

@@ -34,7 +34,7 @@ def choose(test: Test, in_place: bool) -> tuple[list[Chosen], list[Note]]:
     # One half in every row and no blank: rccl-tests -O 0. In one row alone it is where the log was cut.
     only_half = len(test.lines) > 1 and all(EITHER in line.halves for line in test.lines)
     chosen: list[Chosen] = []
-    notes = [Note(reason, test.file, number) for number, reason in test.bad]
+    notes = list(test.bad)
     for line in test.lines:
         halves = {IN: line.halves[EITHER]} if only_half else line.halves
         label = wanted if wanted in halves else other
@@ -43,17 +43,15 @@ def choose(test: Test, in_place: bool) -> tuple[list[Chosen], list[Note]]:
                 raise Unusable("truncated: fewer values than columns")
             chosen.append(_half(line, label, halves[label]))
         except Unusable as error:
-            notes.append(Note(str(error), test.file, line.number))
+            notes.append(test.note(str(error), line))
         else:
             if label != wanted:
-                notes.append(Note(f"{label} half used: the log has no {wanted} time", test.file, line.number))
+                notes.append(test.note(f"{label} half used: the log has no {wanted} time", line, used=True))
     chosen = _timed(test, chosen, notes)
     if not chosen:
         first = min(notes, key=lambda note: note.line)
         what = f"no row of this table can be used; the first: {first.reason}"
-        raise ColltoolError(
-            what, where=f"{test.file}:{first.line}", fix=f"the table starts at line {test.table}; measure it again"
-        )
+        raise ColltoolError(what, where=first.where, fix=f"the table starts at line {test.table}; measure it again")
     return chosen, notes
 
 
@@ -83,18 +81,16 @@ def _timed(test: Test, chosen: list[Chosen], notes: list[Note]) -> list[Chosen]:
     if test.time == "time" or (all(_consistent(row) is not False for row in chosen) and any(_consistent(row) for row in chosen)):
         for row in chosen:
             if _consistent(row) is False:
-                notes.append(Note("time used although size/algbw says otherwise", test.file, row.line.number))
+                notes.append(test.note("time used although size/algbw says otherwise", row.line, used=True))
         return chosen
     timed = []
     for row in chosen:
         if row.algbw is not None and row.algbw.value > 0 and row.algbw.half <= 0.01 * row.algbw.value:
             time = Printed(row.size / row.algbw.value / 1e3, 0.0)
             timed.append(row._replace(time=time))
-            notes.append(Note("time taken from size/algbw: cputime is the launch alone", test.file, row.line.number))
+            notes.append(test.note("time taken from size/algbw: cputime is the launch alone", row.line, used=True))
         else:
-            notes.append(
-                Note("cputime is the launch alone, and algbw has too few digits to give the time", test.file, row.line.number)
-            )
+            notes.append(test.note("cputime is the launch alone, and algbw has too few digits to give the time", row.line))
     return timed
 
 

@@ -11,7 +11,7 @@ from colltool.measured.nccl_settle import settle
 from colltool.measured.nccl_table import IN, OUT, Line
 from colltool.measured.nccl_test import Device, Test
 from colltool.measured.nccl_text import spelled
-from colltool.measured.rows import Reading, Stated
+from colltool.measured.rows import Note, Reading, Stated
 
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "wrong"}
@@ -98,9 +98,9 @@ def _take(test: Test, result: object, at: int, number: int) -> None:
         if isinstance(result, dict) and isinstance(half := result.get(key), dict)
     }
     if not isinstance(result, dict) or not halves:
-        test.bad.append((number, f"results[{at}] has no time"))
+        test.bad.append(Note("no time", test.file, number, f"results[{at}]"))
         return
-    test.lines.append(Line(number, _plain(result.get("size")), _plain(result.get("type", "")), halves))
+    test.lines.append(Line(number, _plain(result.get("size")), _plain(result.get("type", "")), halves, item=f"results[{at}]"))
 
 
 def _cells(half: _Json) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from colltool.errors import ColltoolError
 from colltool.measured.nccl_half import choose
 from colltool.measured.nccl_test import Device, Test
-from colltool.measured.rank_count import contradicting, evidence, follow
+from colltool.measured.rank_count import contradicting, evidence, follow, ratio
 from colltool.measured.rows import Note, Row, Stated, agree
+from colltool.measured.stated_collective import check_collective
 from colltool.primitives import Primitive, parse_primitive
 
 
@@ -20,36 +21,45 @@ def settle(test: Test, stated: Stated) -> tuple[list[Row], list[Note]]:
     Raises:
         ColltoolError: no row survives, or the log contradicts itself or the caller.
     """
-    primitive = _primitive(test, stated)
+    name = _name(test)
+    primitive = _primitive(name, test, stated)
     chosen, notes = choose(test, stated.in_place)
-    proof = [one for row in chosen if (one := evidence(primitive, row.algbw, row.busbw, row.line.number))]
+    ratios = [one for row in chosen if (one := ratio(row.algbw, row.busbw, test.place(row.line)))]
     groups = {device.group for device in test.devices}
     ranks = _listed_ranks(test)
     source, where = ("the Rank lines list", f"{test.file}:{test.devices[0].line}") if ranks else ("--ranks is", test.where)
     nodes = len({device.host for device in test.devices if device.group == test.devices[0].group}) if ranks else None
     agreed = agree(ranks, stated.ranks, "ranks:", "--ranks", where)
+    if not name and agreed != 1:
+        check_collective(primitive, ratios, agreed)
+    proof = evidence(primitive, ratios)
     if agreed is None:
         source, agreed = "the other rows say", follow(proof, test.where)
-    garbled = contradicting(proof, agreed, source, test.file)
+    garbled = contradicting(proof, agreed, source)
     _check_ranks(test, agreed, where)
     nodes = agree(nodes, stated.nodes, "nodes:", "--nodes", where)
     version = test.library_version or test.tests_version
     rows = []
     for row in chosen:
-        if row.line.number in garbled:
-            notes.append(Note("busbw and algbw do not fit the rank count: garbled", test.file, row.line.number))
+        line = row.line
+        if test.place(line) in garbled:
+            notes.append(test.note("busbw and algbw do not fit the rank count: garbled", line))
             continue
-        seconds = row.time.value / 1e6
-        place = (test.file, row.line.number)
-        rows.append(Row(primitive, agreed, nodes, row.size, seconds, row.line.dtype, test.library, version, *place))
+        place, seconds = (test.file, line.number, line.item), row.time.value / 1e6
+        rows.append(Row(primitive, agreed, nodes, row.size, seconds, line.dtype, test.library, version, *place))
         if len(groups) > 1:
-            notes.append(Note(f"used as measured: {len(groups)} groups ran this at the same time (NCCL_TESTS_SPLIT)", *place))
+            what = f"used as measured: {len(groups)} groups ran this at the same time (NCCL_TESTS_SPLIT)"
+            notes.append(test.note(what, line, used=True))
     return rows, notes
 
 
-def _primitive(test: Test, stated: Stated) -> Primitive:
-    """The collective: as the test announced itself, else as the command lines above it name one program, else as stated."""
-    name = test.started or (next(iter(test.mentions)) if len(test.mentions) == 1 else "")
+def _name(test: Test) -> str:
+    """The collective as the test announced itself, else as the command lines above it name one program, else empty."""
+    return test.started or (next(iter(test.mentions)) if len(test.mentions) == 1 else "")
+
+
+def _primitive(name: str, test: Test, stated: Stated) -> Primitive:
+    """The collective that the log names, else the stated one."""
     if not name and stated.primitive is None:
         what = "the log does not say which collective this table measures"
         raise ColltoolError(what, where=test.where, fix="say it: --collective all_reduce")

@@ -17,13 +17,20 @@ _HEAD = re.compile(r"(?:^|\s)(\d+)\s+(\d+)\s+([a-z]\w*)(?=\s|$)(.*)")
 
 
 class Line(NamedTuple):
-    """A row of a table: its half or halves by label, each a cell by column name; ``joined`` of pieces on several lines."""
+    """A row of a table: its half or halves by label, each a cell by column name.
+
+    Args:
+        number: of its line.
+        joined: of pieces on several lines.
+        item: what tells it from other rows of the same line, in JSON.
+    """
 
     number: int
     size: str
     dtype: str
     halves: dict[str, dict[str, str]]
     joined: bool = False
+    item: str = ""
 
 
 class Columns(NamedTuple):

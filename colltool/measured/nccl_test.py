@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltool.measured.nccl_table import Line
+from colltool.measured.rows import Note, place
 
 
 class Device(NamedTuple):
@@ -43,9 +44,17 @@ class Test:
     time: str = "time"
     closed: bool = False
     lines: list[Line] = field(default_factory=list)
-    bad: list[tuple[int, str]] = field(default_factory=list)
+    bad: list[Note] = field(default_factory=list)
 
     @property
     def where(self) -> str:
         """``file:line`` of the table."""
         return f"{self.file}:{self.table}"
+
+    def place(self, line: Line) -> str:
+        """``file:line`` of a row, and its item."""
+        return place(self.file, line.number, line.item)
+
+    def note(self, reason: str, line: Line, *, used: bool = False) -> Note:
+        """A note on a row."""
+        return Note(reason, self.file, line.number, line.item, used)

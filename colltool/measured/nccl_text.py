@@ -57,7 +57,7 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
             more = settle(test, stated)
         except Rowless as error:
             other.append(error)
-            notes += [Note(error.what, file, line.number) for line in test.lines]
+            notes += [test.note(error.what, line) for line in test.lines]
         else:
             rows += more[0]
             notes += more[1]
@@ -202,7 +202,7 @@ class _Log:
             return True
         if self.layout is not None and looks_like_a_row(text):
             self.flush()
-            self.test.bad.append((number, "garbled: no row of this table"))
+            self.test.bad.append(Note("garbled: no row of this table", self.file, number))
             return True
         return False
 
@@ -213,7 +213,7 @@ class _Log:
         try:
             self.test.lines.append(self.pieces.line())
         except Unusable as error:
-            self.test.bad.append((self.pieces.number, str(error)))
+            self.test.bad.append(Note(str(error), self.file, self.pieces.number))
         self.pieces = None
 
 

@@ -64,7 +64,7 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
         primitive = _primitive(test)
         if primitive is None or not test.names:
             what = (
-                f"'OSU {test.title}Test' is not the latency of a primitive that is modelled"
+                f"'OSU {test.title} Test' is not the latency of a primitive that is modelled"
                 if primitive is None
                 else "an OSU test without its column names"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from colltool.errors import ColltoolError, ManyErrors
@@ -26,6 +27,9 @@ _TIME = re.compile(
 )
 _PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "µs": 1e6, "μs": 1e6, "ns": 1e9}
 _WORD = re.compile(r"[\w.+-]{0,32}")
+_NUMBER = re.compile(r"\d[\d.,]*")
+_COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
+_LIBRARIES = ("NCCL", "RCCL", "MPI")
 _SEPARATORS = ",;\t"
 _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
@@ -42,7 +46,7 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
     """All rows of a file.
 
     Raises:
-        ColltoolError: a header without a needed column, or any row that is wrong (all at once, at most 20).
+        ColltoolError: a header without a needed column, or any row that is wrong (all mistakes at once, each with its first row).
     """
     at = _header_at(lines) or 0
     table = _Table(lines[at], f"{file}:{at + 1}", file, stated)
@@ -64,10 +68,20 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
 
 
 def _all(problems: list[ColltoolError]) -> ColltoolError:
-    if len(problems) == 1:
-        return problems[0]
-    more = len(problems) - _MOST_ERRORS
-    return ManyErrors(problems[:_MOST_ERRORS] + ([ColltoolError(f"and {more} more rows like these")] if more > 0 else []))
+    """One error for every mistake, with the number of its rows; mistakes are the same whatever numbers they quote."""
+    kinds: dict[str, list[ColltoolError]] = defaultdict(list)
+    for problem in problems:
+        kinds[_NUMBER.sub("0", problem.what)].append(problem)
+    found = [_counted(kind[0], len(kind) - 1) for kind in kinds.values()]
+    if len(found) == 1:
+        return found[0]
+    more = len(found) - _MOST_ERRORS
+    return ManyErrors(found[:_MOST_ERRORS] + ([ColltoolError(f"and {more} more mistakes")] if more > 0 else []))
+
+
+def _counted(first: ColltoolError, more: int) -> ColltoolError:
+    rows = f" (and {more} more row{'s' * (more > 1)})" if more else ""
+    return ColltoolError(first.what + rows, where=first.where, fix=first.fix)
 
 
 def _header_at(lines: Sequence[str]) -> int | None:
@@ -150,6 +164,7 @@ class _Table:
             raise ColltoolError(
                 f"{len(cells)} cells under {len(self.names)} columns", fix="give every column a cell, quote cells with separators"
             )
+        self._check_commas(cells)
         primitive, ranks = self._primitive(cells), self._count(cells, "ranks", self.stated.ranks, 2)
         nodes = self._count(cells, "nodes", self.stated.nodes, 1)
         assert ranks is not None
@@ -161,11 +176,11 @@ class _Table:
             self.notes.append(Note("size 0: nothing is sent", self.file, number))
             return None
         size = parse_size(text)
-        dtype, library = (cells[self.at[name]] if name in self.at else "" for name in ("dtype", "library"))
+        dtype = cells[self.at["dtype"]] if "dtype" in self.at else ""
         if not _WORD.fullmatch(dtype):
-            self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number))
+            self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        return Row(primitive, ranks, nodes, size, seconds, dtype, library, "", self.file, number)
+        return Row(primitive, ranks, nodes, size, seconds, dtype, self._library(cells), "", self.file, number)
 
     def same_machine(self, cells: list[str], number: int) -> None:
         """Refuse a file that mixes machines.
@@ -180,6 +195,21 @@ class _Table:
                 what = f"{name} changes from {first!r} to {cell!r}"
                 fix = "a median across machines means nothing: split the file, one machine each"
                 raise ColltoolError(what, where=f"{self.file}:{number}", fix=fix)
+
+    def _check_commas(self, cells: list[str]) -> None:
+        for at in (self.time_at, *(self.at[column] for column in ("size", "ranks", "nodes") if column in self.at)):
+            if match := _COMMA.fullmatch(cells[at][:60]):
+                fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
+                if len(match[2]) == 3:
+                    fix += f", or {match[1]}{match[2]}{match[3]} where it parts the thousands"
+                raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
+
+    def _library(self, cells: list[str]) -> str:
+        """The library in capitals; empty where the file does not say."""
+        text = cells[self.at["library"]] if "library" in self.at else ""
+        if text and text.upper() not in _LIBRARIES:
+            raise ColltoolError(f"'{text[:60]}' is no library that is known", fix=f"known: {', '.join(_LIBRARIES)}")
+        return text.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
         found = parse_primitive(cells[self.at["collective"]]) if "collective" in self.at else None

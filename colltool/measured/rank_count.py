@@ -14,24 +14,45 @@ _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST = 10**7
 
 
-class Evidence(NamedTuple):
-    """Rank counts that a row's busbw and algbw allow, and its line."""
+class Ratio(NamedTuple):
+    """busbw/algbw of a row: the least and the largest that its printed digits allow, and where it stands."""
 
     low: float
     high: float
-    line: int
+    where: str
+
+
+def ratio(algbw: Printed | None, busbw: Printed | None, where: str) -> Ratio | None:
+    """busbw/algbw of a row; None where one was not printed, or has no digit but 0."""
+    if algbw is None or busbw is None or algbw.low <= 0:
+        return None
+    return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
+
+
+class Evidence(NamedTuple):
+    """Rank counts that a row's busbw and algbw allow, and where it stands."""
+
+    low: float
+    high: float
+    where: str
 
     def allows(self, ranks: int) -> bool:
         """Whether that many ranks would print these digits, or nearly."""
         return self.low * (1 - _SLACK) <= ranks <= self.high * (1 + _SLACK)
 
+    @property
+    def spoken(self) -> str:
+        """``8``, ``120 to 140`` or ``more than 5000``."""
+        low, high = round(self.low), round(self.high)
+        return f"more than {low}" if high >= _MOST else f"{low}" if low == high else f"{low} to {high}"
 
-def evidence(primitive: Primitive, algbw: Printed | None, busbw: Printed | None, line: int) -> Evidence | None:
-    """What a row says of the rank count; None where busbw is algbw for any count, or the digits are too few."""
-    if busbw_factor(primitive, 2) == busbw_factor(primitive, 3) or algbw is None or busbw is None or algbw.low <= 0:
-        return None
+
+def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[Evidence]:
+    """What rows say of the rank count: nothing where busbw is algbw for any count."""
+    if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
+        return []
     limit = 2 * busbw_factor(primitive, 2)  # what the factor tends to: 2 for all-reduce, 1 for the others
-    return Evidence(_ranks_of(busbw.low / algbw.high / limit), _ranks_of(busbw.high / algbw.low / limit), line)
+    return [Evidence(_ranks_of(one.low / limit), _ranks_of(one.high / limit), one.where) for one in found]
 
 
 def _ranks_of(share: float) -> float:
@@ -46,7 +67,7 @@ def follow(found: Sequence[Evidence], where: str) -> int:
         ColltoolError: none, or more than one.
     """
     low, high = 1.0, float(_MOST)
-    for one in sorted(found, key=lambda one: (one.high - one.low, one.line)):
+    for one in sorted(found, key=lambda one: one.high - one.low):
         if one.low <= high and one.high >= low:
             low, high = max(low, one.low), min(high, one.high)
     counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
@@ -64,8 +85,8 @@ def _integers(low: float, high: float) -> range:
     return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
 
 
-def contradicting(found: Iterable[Evidence], ranks: int, source: str, file: str) -> set[int]:
-    """Lines whose busbw/algbw does not fit ``ranks``: at most one, a garbled row.
+def contradicting(found: Iterable[Evidence], ranks: int, source: str) -> set[str]:
+    """Where a row's busbw/algbw does not fit ``ranks``: at most one, which is garbled.
 
     Raises:
         ColltoolError: several such lines, or no line that fits.
@@ -75,12 +96,7 @@ def contradicting(found: Iterable[Evidence], ranks: int, source: str, file: str)
     for one in found:
         (fits if one.allows(ranks) else misfits).append(one)
     if not misfits or (len(misfits) == 1 and any(one.high < _MOST for one in fits)):
-        return {one.line for one in misfits}
-    sharpest = min(misfits, key=lambda one: (one.high - one.low, one.line))
-    what = f"busbw/algbw says {_spoken(sharpest)} ranks, {source} {ranks}"
-    raise ColltoolError(what, where=f"{file}:{sharpest.line}", fix="correct the one that is wrong; split logs that ran together")
-
-
-def _spoken(one: Evidence) -> str:
-    low, high = round(one.low), round(one.high)
-    return f"{low}" if low == high else f"{low} to {high}" if high < _MOST else f"more than {low}"
+        return {one.where for one in misfits}
+    sharpest = min(misfits, key=lambda one: one.high - one.low)
+    what = f"busbw/algbw says {sharpest.spoken} ranks, {source} {ranks}"
+    raise ColltoolError(what, where=sharpest.where, fix="correct the one that is wrong; split logs that ran together")

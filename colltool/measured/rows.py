@@ -21,6 +21,11 @@ class Stated(NamedTuple):
     in_place: bool = False
 
 
+def place(file: str, line: int, item: str) -> str:
+    """``file:line``, and the item where a line holds several: ``a.json:1: results[3]``."""
+    return f"{file}:{line}: {item}" if item else f"{file}:{line}"
+
+
 class Row(NamedTuple):
     """One measured call, in SI units and by nccl-tests' size convention."""
 
@@ -34,19 +39,27 @@ class Row(NamedTuple):
     version: str
     file: str
     line: int
+    item: str = ""
 
     @property
     def where(self) -> str:
-        """``file:line``."""
-        return f"{self.file}:{self.line}"
+        """``file:line``, and the item."""
+        return place(self.file, self.line, self.item)
 
 
 class Note(NamedTuple):
-    """A row that was left out, or used with a reservation: the reason, and where."""
+    """A row that was left out, or ``used`` with a reservation: the reason, and where."""
 
     reason: str
     file: str
     line: int
+    item: str = ""
+    used: bool = False
+
+    @property
+    def where(self) -> str:
+        """``file:line``, and the item."""
+        return place(self.file, self.line, self.item)
 
 
 class Reading(NamedTuple):

@@ -58,15 +58,16 @@ class Series(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Rows that were understood but not used: why, how many, and ``file:line`` of the first."""
+    """Rows that were left out, or ``used`` with a reservation: why, how many, and ``file:line`` of the first."""
 
     reason: str
     rows: int
     where: str
+    used: bool = False
 
 
 class Measurements(NamedTuple):
-    """All series of all logs, by primitive, ranks and nodes, and what was left out."""
+    """All series of all logs, by primitive, ranks and nodes, and what was left out or used with a reservation."""
 
     series: tuple[Series, ...]
     skipped: tuple[Skipped, ...]

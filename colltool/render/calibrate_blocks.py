@@ -15,10 +15,10 @@ _SERIES = (
     Column("ranks", "ranks"),
     Column("algorithm", "algorithm", right=False),
     Column("points", "sizes"),
-    Column("left_out", "left out", 3),
+    Column("left_out", "off curve"),
     Column("mape", "mean error"),
-    Column("worst", "worst", 2),
-    Column("cv_mape", "on sizes left out"),
+    Column("worst", "worst", 3),
+    Column("cv_mape", "on unseen sizes"),
 )
 _PROTOCOLS = (
     Column("collective", "collective", right=False),
@@ -52,9 +52,12 @@ def calibrate_blocks(result: Calibration) -> list[Block]:
     out.append(Lines("notes", result.notes))
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)
     if left:
-        out.append(Lines("sizes left out", tuple(f"{', '.join(titles)}: {reason}" for reason, titles in left.items())))
-    if result.skipped:
-        out.append(Lines("rows skipped", tuple(f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped)))
+        out.append(
+            Lines("off the curve, not in the fit", tuple(f"{', '.join(titles)}: {reason}" for reason, titles in left.items()))
+        )
+    for title, used in (("rows skipped", False), ("rows used with a reservation", True)):
+        lines = tuple(f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used)
+        out += [Lines(title, lines)] if lines else []
     last = f"written to {result.path}" if result.path else "nothing written: add -o OUT.yaml to keep this fabric"
     return [*out, Lines(last, ())]
 

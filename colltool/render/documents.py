@@ -196,7 +196,8 @@ def _rung(rung: Rung) -> Document:
 
 
 def _seconds(row: Row) -> Document:
-    return {"alpha_s": row.alpha_s, "bandwidth_s": row.bandwidth_s, "total_s": row.total_s}
+    paid = {"overhead_s": row.overhead_s} if row.overhead_s else {}
+    return {"alpha_s": row.alpha_s, "bandwidth_s": row.bandwidth_s, "total_s": row.total_s} | paid | _under(row.protocol)
 
 
 def _etas(row: Row) -> Document:

@@ -5,7 +5,8 @@ from typing import Any
 
 from colltool import __version__
 from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.fitting.sizes import size_text
+from colltool.fitting.sizes import percent, size_text
+from colltool.measured.series import Skipped
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_rate, format_time
 
@@ -27,14 +28,19 @@ def validate_blocks(result: Validation) -> list[Block]:
         rows = tuple(_summary_row(one) for one in result.series)
         out.append(Table(_SUMMARY, rows, None, f"measured against {result.fabric}: {len(rows)} series"))
     for one in result.series:
-        title = f"{_named(one)} on {result.fabric}: {one.mape:.1%} off on average, worst {one.worst:+.1%}"
+        title = f"{_named(one)} on {result.fabric}: {percent(one.mape)} off on average, worst {percent(one.worst, sign='+')}"
         out.append(_points_table([one], result.fabric, title))
         regimes = tuple(_regime(regime) for regime in one.regimes)
         out += [Lines("mean error by what bounds the price", regimes)] if len(regimes) > 1 else []
         out += [Lines("findings", one.findings)] if one.findings else []
-    left_out = tuple(f"{one.reason}: {one.rows} row{'s' * (one.rows != 1)}, first at {one.where}" for one in result.skipped)
-    out += [Lines("left out", left_out)] if left_out else []
+    for used, heading in ((False, "left out"), (True, "used with a reservation")):
+        lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
+        out += [Lines(heading, lines)] if lines else []
     return [*out, Lines(f"verdict: {result.verdict}", ())]
+
+
+def _skipped(one: Skipped) -> str:
+    return f"{one.reason}: {one.rows} row{'s' * (one.rows != 1)}, first at {one.where}"
 
 
 def validate_points(result: Validation) -> list[Block]:
@@ -56,15 +62,15 @@ def _summary_row(one: ValidatedSeries) -> tuple[Cell, ...]:
         plain(series.ranks),
         Cell(str(series.nodes or "-"), series.nodes),
         plain(len(one.points)),
-        Cell(f"{one.mape:.1%}", one.mape),
-        Cell(f"{one.worst:+.1%}", one.worst),
+        Cell(percent(one.mape), one.mape),
+        Cell(percent(one.worst, sign="+"), one.worst),
         plain(regimes),
     )
 
 
 def _regime(regime: Regime) -> str:
     sizes = " to ".join(dict.fromkeys((size_text(regime.from_bytes), size_text(regime.to_bytes))))
-    return f"{regime.bound} ({sizes}) {regime.mape:.1%}"
+    return f"{regime.bound} ({sizes}) {percent(regime.mape)}"
 
 
 def _points_table(several: Sequence[ValidatedSeries], fabric: str, title: str) -> Table:
@@ -78,10 +84,10 @@ def _points_table(several: Sequence[ValidatedSeries], fabric: str, title: str) -
         Column("measured_s", "measured"),
         Column("predicted_s", "predicted"),
         Column("relative_error", "error"),
-        Column("algorithm", "algorithm", 4, right=False),
-        Column("protocol", "protocol", 3, right=False, hidden=unnamed),
-        Column("busbw_measured_Bps", "busbw", 5),
-        Column("busbw_expected_Bps", "expected", 6),
+        Column("algorithm", "algorithm", 5, right=False),
+        Column("protocol", "protocol", 6, right=False, hidden=unnamed),
+        Column("busbw_measured_Bps", "busbw", 3),
+        Column("busbw_expected_Bps", "expected", 4),
         Column("bound", "bound by", 7, right=False),
         Column("nearest", "nearest", right=False, hidden=True),
         Column("nearest_error", "its error", hidden=True),
@@ -99,14 +105,14 @@ def _point_row(one: ValidatedSeries, point: Checked, fabric: str) -> tuple[Cell,
         Cell(size_text(point.bytes), _whole(point.bytes)),
         Cell(format_time(point.measured_s), point.measured_s),
         Cell(format_time(point.predicted_s), point.predicted_s),
-        Cell(f"{point.relative_error:+.1%}", point.relative_error),
+        Cell(percent(point.relative_error, sign="+"), point.relative_error),
         plain(point.algorithm),
         Cell(point.protocol or "-", point.protocol or None),
         Cell(format_rate(point.busbw_measured_Bps), point.busbw_measured_Bps),
         Cell(format_rate(point.busbw_expected_Bps), point.busbw_expected_Bps),
         plain(point.bound),
         plain(point.nearest),
-        Cell(f"{point.nearest_error:+.1%}", point.nearest_error),
+        Cell(percent(point.nearest_error, sign="+"), point.nearest_error),
     )
 
 

@@ -129,7 +129,7 @@ def test_the_order_of_files_does_not_matter(run: Run) -> None:
     [
         ("my cluster v1.2.yaml", "my-cluster-v1-2"),
         ("größe.yaml", "gr-e"),
-        ("測定.yaml", "eight-measured"),
+        ("測定.yaml", "eight-calibrated"),
         ("-x.yaml", "x"),
         ("1e9.yaml", "1e9"),
         ("on.yml", "on"),
@@ -184,11 +184,11 @@ def test_left_out_and_skipped_are_told_apart(run: Run) -> None:
     Path("spoiled.csv").write_text("\n".join([*lines, "all_reduce,8,1,0,1.0", ""]))
     document = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--format", "json").json
     (one,) = document["series"]
-    assert one["skipped"] == [{"bytes": 2**20, "reason": "outlier: 4x as slow as the rest has it"}]
+    assert one["skipped"] == [{"bytes": 2**20, "reason": "outlier at 1 MiB: 4x as slow as the rest has it"}]
     assert (one["points"], len(one["residuals"])) == (9, 10)
     assert [row["reason"] for row in document["rows_skipped"]] == ["size 0: nothing is sent"]
     out = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring").out
-    assert "sizes left out" in out
+    assert "off the curve, not in the fit" in out
     assert "rows skipped" in out
 
 

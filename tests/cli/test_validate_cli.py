@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from colltool import api
+from colltool.render.text import Screen, to_text
+from colltool.render.validate_blocks import validate_blocks
+
 FABRIC = """\
 schema: colltool.fabric/1
 name: eight
@@ -72,8 +76,23 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
     assert out.startswith("all-reduce, 8 ranks on 1 node (NCCL ")
     assert "|  1 MiB |" in out
     assert "protocol" not in out
-    assert "findings:\n  reaches what this fabric should give: 94 of 99.9 GB/s busbw at 1 GiB\n" in out
+    assert "findings:\n  reaches what this fabric should give: 94 of 99.9 GB/s busbw at 1 GiB, but only from 1 GiB on: " in out
     assert out.splitlines()[-1].startswith("verdict: ")
+
+
+def test_a_narrow_terminal_keeps_what_is_reached() -> None:
+    text = to_text(validate_blocks(api.validate("eight.yaml", "ar.log")), Screen(80))
+    assert "busbw |   expected |" in text
+    assert "columns left out for want of width: algorithm; bound by" in text
+
+
+def test_errors_beyond_percents_are_in_times(run: Callable[..., Any]) -> None:
+    Path("fast.csv").write_text("collective,ranks,bytes,time_us\nar,8,1000000,0.01\nar,8,4000000,0.02\nar,8,16000000,0.04\n")
+    out = run("validate", "fast.csv", "-f", "eight.yaml", "-a", "ring").out
+    # a ring takes 36.5, 89 and 299 us
+    assert ": 5191 times off on average, worst +7474 times" in out
+    assert "+3649 times" in out
+    assert "verdict: 5191 times off on average" in out
 
 
 def test_several_series_have_a_summary_and_one_table_in_csv(run: Callable[..., Any]) -> None:

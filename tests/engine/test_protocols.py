@@ -301,15 +301,15 @@ def test_only_names_in_common_are_priced() -> None:
 def test_tiers_that_share_no_protocol_are_refused() -> None:
     inner = star(8) | {"protocols": protocols(LL=listed(1, 50), LL128=listed(2, 80))}
     outer = clos(4, alpha=1.0) | {"protocols": protocols(Simple=listed(5, 100))}
-    for extra in ({}, {"algorithms": {"ar": ["ring", "hierarchical"]}}):
-        where = fabric(inner, outer | extra)
-        for ask in (colltool.price, colltool.breakdown):
-            with pytest.raises(ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)") as caught:
-                ask(where, "ar", size=1e6)
-            assert "the same name on every tier" in caught.value.fix
-        with pytest.raises(ColltoolError, match="share no protocol"):
-            colltool.crossover(where, "ar", algorithms=["ring", "hierarchical"])
-        assert colltool.price(where, "ar", size=1e6, ranks=8).best.protocol in ("LL", "LL128")
+    with pytest.raises(ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)"):
+        fabric(inner, outer)
+    whole = fabric(inner, outer | {"protocols": protocols(LL=listed(5, 100))})
+    apart = whole.model_copy(update={"tiers": (whole.tiers[0], fabric(star(2), outer).tiers[1])})  # past the file's checks
+    for ask in (colltool.price, colltool.breakdown):
+        with pytest.raises(ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)") as caught:
+            ask(apart, "ar", size=1e6)
+        assert "the same name on every tier" in caught.value.fix
+    assert colltool.price(apart, "ar", size=1e6, ranks=8).best.protocol in ("LL", "LL128")
 
 
 def test_a_tier_without_a_list_keeps_its_numbers() -> None:
@@ -588,7 +588,9 @@ def test_only_what_the_fabric_lists_is_priced() -> None:
     assert {row.algorithm for row in result.results} == {"ring", "tree"}
     reasons = {one.algorithm: one.reason for one in result.infeasible}
     assert reasons["rabenseifner"] == "needs a power-of-two rank count, got 6"
-    assert reasons["two-shot"] == "not among the algorithms that t1 lists for all-reduce; --algorithm prices it all the same"
+    assert reasons["two-shot"] == (
+        "not what the library runs by the algorithms of t1 for all-reduce; --algorithm prices it all the same"
+    )
     assert "several tiers" in reasons["hierarchical"]
     everything = colltool.price(fabric(star(6)), "ar", size=1e6)
     priced = {row.algorithm for row in everything.results} | {one.algorithm for one in everything.infeasible}
@@ -623,10 +625,29 @@ def test_choices_that_cannot_run_on_this_group_are_passed_over() -> None:
     result = colltool.price(none, "ar", size=1e6)
     assert [row.algorithm for row in result.results] == ["multi-rail-ring"]
     (reason,) = [one.reason for one in result.infeasible if one.algorithm == "hierarchical"]
-    assert "not among" not in reason
-    misspelt = fabric(star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": ["hierarchical:rign/ring", "ring"]}})
+    assert "not what the library runs" not in reason
     with pytest.raises(ColltoolError, match="no algorithm 'rign'"):
-        colltool.price(misspelt, "ar", size=1e6)
+        fabric(star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": ["hierarchical:rign/ring", "ring"]}})
+
+
+def test_a_group_beyond_a_listing_tier_runs_the_same_library() -> None:
+    """Inside, phases run what the tier lists for them or for the call; flat schedules of other libraries are left out."""
+    tiers = star(8, in_network=switch()) | {"algorithms": {"ar": ["ring", "in-network"], "rs": ["ring"]}}, clos(4, alpha=1.0)
+    listed, free = (fabric(*tiers), fabric(star(8, in_network=switch()), clos(4, alpha=1.0)))
+    result = colltool.price(listed, "ar", size=1e3)
+    names = {row.title for row in result.results}
+    assert "two-shot" in {row.title for row in colltool.price(free, "ar", size=1e3).results}
+    assert {name.partition(" (")[2].partition(" /")[0] for name in names if name.startswith("hierarchical")} <= {
+        "ring",
+        "in-network",
+    }
+    assert {"multi-rail-ring", "double-binary-tree"} <= names
+    assert not {"two-shot", "one-shot", "recursive-doubling"} & names
+    reasons = {one.algorithm: one.reason for one in result.infeasible}
+    assert reasons["two-shot"].startswith("not what the library runs by the algorithms of t1")
+    assert colltool.price(listed, "ar", size=1e3, algorithms="hierarchical:direct/two-shot").results
+    small = [float(colltool.price(listed, "ar", size=1e3, ranks=n).best.total_s) for n in (2, 4, 8)]
+    assert small == sorted(small)
 
 
 def test_a_list_of_which_nothing_can_run_is_an_error() -> None:

@@ -141,6 +141,33 @@ def test_of_several_protocols_the_one_with_most_bandwidth() -> None:
     assert "left out: the copy of a rank's own share" in text
 
 
+def test_across_tiers_the_product_of_bandwidths_decides() -> None:
+    """The outer tier, the slowest, lists none: the least bandwidth of the two is the same under both."""
+    protocols = [{"name": "fast", "bandwidth": "50GB/s"}, {"name": "wide", "bandwidth": "100GB/s"}]
+    text = astra_sim(fabric(star(8, protocols=protocols), clos(8, alpha=2, bw=25.0)))["network.yml"]
+    assert "protocol wide, the one" in text
+    assert yaml.safe_load(text)["bandwidth"] == pytest.approx([93.1323, 23.2831], rel=1e-5)
+
+
+def test_of_equal_protocols_the_last_one() -> None:
+    on = fabric(star(8, protocols=[{"name": "first"}, {"name": "last"}]))
+    assert "protocol last" in astra_sim(on)["network.yml"]
+
+
+def test_numbers_are_said_to_be_all_reduces_where_lists_differ() -> None:
+    own = [{"name": "wide", "primitives": ["all_reduce"]}, {"name": "wide", "alpha": "9us", "primitives": ["all_gather"]}]
+    text = astra_sim(fabric(star(8, protocols=own)))["network.yml"]
+    assert "protocol wide as listed for all-reduce" in text
+    assert "as listed" not in astra_sim(fabric(star(8, protocols=[{"name": "wide"}])))["network.yml"]
+
+
+def test_a_shard_that_is_no_whole_number_is_rounded_up_and_said_to_be() -> None:
+    text = astra_sim(fabric(star(8)), size=5)["network.yml"]
+    assert "M, what each NPU puts in: 5 bytes\n" in text
+    assert "the shard of an NPU, M/N: 1 byte, rounded up\n" in text
+    assert "rounded" not in astra_sim(fabric(star(8)), size=16)["network.yml"]
+
+
 @pytest.mark.parametrize(
     ("on", "ranks", "message"),
     [

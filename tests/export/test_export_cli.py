@@ -29,6 +29,12 @@ def test_the_tuner_file_goes_to_stdout_or_to_a_file(run: Run) -> None:
     assert "allreduce" in shown.out
 
 
+def test_a_rank_count_given_twice_writes_its_rows_once(run: Run) -> None:
+    once = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8").out
+    assert run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8,8").out == once
+    assert run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "-n", "8").out == once
+
+
 def test_env_prints_nccl_algo(run: Run) -> None:
     assert 'NCCL_ALGO="broadcast:ring;' in run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "--env").out
 
@@ -40,12 +46,12 @@ def test_set_reaches_the_choice(run: Run) -> None:
 
 
 def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
-    ran = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "-o", "new/astra")
+    ran = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "-o", "astra")
     assert ran.code == 0
     assert "15625 bytes" in ran.out
-    assert sorted(path.name for path in Path("new/astra").iterdir()) == ["network.yml", "system.json"]
-    assert yaml.safe_load(Path("new/astra/network.yml").read_text())["npus_count"] == [8, 8]
-    again = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-o", "new/astra")
+    assert sorted(path.name for path in Path("astra").iterdir()) == ["network.yml", "system.json"]
+    assert yaml.safe_load(Path("astra/network.yml").read_text())["npus_count"] == [8, 8]
+    again = run("export", "astra-sim", "-f", "dgx-h100", "-n", "64", "-o", "astra")
     assert again.code == 0
 
 
@@ -56,11 +62,13 @@ def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
         ("nccl-tuner -f dgx-h100 -n 8,", "error: --ranks: '' is not a number of ranks"),
         ("nccl-tuner -f dgx-h100 -n 12", "error: --ranks: 12 ranks leave a domain half full"),
         ("nccl-tuner -f torus512", "error: --fabric: NCCL does not run on torus512"),
+        ("nccl-tuner -f mi300x", "error: --fabric: NCCL does not run on mi300x: 'xgmi' is a full mesh"),
         ("nccl-tuner -f dgx-h100 --env --channels 8", "error: --channels: NCCL_ALGO says nothing of channels"),
         ("nccl-tuner -f dgx-h100 --channels 0", "error: --channels: 0 channels are out of range"),
         ("astra-sim -f nvl72 -o out", "error: --fabric: the group spans levels of 'ib' with different alpha"),
         ("astra-sim -f dgx-h100 -M 16M -o out", "error: 'M' is not a unit of size"),
         ("astra-sim -f dgx-h100 -o taken", "error: taken: cannot make a folder"),
+        ("astra-sim -f dgx-h100 -o new/astra", "error: new/astra: cannot make a folder"),
         ("astra-sim -f dgx-h100 -o full", "error: full/system.json: is a folder"),
     ],
 )

@@ -33,6 +33,8 @@ BLANK = document(star(64, 1.0, 400.0))
 RING = ("ring",)
 RUNS = {AR: "ring", AG: "ring", RS: "ring", A2A: "pairwise", BC: "chain"}
 
+NO_ANSWER = re.compile("a single size fixes no line|no fabric takes such times|no alpha-beta curve comes near|of a port of")
+
 
 def truth(*listed: tuple[str, float, float, float], size: int = 64, **more: Any) -> Any:
     return fabric_of(document(star(size, 1.0, 400.0, protocols=[protocol(*one) for one in listed], **more)))
@@ -243,7 +245,7 @@ def test_one_slow_point_is_left_out(at: int, noise: float) -> None:
     assert found.series[0].left_out == ()
     (left,) = found.series[1].left_out
     assert left.bytes == FINE[at]
-    assert re.fullmatch(r"outlier: (2\.9|3|3\.1)x as slow as the rest has it", left.reason)
+    assert re.fullmatch(r"outlier at .*: (2\.9|3|3\.1)x as slow as the rest has it", left.reason)
     whole = fit(BLANK, clean, measured(TWO, AR, 8, FINE, noise=noise), algorithms=RING)
     for spoiled, other in zip(found.series[1].protocols, whole.series[1].protocols, strict=True):
         assert spoiled.bandwidth_Bps == pytest.approx(other.bandwidth_Bps, rel=0.03)
@@ -257,7 +259,7 @@ def test_a_slow_range_is_left_out_and_named() -> None:
     assert [one.bytes for one in left] == FINE[8:12]
     assert len({one.reason for one in left}) == 1
     assert re.fullmatch(r"no alpha-beta curve from 256 \w+ to 2 \w+: up to 5x as slow as the rest has it", left[0].reason)
-    assert "left out:" in found.text
+    assert "off the curve, not in the fit:" in found.text
     assert_written_well(found)
 
 
@@ -272,8 +274,13 @@ def test_mostly_cliffs_are_an_answer_that_says_so() -> None:
 @pytest.mark.parametrize(
     "spoil", [dict.fromkeys(FINE, 1.0) | {FINE[12]: 1 / 3}, {m: 1 / m for m in FINE}, {m: m**-2 for m in FINE}]
 )
-def test_times_that_make_no_sense_are_an_answer(spoil: dict[float, float]) -> None:
-    assert_honest(fit(BLANK, measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING))
+def test_times_that_make_no_sense_are_an_honest_answer_or_refused(spoil: dict[float, float]) -> None:
+    try:
+        found = fit(BLANK, measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING)
+    except ColltoolError as error:
+        assert NO_ANSWER.search(error.what)  # noqa: PT017 - an answer is fine too
+    else:
+        assert_honest(found)
 
 
 def test_noise_everywhere_shows_in_the_errors() -> None:
@@ -587,7 +594,7 @@ def test_random_series_are_an_answer_or_an_error(
     try:
         result = fit(document(star(8, 1.0, 400.0, in_network=switch())), *made, line_Bps=line_Bps)
     except ColltoolError as error:
-        assert re.search("a single size fixes no line|no fabric takes such times", error.what)  # noqa: PT017 - an answer is fine too
+        assert NO_ANSWER.search(error.what)  # noqa: PT017 - an answer is fine too
     else:
         assert_honest(result)
 

@@ -6,12 +6,14 @@ import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
 
+from colltool.fabric.model import Fabric
 from colltool.measured.series import Point
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 NVLS = fabric(star(8, 1.0, 100.0, in_network=switch(0.2)), launch_overhead="5us")
 RAILS = fabric(star(8, 1.0, 400.0), clos(4, alpha=5.0, bw=50.0))
 SIZES = by_steps(1e3, 1e9, 2.0)
+LARGE_SIZES = [64e6, 256e6, 1e9]
 
 
 def ring(size: float) -> float:
@@ -35,6 +37,12 @@ def multi_rail(size: float, nic: float = 50e9) -> float:
     return 30 * (14 * 1e-6 + 2 * 5e-6) / 16 + max(inside, outside)
 
 
+def prices(of: Fabric, sizes: list[float], ranks: int, *algorithms: str) -> dict[float, float]:
+    """What a fabric of domains of 8 prices at each size."""
+    one = judged(of, series(lambda _: 1.0, sizes, ranks, nodes=ranks // 8), *algorithms)
+    return {point.bytes: point.predicted_s for point in one.points}
+
+
 def said(findings: tuple[str, ...], words: str) -> str:
     """The one finding with these words, or nothing."""
     found = [one for one in findings if words in one]
@@ -53,6 +61,14 @@ def test_the_models_own_times_reach_what_the_fabric_should_give() -> None:
 def test_reach_is_a_share_of_the_expected_busbw() -> None:
     one = judged(STAR, series(lambda size: best(size) / 0.62, [16e6, 256e6, 1e9]))
     assert one.findings == ("reaches 62% of the busbw that this fabric should give at 1 GB (61.9 of 99.9 GB/s)",)
+
+
+def test_the_size_from_which_on_it_is_reached() -> None:
+    slow = {32 * 2.0**20: 4.5, 64 * 2.0**20: 4.5}
+    one = judged(STAR, series(lambda size: slow.get(size, 1.0) * best(size), by_steps(2.0**20, 2.0**30, 2.0)))
+    assert one.findings[0] == (
+        "reaches what this fabric should give: 99.9 of 99.9 GB/s busbw at 1 GiB, but only from 128 MiB on: 22% of it at 32 MiB"
+    )
 
 
 def test_a_series_of_small_messages_says_nothing_of_reach() -> None:
@@ -76,10 +92,49 @@ def test_one_rail_of_eight() -> None:
     assert whole.mape < 1e-9
     assert not said(whole.findings, "rails")
     one = judged(RAILS, series(lambda size: multi_rail(size, 50e9 / 8), large, 16, nodes=2))
-    # 8 NICs of 50 GB/s carry what the 400 GB/s inside do, so that one carries an eighth of the whole
-    assert said(one.findings, "rails") == "large messages get 13% of the expected bandwidth, about what 1 of 8 rails carries"
+    # 8 NICs of 50 GB/s carry what the 400 GB/s inside do, so that one carries an eighth of the whole; so does t1 at an eighth,
+    # and the flat algorithms, which keep to one NIC
+    assert said(one.findings, "rails") == (
+        "large messages get 13% of the expected bandwidth, about what 1 of 8 rails carries, or t1 at 13% of its bandwidth, "
+        "or ring, or double-binary-tree: these numbers do not tell them apart"
+    )
     two = judged(RAILS, series(lambda size: multi_rail(size, 50e9 / 4), large, 16, nodes=2))
-    assert said(two.findings, "rails").endswith("about what 2 of 8 rails carry")
+    assert "about what 2 of 8 rails carry, or t1 at 25% of its bandwidth: these" in said(two.findings, "rails")
+
+
+def test_rails_alone_where_nothing_else_explains_the_times() -> None:
+    wide, half = (fabric(star(8, 1.0, 6400.0), clos(4, alpha=5.0, bw=nic)) for nic in (50.0, 25.0))
+    times = prices(half, LARGE_SIZES, 16)
+    findings = judged(wide, series(times.__getitem__, LARGE_SIZES, 16, nodes=2)).findings
+    assert said(findings, "rails").endswith("about what 4 of 8 rails carry")
+
+
+def test_an_inner_tier_at_a_share_is_named_beside_the_rails() -> None:
+    slow = fabric(star(8, 1.0, 100.0), clos(4, alpha=5.0, bw=50.0))
+    times = prices(slow, LARGE_SIZES, 16)
+    rails = said(judged(RAILS, series(times.__getitem__, LARGE_SIZES, 16, nodes=2)).findings, "rails")
+    assert "or t1 at 25% of its bandwidth" in rails
+    assert rails.endswith(": these numbers do not tell them apart")
+
+
+def test_an_algorithm_that_fits_is_named_beside_the_rails_and_not_again() -> None:
+    cluster = fabric(star(8, 0.4, 400.0, in_network=switch()), clos(8, alpha=3.0, bw=50.0, in_network=switch(0.5)))
+    sizes = by_steps(64e6, 1.1e9, 2.0)
+    times = prices(cluster, sizes, 64, "hierarchical:ring/ring")
+    findings = judged(cluster, series(times.__getitem__, sizes, 64, nodes=8)).findings
+    rails = said(findings, "rails")
+    assert "about what 4 of 8 rails carry, or t1 at" in rails
+    assert rails.endswith("or hierarchical (ring / ring): these numbers do not tell them apart")
+    assert not said(findings, "the times are those of")
+
+
+def test_large_sizes_on_a_cliff_are_no_rails() -> None:
+    sizes = by_steps(1e6, 1.1e9, 2.0)
+    cliff = judged(RAILS, series(lambda size: multi_rail(size) * (4 if size >= 256e6 else 1), sizes, 16, nodes=2))
+    assert not said(cliff.findings, "rails")
+    assert said(cliff.findings, "no alpha-beta curve from 256 MB to 1.024 GB")
+    all_slow = judged(RAILS, series(lambda size: multi_rail(size) * 4, sizes, 16, nodes=2))
+    assert "2 of 8 rails" in said(all_slow.findings, "rails")
 
 
 @pytest.mark.parametrize("share", [0.9, 0.7, 0.42])
@@ -94,7 +149,7 @@ def test_one_rail_under_the_best_schedule_for_it() -> None:
         return 14e-6 + 1.75 * size / 400e9 + 10e-6 + size / 8 / (50e9 / 8)
 
     one = judged(RAILS, series(hierarchical, [64e6, 256e6, 1e9], 16, nodes=2))
-    assert said(one.findings, "rails").endswith("about what 1 of 8 rails carries")
+    assert "about what 1 of 8 rails carries" in said(one.findings, "rails")
 
 
 def test_rails_need_a_network() -> None:
@@ -142,22 +197,51 @@ def test_the_floor_names_what_bounds_the_price() -> None:
     )
 
 
-def test_a_cliff_is_the_librarys_not_the_fabrics() -> None:
+def curve(factors: dict[int, float]) -> str:
+    """What is said of 21 sizes of 20 us + M/(100 GB/s), some of them off by a factor."""
+    times = {2.0**k: (20e-6 + 2.0**k / 100e9) * factors.get(k, 1.0) for k in range(10, 31)}
+    findings = judged(STAR, series(times.__getitem__, times)).findings
+    return said(tuple(one for one in findings if "reaches" not in one and "price" not in one and "times are" not in one), "")
+
+
+def test_neighbouring_sizes_far_off_are_a_threshold_of_the_library() -> None:
     times = {65536.0: 20e-6, 262144.0: 300e-6, 1048576.0: 921e-6, 2097152.0: 129e-6, 4194304.0: 200e-6}
     one = judged(STAR, series(times.__getitem__, times))
     assert said(one.findings, "alpha-beta") == (
-        "no alpha-beta curve from 256 KiB to 1 MiB: 921 us at 1 MiB, 129 us at 2 MiB: "
-        "a protocol or algorithm threshold of the library, not the fabric"
+        "no alpha-beta curve from 256 KiB to 1 MiB: 921 us at 1 MiB, 129 us at 2 MiB, "
+        "as where a library changes protocol or algorithm; no fabric does that"
     )
+    assert curve({25: 2.0, 26: 2.0}) == (
+        "no alpha-beta curve from 32 MiB to 64 MiB: 188 us at 16 MiB, 711 us at 32 MiB, "
+        "as where a library changes protocol or algorithm; no fabric does that"
+    )
+    assert curve(dict.fromkeys(range(28, 31), 3.0)).startswith("no alpha-beta curve from 256 MiB to 1 GiB: 1.36 ms at 128 MiB")
 
 
-def test_a_jump_is_a_cliff_too() -> None:
+def test_a_step_by_less_has_no_cause() -> None:
     times = {1048576.0: 40e-6, 2097152.0: 70e-6, 4194304.0: 200e-6, 8388608.0: 390e-6}
-    assert said(judged(STAR, series(times.__getitem__, times)).findings, "alpha-beta").startswith(
-        "no alpha-beta curve between 2 MiB and 4 MiB: 70 us at 2 MiB, 200 us at 4 MiB: "
+    # per byte, 4 MiB take 1.43 and 8 MiB 1.39 times what 2 MiB do
+    assert said(judged(STAR, series(times.__getitem__, times)).findings, "alpha-beta") == (
+        "no alpha-beta curve from 4 MiB to 8 MiB: 70 us at 2 MiB, 200 us at 4 MiB"
     )
+    assert curve({30: 2.0}) == "no alpha-beta curve between 512 MiB and 1 GiB: 5.39 ms at 512 MiB, 21.5 ms at 1 GiB"
     in_proportion = {1e6: 40e-6, 16e6: 640e-6, 256e6: 10.24e-3}
     assert not said(judged(STAR, series(in_proportion.__getitem__, in_proportion)).findings, "alpha-beta")
+
+
+def test_single_sizes_out_of_line() -> None:
+    assert curve({25: 3.0}) == "one size is out of line: 1.07 ms at 32 MiB, beside 188 us at 16 MiB and 691 us at 64 MiB"
+    assert curve({25: 0.4}) == "one size is out of line: 142 us at 32 MiB, beside 188 us at 16 MiB and 691 us at 64 MiB"
+    assert curve({18: 3.0, 25: 3.0}) == "2 sizes are out of line: 67.9 us at 256 KiB, 1.07 ms at 32 MiB"
+
+
+def test_scattered_times_are_neither() -> None:
+    # 30% up and down in turn: where flat, 1.3/0.7 of its neighbours
+    assert curve({k: 1.3 if k % 2 else 0.7 for k in range(10, 31)}) == "the times scatter by up to 86%: measure again"
+
+
+def test_small_steps_are_nothing() -> None:
+    assert curve({}) == curve({k: 1.04 if k % 2 else 0.96 for k in range(10, 31)}) == ""
 
 
 def test_repeats_that_differ() -> None:

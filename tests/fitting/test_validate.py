@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from handmade import judged, series
+from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
 
 from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fitting.fits import check_fits
 from colltool.fitting.priced import price_series
-from colltool.fitting.sizes import of_rates, size_text
+from colltool.fitting.sizes import of_rates, percent, size_text
 from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Skipped
 from colltool.primitives import A2A, AG, AR, P2P, Primitive
+from colltool.render.text import to_text
+from colltool.render.validate_blocks import validate_blocks
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
@@ -121,9 +123,19 @@ def test_a_limit_that_is_none(limit: float) -> None:
         validate(STAR, Measurements((series(best, [1e6]),), ()), max_mape=limit)
 
 
+def test_rows_used_with_a_reservation_are_not_left_out() -> None:
+    skipped = (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))
+    text = to_text(validate_blocks(validate(STAR, Measurements((series(best, [1e6]),), skipped))))
+    assert "left out:\n  wrong result: 2 rows, first at made.log:9\n" in text
+    assert "used with a reservation:\n  no dtype: 1 row, first at made.log:2\n" in text
+
+
 def test_no_series() -> None:
-    with pytest.raises(ColltoolError, match="no usable series"):
+    with pytest.raises(ColltoolError, match="no usable series$"):
         validate(STAR, Measurements((), ()))
+    with pytest.raises(ColltoolError) as error:
+        validate(STAR, Measurements((), (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))))
+    assert str(error.value) == "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows"
 
 
 # --- whether the ranks fit --------------------------------------------------------------------------------------------
@@ -188,7 +200,53 @@ def test_verdicts() -> None:
         "14% off on average over 8 sizes; trust it below 1 MB (3.8%), not from there on (25%)"
     )
     assert verdict(dict.fromkeys(sizes, 2.0)) == "50% off on average over 8 sizes; on no range of sizes within 10%"
-    assert verdict({1e6: 2.0}) == "50% off on average over 1 size; on no range of sizes within 10%"
+    assert verdict({1e6: 2.0}) == "50% off on average over 1 size; too few sizes to judge"
+    assert verdict({1e6: 1.0, 16e6: 1.0}) == "0.0% off on average over 2 sizes; too few sizes to judge"
+
+
+def test_one_bad_size_is_no_range() -> None:
+    sizes = by_steps(1e3, 1.1e9, 2.0)
+    bad = dict.fromkeys(sizes, 1.0) | {sizes[-3]: 2.0}
+    assert verdict(bad) == f"2.4% off on average over 21 sizes; trust it, but for {size_text(sizes[-3])} (50%)"
+    few = dict.fromkeys([1e3, 4e3, 16e3, 64e3], 1.0)
+    assert verdict(few | {16e3: 0.5}) == "25% off on average over 4 sizes; trust it, but for 16 KB (100%)"
+
+
+def of_several(*factors: tuple[Primitive, float]) -> str:
+    """The verdict on series of four sizes, each its price times a factor."""
+    exact = [series(constant, [1e6, 4e6, 16e6, 64e6], primitive=primitive) for primitive, _ in factors]
+    prices = [{point.bytes: point.predicted_s for point in judged(STAR, one).points} for one in exact]
+    made = [
+        series(lambda size, times=times, by=by: by * times[size], times, primitive=primitive)  # type: ignore[misc]
+        for (primitive, by), times in zip(factors, prices, strict=True)
+    ]
+    return validate(STAR, Measurements(tuple(made), ())).verdict
+
+
+def test_series_that_are_off_are_named() -> None:
+    # 1/1.12 - 1 = -10.7%
+    assert of_several((AR, 1.0), (AG, 1.0), (P2P, 1.12)) == (
+        "3.6% off on average over 12 sizes; trust it, but for p2p on 8 ranks (11%)"
+    )
+    assert of_several((AR, 1.0), (A2A, 2.0)) == "25% off on average over 8 sizes; trust it, but for all-to-all on 8 ranks (50%)"
+    assert of_several((AR, 2.0), (AG, 2.0)) == "50% off on average over 8 sizes; on no range of sizes within 10%"
+
+
+def test_series_of_one_name_are_told_apart() -> None:
+    sizes = [1e6, 4e6, 16e6]
+    half, double = (series(lambda size, by=by: by * best(size), sizes, nodes=1)._replace(dtype=name)  # type: ignore[misc]
+                    for name, by in (("half", 1.0), ("double", 2.0)))  # fmt: skip
+    assert validate(STAR, Measurements((half, double), ())).verdict.endswith(
+        "trust it, but for all-reduce of double on 8 ranks on 1 node (50%)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.12955, "13.0%"), (0.0, "0.0%"), (10.0, "1000.0%"), (11.6, "12 times"), (1013664.564, "1013665 times")]
+)
+def test_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+    assert percent(-share, sign="+") == ("-" + text if share else "-0.0%")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ from colltool.measured.series import Measurements
 from colltool.primitives import Primitive
 
 LOGS = Path(__file__).parent / "logs"
-FACTOR: dict[str, Callable[[int], float]] = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1.0}
+FACTOR: dict[str, Callable[[int], float]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+}
 NAMES = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong"
 SIZES = (16384, 4194304, 67108864)
 
@@ -148,6 +152,7 @@ def test_a_blank_half_is_the_in_place_one(read: Reader) -> None:
     found = read(log(blank))
     assert times(found) == [(16384, 20)]
     assert "in-place half used" in found.skipped[0].reason
+    assert found.skipped[0].used
 
 
 def test_large_times_in_exponent_notation(read: Reader) -> None:
@@ -210,6 +215,7 @@ def test_split_groups_count_one_group_and_say_so(read: Reader) -> None:
     found = read(log(*(row(size, 2) for size in SIZES), devices=rank_lines(8, groups=4)))
     assert (found.series[0].ranks, found.series[0].nodes) == (2, 1)
     assert "4 groups ran this at the same time" in found.skipped[0].reason
+    assert found.skipped[0].used
 
 
 @pytest.mark.parametrize(
@@ -232,7 +238,7 @@ def test_a_bad_row_is_skipped_and_a_table_of_bad_rows_refused(read: Reader, bad:
     assert times(found) == [EXPECTED[0], EXPECTED[2]]
     (skipped,) = found.skipped
     assert reason in skipped.reason
-    assert skipped.rows == 1
+    assert (skipped.rows, skipped.used) == (1, False)
     assert skipped.where.endswith("a.log:13")
     with pytest.raises(ColltoolError, match=r"a\.log:12: "):
         read(log(bad))
@@ -242,13 +248,14 @@ def test_rows_that_contradict_their_time_are_used_and_named(read: Reader) -> Non
     found = read(log(row(4194304, 8).replace("  32.97", "  65.94"), row(67108864, 8)))
     assert times(found)[0] == (4194304, 65.94)
     assert "size/algbw says otherwise" in found.skipped[0].reason
+    assert found.skipped[0].used
 
 
 def test_cputime_of_the_launch_is_not_the_time(read: Reader) -> None:
     text = log().replace(" time ", " cputime ").replace("sum      -1    32.97", "sum      -1     4.00")
     found = read(text)
     assert dict(times(found))[4194304] == pytest.approx(32.97, rel=1e-3)
-    assert any("cputime" in skipped.reason for skipped in found.skipped)
+    assert any("cputime" in skipped.reason and skipped.used for skipped in found.skipped)
 
 
 @pytest.mark.parametrize(
@@ -275,3 +282,49 @@ def test_cputime_of_the_launch_is_not_the_time(read: Reader) -> None:
 def test_refused(read: Reader, text: str, stated: dict[str, object], message: str) -> None:
     with pytest.raises(ColltoolError, match=message):
         read(text, **stated)
+
+
+def nameless(name: str, **how: object) -> str:
+    return "\n".join(log(name=name, **how).splitlines()[1:])  # type: ignore[arg-type]
+
+
+AR, AG, BC = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.BROADCAST
+ONE_SHARE = "all-gather or reduce-scatter or all-to-all"
+WHOLE = "broadcast or reduce or p2p"
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "how", "message"),
+    [
+        ("all_reduce", {"primitive": AG}, {}, "is 1.75: that is all-reduce on 8 ranks, not all-gather"),
+        ("all_reduce", {"primitive": AG}, {"devices": ""}, "is 1.75: that is all-reduce on 8 ranks, not all-gather"),
+        ("all_reduce", {"primitive": AG, "ranks": 4}, {"devices": ""}, "is 1.75: that is all-reduce on 8 ranks, not all-gather"),
+        ("all_reduce", {"primitive": BC}, {}, "is 1.75: that is all-reduce on 8 ranks, not broadcast"),
+        ("all_gather", {"primitive": AR}, {}, f"is 0.875: that is {ONE_SHARE} on 8 ranks, not all-reduce"),
+        ("all_gather", {"primitive": AR}, {"devices": ""}, f"is 0.875: that is {ONE_SHARE} on 8 ranks, not all-reduce"),
+        ("broadcast", {"primitive": AR}, {}, f"is 1: that is {WHOLE} on 8 ranks, not all-reduce"),
+        ("broadcast", {"primitive": AG}, {}, f"is 1: that is {WHOLE} on 8 ranks, not all-gather"),
+        # Not of another collective: the rank count is wrong.
+        ("all_gather", {"primitive": AG, "ranks": 4}, {"devices": ""}, "says 8 ranks, --ranks is 4"),
+        ("all_reduce", {"primitive": AR}, {"devices": rank_lines(4)}, "says 8 ranks, the Rank lines list 4"),
+    ],
+)
+def test_numbers_of_another_collective_than_the_stated_one(
+    read: Reader, name: str, stated: dict[str, object], how: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ColltoolError, match=f"busbw/algbw {message}"):
+        read(nameless(name, **how), **stated)
+
+
+def test_the_stated_collective_is_taken_where_the_numbers_allow_it(read: Reader) -> None:
+    for name, primitive in (("all_reduce", AR), ("all_gather", AG), ("all_gather", Primitive.ALL_TO_ALL), ("broadcast", BC)):
+        (series,) = read(nameless(name), primitive=primitive).series
+        assert (series.primitive, series.ranks, len(series.points)) == (primitive, 8, 3)
+
+
+def test_one_garbled_row_hides_neither_the_stated_collective_nor_another(read: Reader) -> None:
+    text = nameless("all_reduce").replace("127.21  222.62", "127.21  111.32")
+    assert "111.32" in text
+    with pytest.raises(ColltoolError, match="that is all-reduce on 8 ranks, not broadcast"):
+        read(text, primitive=BC)
+    assert len(read(text, primitive=AR).series[0].points) == 2

@@ -46,14 +46,25 @@ def test_json_counts_every_gpu_of_a_process_and_falls_back_where_a_half_is_null(
     (series,) = found.series
     assert (series.title, series.version) == ("reduce-scatter, 8 ranks on 2 nodes", "2.29.2")
     assert [round(point.seconds * 1e6, 4) for point in series.points[:2]] == [13.0051, 12.0819]
-    assert (found.skipped[0].rows, found.skipped[0].where) == (1, f"{LOGS / 'report.json'}:1")
+    assert (found.skipped[0].rows, found.skipped[0].where) == (1, f"{LOGS / 'report.json'}:1: results[0]")
+    assert found.skipped[0].used
 
 
 def test_json_that_was_indented_keeps_its_lines(read: Reader) -> None:
     found = read(json.dumps(json.loads((LOGS / "report.json").read_text()), indent=1))
-    places = [int(point.where.rpartition(":")[2]) for point in found.series[0].points]
+    places = [int(point.where.split(":")[-2]) for point in found.series[0].points]
     assert places == sorted(set(places))
     assert places[0] > 50
+
+
+def test_one_garbled_result_of_a_single_line_is_dropped_alone(read: Reader) -> None:
+    text = results(bus_bw=30.0)
+    assert "\n" not in text
+    found = read(text)
+    assert [point.bytes for point in found.series[0].points] == [1024, 16384, 4194304, 67108864]
+    (garbled,) = (skipped for skipped in found.skipped if not skipped.used)
+    assert (garbled.rows, garbled.where.rpartition("/")[2]) == (1, "a.txt:1: results[2]")
+    assert garbled.reason == "busbw and algbw do not fit the rank count: garbled"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +87,7 @@ def test_a_bad_json_result_is_skipped(read: Reader, text: str, reason: str) -> N
     [
         (report()[:-60], r"a\.txt:1: is no whole JSON document"),
         (report(results=[]), "without 'results'"),
-        (report(results=[{"size": 8}, 3]), r"results\[0\] has no time"),
+        (report(results=[{"size": 8}, 3]), r"a\.txt:1: results\[0\]: .*the first: no time"),
         (report(args=["scatter_perf"]), "'scatter_perf' is none of the seven"),
         (report(args=[]), "does not say which collective"),
         ("{" * 100000, "is no whole JSON document"),
@@ -151,7 +162,11 @@ def test_osu_takes_the_average_by_name(read: Reader) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# OSU MPI Gather Latency Test v5.3\n# Size  Avg Latency(us)\n8  1.0\n", "is not the latency of a primitive"),
+        (
+            "# OSU MPI Gather Latency Test v5.3\n# Size  Avg Latency(us)\n8  1.0\n",
+            "'OSU Gather Latency Test' is not the latency of",
+        ),
+        ("# OSU MPI Barrier Latency Test v5.3\n# Avg Latency(us)\n 3.21\n", "'OSU Barrier Latency Test' is not the latency of"),
         ("# OSU MPI Bandwidth Test v5.3\n# Size  Bandwidth (MB/s)\n8  1.0\n", "is not the latency of a primitive"),
         ("# OSU MPI Allreduce Latency Test v5.3\n8  1.0\n", "without its column names"),
         ("# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n", "without any row"),
@@ -205,12 +220,63 @@ def test_csv_takes_from_the_caller_what_it_has_no_column_for(read: Reader) -> No
         read(text, primitive=Primitive.BROADCAST)
 
 
-def test_csv_reports_every_bad_row_at_once_but_not_more_than_twenty(read: Reader) -> None:
+def test_csv_reports_every_mistake_at_once_and_its_rows_by_number(read: Reader) -> None:
     with pytest.raises(ManyErrors) as caught:
         read(CSV + "all_reduce,8,1024,-1\nall_reduce,8,1024,5\nall_reduce,8,fast,5\n")
     assert [problem.where[-7:] for problem in caught.value.problems] == ["a.txt:2", "a.txt:4"]
-    with pytest.raises(ManyErrors, match="and 5 more rows like these"):
-        read(CSV + "all_reduce,8,1024,x\n" * 25)
+    with pytest.raises(ManyErrors, match="and 5 more mistakes"):
+        read(CSV + "".join(f"all_reduce,8,1024,{letter}\n" for letter in "abcdefghijklmnopqrstuvwxy"))
+
+
+@pytest.mark.parametrize(
+    ("row", "stated", "message"),
+    [
+        ("all_gather,8,{0}4,5", {"primitive": Primitive.ALL_REDUCE}, "is all_gather, --collective says all_reduce"),
+        ("all_gather,8,{0}4,5", {"ranks": 4}, "ranks: 8, --ranks says 4"),
+        ("all_gather,{0},1024,5", {"ranks": 4}, "ranks: 10, --ranks says 4"),
+        ("all_gather,8,1024,-{0}.5", {}, "'-10.5' is no time"),
+    ],
+)
+def test_csv_with_one_mistake_in_every_row_says_it_once(read: Reader, row: str, stated: dict[str, object], message: str) -> None:
+    with pytest.raises(ColltoolError) as caught:
+        read(CSV + "".join(row.format(number) + "\n" for number in range(10, 199)), **stated)
+    assert not isinstance(caught.value, ManyErrors)
+    assert caught.value.where.endswith("a.txt:2")
+    assert message in caught.value.what
+    assert caught.value.what.endswith(" (and 188 more rows)")
+
+
+def test_csv_counts_each_mistake_and_keeps_words_apart(read: Reader) -> None:
+    with pytest.raises(ManyErrors) as caught:
+        read(CSV + "gather,8,1024,5\nar,8,1024,1.5.5\ngather,8,1024,5\nscan,8,1024,5\n")
+    assert [problem.what for problem in caught.value.problems] == [
+        "unknown primitive 'gather' (and 1 more row)",
+        "'1.5.5' is no time",
+        "unknown primitive 'scan'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "fix"),
+    [
+        ("ar;8;1024;1,5", "decimal comma: write 1.5"),
+        ("ar;8;1,5MiB;20", "decimal comma: write 1.5MiB"),
+        ("ar;8;1024;1,5e2", "decimal comma: write 1.5e2"),
+        ("ar;8;1,024;20", "decimal comma: write 1.024, or 1024 where it parts the thousands"),
+    ],
+)
+def test_csv_says_what_to_write_for_a_decimal_comma(read: Reader, row: str, fix: str) -> None:
+    with pytest.raises(ColltoolError) as caught:
+        read(f"{CSV.replace(',', ';')}{row}\n")
+    assert caught.value.fix == fix
+
+
+def test_csv_names_the_library(read: Reader) -> None:
+    header = "collective,ranks,bytes,time_us,library\n"
+    found = read(header + "ar,8,1024,5,nccl\nar,8,2048,6,NCCL\nar,8,1024,9,Mpi\nar,8,1024,7,\nar,8,1024,8,RCCL\n")
+    assert [(series.library, len(series.points)) for series in found.series] == [("", 1), ("MPI", 1), ("NCCL", 2), ("RCCL", 1)]
+    with pytest.raises(ColltoolError, match=r"a\.txt:2: 'gloo' is no library that is known\n  known: NCCL, RCCL, MPI"):
+        read(header + "ar,8,1024,5,gloo\n")
 
 
 @pytest.mark.parametrize(
@@ -250,4 +316,4 @@ def test_csv_that_contradicts_the_caller(read: Reader) -> None:
 def test_a_sentence_is_no_dtype(read: Reader) -> None:
     found = read("collective,ranks,bytes,time_us,dtype\nar,8,1024,5,from the slides\nar,8,2048,6,from the paper\n")
     assert len(found.series) == 1
-    assert found.skipped[0].rows == 2
+    assert (found.skipped[0].rows, found.skipped[0].used) == (2, True)
