@@ -113,7 +113,8 @@ def rails(case: Case) -> str | None:
     if not fits:
         return None
     used = min(fits, key=lambda rail: off[rail])
-    causes = [f"what {used} of {nics} rails {'carries' if used == 1 else 'carry'}", *_inner(case), *_others(case)]
+    fitting = [title for title, quotes in case.priced.by_title.items() if case.worst_large(quotes) <= CLOSE]
+    causes = [f"what {used} of {nics} rails {'carries' if used == 1 else 'carry'}", *_inner(case), *fitting]
     share = case.checked[-1].predicted_s / case.checked[-1].measured_s
     said = f"large messages get {_share(share, 1)} of the expected bandwidth, about {', or '.join(causes)}"
     return f"{said}: these numbers do not tell them apart" if len(causes) > 1 else said
@@ -145,13 +146,6 @@ def _inner_at(name: str, share: float, tier: Tier) -> Tier:
     return _with_share(tier, share) if tier.name == name else tier
 
 
-def _others(case: Case) -> list[str]:
-    """The algorithms whose prices are those of large messages; the reduction in the switch left off, if that is."""
-    fits = [title for title, quotes in case.priced.by_title.items() if case.worst_large(quotes) <= CLOSE]
-    off = _without_in_network(case)
-    return fits if off is None or off in fits else [*fits, f"{off} without in-network reduction (NVLS, SHARP)"]
-
-
 def _off_over_share(case: Case, share: float) -> float:
     """How far large messages are from a price where every tier outside the innermost domains has a share of its bandwidth.
 
@@ -175,12 +169,6 @@ def _with_share(tier: Tier, share: float) -> Tier:
 
 def in_network(case: Case) -> str | None:
     """Large messages take what they would without reduction in the switch."""
-    without = _without_in_network(case)
-    return without and f"matches {without} without in-network reduction (NVLS, SHARP): is it off?"
-
-
-def _without_in_network(case: Case) -> str | None:
-    """The algorithm that explains large messages where the switch does not reduce."""
     if not case.large or "in-network" not in case.checked[-1].algorithm or not case.slower(case.large[-1]):
         return None
     named = tuple(name for name in case.algorithms if "in-network" not in name)
@@ -189,7 +177,7 @@ def _without_in_network(case: Case) -> str | None:
     without = case._replace(algorithms=named).repriced(_without_switch)
     if without is None or case.worst_large(without.best) > WITHIN:
         return None
-    return without.best[-1].algorithm
+    return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
 
 
 def _without_switch(tier: Tier) -> Tier:

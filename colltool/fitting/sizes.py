@@ -14,6 +14,11 @@ def size_text(size: float) -> str:
     return min(exact, key=len, default=format_bytes(size))
 
 
+def range_text(first: float, last: float) -> str:
+    """``64 KiB to 1 MiB``; one size alone."""
+    return " to ".join(dict.fromkeys((size_text(first), size_text(last))))
+
+
 def of_rates(rate: float, whole: float) -> str:
     """``231 of 372 GB/s``."""
     part, total = format_rate(rate, 3), format_rate(whole, 3)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from statistics import fmean, median
 
 from colltool.fitting.results import Checked, ValidatedSeries
-from colltool.fitting.sizes import percent, size_text
+from colltool.fitting.sizes import percent, range_text, size_text
 from colltool.measured.series import Series
 
 TRUSTED = 0.10
@@ -16,7 +17,7 @@ FEWEST = 3
 """Points on which a mean is worth a word."""
 
 STRAY = 0.25
-"""Error of a size that is named where its neighbours can be trusted."""
+"""Error of sizes that are named where others can be trusted."""
 
 
 Trusted = Callable[[Checked], bool]
@@ -30,7 +31,7 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
         return f"{off}; too few sizes to judge"
     good = [one for one in judged if _good(one.points)]
     said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
-    apart = _series_apart(judged, trusted) if len(judged) > 1 else _strays(points, trusted)
+    apart = _series_apart(judged, trusted) or _strays([point for point in points if trusted(point)])
     return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
 
 
@@ -56,8 +57,8 @@ def _trust(points: list[Checked]) -> tuple[str, Trusted] | None:
         if _good(from_on):
             return f"trust it from {size_text(change)} on ({right}), not below ({left})", lambda point: point.bytes >= change
         return f"trust it below {size_text(change)} ({left}), not from there on ({right})", lambda point: point.bytes < change
-    but_strays = sorted(points, key=_error)[: 1 - FEWEST]
-    if _good(points) or (_good(but_strays) and not _mostly_off(points)):
+    others = [point for point in points if _error(point) <= STRAY]
+    if _good(points) or (_strays(points) and _good(others) and not _mostly_off(points)):
         return "trust it", lambda _: True
     return None
 
@@ -66,13 +67,15 @@ def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[s
     """The series that are off where prices can be trusted on the whole."""
     inside = [(one.series, [point for point in one.points if trusted(point)]) for one in judged]
     among = [one.series for one in judged]
-    return [f"{_named(series, among)} ({_percent(mine)})" for series, mine in inside if mine and not _good(mine)]
+    off = [(series, mine) for series, mine in inside if mine and not _good(mine)]
+    return [f"{_named(series, among)} ({_percent(mine)})" for series, mine in off if len(among) > 1]
 
 
-def _strays(points: Sequence[Checked], trusted: Trusted) -> list[str]:
-    """Single sizes far off where prices can be trusted; nothing where they are many."""
-    far = [point for point in points if trusted(point) and _error(point) > STRAY]
-    return [f"{size_text(point.bytes)} ({_percent([point])})" for point in far] if len(far) < FEWEST else []
+def _strays(points: Sequence[Checked]) -> list[str]:
+    """Neighbouring sizes far off, as ranges; nothing where these are many."""
+    runs = [list(run) for far, run in groupby(points, key=lambda point: _error(point) > STRAY) if far]
+    named = [f"{range_text(run[0].bytes, run[-1].bytes)} ({_percent(run)})" for run in runs]
+    return named if len(named) < FEWEST else []
 
 
 def _named(series: Series, among: Sequence[Series]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from colltool import __version__
 from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.fitting.sizes import percent, size_text
+from colltool.fitting.sizes import percent, range_text, size_text
 from colltool.measured.series import Skipped
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_rate, format_time
@@ -69,8 +69,7 @@ def _summary_row(one: ValidatedSeries) -> tuple[Cell, ...]:
 
 
 def _regime(regime: Regime) -> str:
-    sizes = " to ".join(dict.fromkeys((size_text(regime.from_bytes), size_text(regime.to_bytes))))
-    return f"{regime.bound} ({sizes}) {percent(regime.mape)}"
+    return f"{regime.bound} ({range_text(regime.from_bytes, regime.to_bytes)}) {percent(regime.mape)}"
 
 
 def _points_table(several: Sequence[ValidatedSeries], fabric: str, title: str) -> Table:

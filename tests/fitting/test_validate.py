@@ -19,6 +19,7 @@ from colltool.render.validate_blocks import validate_blocks
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
+SKIPPED = (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))
 
 
 def best(size: float) -> float:
@@ -124,17 +125,16 @@ def test_a_limit_that_is_none(limit: float) -> None:
 
 
 def test_rows_used_with_a_reservation_are_not_left_out() -> None:
-    skipped = (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))
-    text = to_text(validate_blocks(validate(STAR, Measurements((series(best, [1e6]),), skipped))))
+    text = to_text(validate_blocks(validate(STAR, Measurements((series(best, [1e6]),), SKIPPED))))
     assert "left out:\n  wrong result: 2 rows, first at made.log:9\n" in text
     assert "used with a reservation:\n  no dtype: 1 row, first at made.log:2\n" in text
 
 
 def test_no_series() -> None:
-    with pytest.raises(ColltoolError, match="no usable series$"):
+    with pytest.raises(ColltoolError, match=r"no usable series$"):
         validate(STAR, Measurements((), ()))
     with pytest.raises(ColltoolError) as error:
-        validate(STAR, Measurements((), (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))))
+        validate(STAR, Measurements((), SKIPPED))
     assert str(error.value) == "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows"
 
 
@@ -208,6 +208,8 @@ def test_one_bad_size_is_no_range() -> None:
     sizes = by_steps(1e3, 1.1e9, 2.0)
     bad = dict.fromkeys(sizes, 1.0) | {sizes[-3]: 2.0}
     assert verdict(bad) == f"2.4% off on average over 21 sizes; trust it, but for {size_text(sizes[-3])} (50%)"
+    hump = dict.fromkeys(sizes, 1.0) | dict.fromkeys(sizes[8:11], 10.0)
+    assert verdict(hump) == "13% off on average over 21 sizes; trust it, but for 256 KB to 1.024 MB (90%)"
     few = dict.fromkeys([1e3, 4e3, 16e3, 64e3], 1.0)
     assert verdict(few | {16e3: 0.5}) == "25% off on average over 4 sizes; trust it, but for 16 KB (100%)"
 
