@@ -98,9 +98,11 @@ def _finish(result: Validation) -> None:
     """Exit 1 where a series does not hold, and name it."""
     if result.holds or result.max_mape is None:
         return
+    from colltool.fitting.sizes import percent
+
     for one in result.series:
         if one.mape > result.max_mape:
-            off = f"{one.mape:.3%} off on average, more than {result.max_mape:.3%}"
+            off = f"{percent(one.mape)} off on average, more than {result.max_mape * 100:.4g}%"
             typer.echo(f"does not hold: {one.series.title}: {off}", err=True)
     raise typer.Exit(EXIT_CHECK_FAILED)
 

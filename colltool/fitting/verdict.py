@@ -19,6 +19,7 @@ FEWEST = 3
 STRAY = 0.25
 """Error of sizes that are named where others can be trusted."""
 
+_NOWHERE = f"on no range of sizes within {TRUSTED:.0%}"
 
 Trusted = Callable[[Checked], bool]
 
@@ -33,9 +34,6 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
     said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
     apart = _series_apart(judged, trusted) or _strays([point for point in points if trusted(point)])
     return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
-
-
-_NOWHERE = f"on no range of sizes within {TRUSTED:.0%}"
 
 
 def _never(_: Checked) -> bool:
@@ -58,7 +56,7 @@ def _trust(points: list[Checked]) -> tuple[str, Trusted] | None:
             return f"trust it from {size_text(change)} on ({right}), not below ({left})", lambda point: point.bytes >= change
         return f"trust it below {size_text(change)} ({left}), not from there on ({right})", lambda point: point.bytes < change
     others = [point for point in points if _error(point) <= STRAY]
-    if _good(points) or (_strays(points) and _good(others) and not _mostly_off(points)):
+    if _good(points) or (not _mostly_off(points) and _good(others) and _strays(points)):
         return "trust it", lambda _: True
     return None
 

@@ -123,7 +123,7 @@ def test_a_limit_that_holds(run: Callable[..., Any], limit: str) -> None:
 def test_a_limit_that_does_not_hold_names_the_series_on_stderr(run: Callable[..., Any]) -> None:
     done = run("validate", "both.csv", "-f", "eight.yaml", "-a", "ring", "--max-mape", "15%")
     assert done.code == 1
-    assert done.err == "does not hold: all-gather, 4 ranks on 1 node: 22.500% off on average, more than 15.000%\n"
+    assert done.err == "does not hold: all-gather, 4 ranks on 1 node: 22.5% off on average, more than 15%\n"
     assert "verdict" in done.out
 
 
