@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms
+from colltool.algorithms.composed import compositions, every_composition
+from colltool.algorithms.registry import algorithms, every_algorithm
 from colltool.engine.catalogue import library_runs
 from colltool.engine.placement import place
 from colltool.engine.price import price
 from colltool.engine.readings import Readings
 from colltool.engine.results import Row
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, nearest
 from colltool.fabric.model import Fabric
 from colltool.fitting.shipped import shipped
 from colltool.measured.series import Series
@@ -63,11 +63,7 @@ def price_series(fabric: Fabric, series: Series, readings: Readings, only: Seque
 def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str]) -> list[str]:
     placed, primitive = place(fabric, series.ranks), series.primitive
     if only:
-        mine = [name for name in only if _is_of(primitive, name)]
-        if not mine:
-            what = f"{series.title}: {', '.join(only)} is no algorithm of {primitive.spoken}"
-            raise ColltoolError(what, where="--algorithm", fix=f"known: {', '.join(sorted(_known(primitive)))}")
-        return mine
+        return own_names(series, only)
     if library_runs(placed, primitive):
         return []
     found = shipped(placed, primitive, readings, series.library, [point.bytes for point in series.points])
@@ -78,8 +74,23 @@ def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[st
     return found
 
 
-def _is_of(primitive: Primitive, name: str) -> bool:
-    return name.replace(" (", ":").partition(":")[0] in _known(primitive)
+def own_names(series: Series, only: Sequence[str]) -> list[str]:
+    """The algorithms among these that compute what a series measured; another may be for another series.
+
+    Raises:
+        ColltoolError: none does, or one computes nothing at all.
+    """
+    everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
+    for name in only:
+        if (base := name.replace(" (", ":").partition(":")[0]) not in everything:
+            raise ColltoolError(f"no algorithm '{base}'", where="--algorithm", fix=nearest(base, everything))
+    known = _known(series.primitive)
+    mine = [name for name in only if name.replace(" (", ":").partition(":")[0] in known]
+    if not mine:
+        hint = nearest(only[0], sorted(known))
+        what = f"{series.title}: {', '.join(only)} is no algorithm of {series.primitive.spoken}"
+        raise ColltoolError(what, where="--algorithm", fix=f"{hint} known: {', '.join(sorted(known))}".strip())
+    return mine
 
 
 def _known(primitive: Primitive) -> set[str]:

@@ -19,6 +19,7 @@ from colltool.fitting.candidates import IN_SWITCH, sets, tried
 from colltool.fitting.entries import fitted, protocol_entries, rate_text, scopes, switch_update
 from colltool.fitting.features import Costs, costs
 from colltool.fitting.fits import check_fits
+from colltool.fitting.priced import own_names
 from colltool.fitting.report import source_of
 from colltool.fitting.results import Fitted, LeftOut
 from colltool.fitting.sample import Member, usable
@@ -137,7 +138,8 @@ def _group(
         fix = "measure several sizes, best a kilobyte to a gigabyte"
         raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
     placed = [check_fits(fabric, one) for one in series]
-    names = algorithms or tried(primitive, series[0].library, tier.topology, max(len(group.spans) for group in placed))
+    spans = max(len(group.spans) for group in placed)
+    names = own_names(series[0], algorithms) if algorithms else tried(primitive, series[0].library, tier.topology, spans)
     able = tuple(name for name in names if all(_costs(group, primitive, tier.name, name) for group in placed))
     if not able or (algorithms and len(able) < len(names)):
         raise _cannot(placed, primitive, [name for name in names if name not in able], series[0])

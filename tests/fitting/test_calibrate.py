@@ -605,3 +605,12 @@ def test_every_series_keeps_its_order_and_its_rest() -> None:
     kept: list[FittedSeries] = list(found.series)
     assert [one.series for one in kept] == made
     assert [len(one.left_out) for one in kept] == [0, 0, 1]
+
+
+def test_each_collective_takes_the_algorithms_that_compute_it() -> None:
+    """``--algorithm ring,pairwise`` of a log with all-reduce and all-to-all."""
+    both = (measured(TWO, AR, 8, FINE), measured(TWO, A2A, 8, FINE, algorithms=("pairwise",)))
+    found = fit(BLANK, *both, algorithms=("ring", "pairwise"))
+    assert {one.series.primitive: one.algorithms for one in found.series} == {AR: ("ring",), A2A: ("pairwise",)}
+    with pytest.raises(ColltoolError, match="tree is no algorithm of all-to-all"):
+        fit(BLANK, *both, algorithms=("tree",))
