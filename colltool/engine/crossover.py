@@ -5,9 +5,10 @@ A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import pairwise, product
 from math import inf, log2, sqrt
+from typing import TypeVar
 
 from colltool.engine.catalogue import all_plans, by_title, every_bench, library_runs, named_plans
 from colltool.engine.compose import Workbench
@@ -20,6 +21,8 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.units import MAX_SIZE
+
+Key = TypeVar("Key", bound=Hashable)
 
 _USUAL: dict[Primitive, tuple[str, ...]] = {
     AR: ("ring", "tree", "double-binary-tree", "dim-ring", "dim-ring-bidirectional"),
@@ -210,18 +213,23 @@ def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tu
 
 
 def _envelope(plans: Sequence[Plan], readings: Readings) -> list[Winner]:
-    """The lower envelope of the plans' curves from 1 byte on."""
-    curves = {_key(plan): plan.curve(readings) for plan in plans}
-    size, winners = 1.0, []
-    current = min(curves, key=lambda key: (curves[key].at(size), curves[key].b))
+    """Who is lowest from 1 byte on."""
+    cuts = lower_envelope({_key(plan): plan.curve(readings) for plan in plans}, 1.0)
+    ends = [*(start for start, _ in cuts[1:]), None]
+    return [Winner(start, end, *key) for (start, key), end in zip(cuts, ends, strict=True)]
+
+
+def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:
+    """Which of several lines is lowest from which size on, bytes; ties go to the flatter one, then to the first."""
+    current = min(curves, key=lambda key: (curves[key].at(start), curves[key].b))
+    found = [(start, current)]
     while True:
-        here = curves[current]
-        flatter = [key for key, curve in curves.items() if curve.b < here.b]  # without optimal segments all are lines
+        size, here = found[-1][0], curves[current]
+        flatter = [key for key, curve in curves.items() if curve.b < here.b]
         roots = {key: root for key in flatter for root in positive_roots(here, curves[key]) if root > size}
         at = min(roots.values(), default=inf)
         if at > MAX_SIZE:
-            winners.append(Winner(size, None, *current))
-            return winners
-        winners.append(Winner(size, at, *current))
+            return found
         together = (key for key, root in roots.items() if root <= at * (1 + 1e-9))  # the same point but for rounding
-        current, size = min(together, key=lambda key: curves[key].b), at
+        current = min(together, key=lambda key: curves[key].b)
+        found.append((at, current))

@@ -1,12 +1,10 @@
 """What NCCL should run at which size: colltool's winners among the schedules that NCCL has a name for."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import combinations, pairwise
-from math import sqrt
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from colltool.engine.catalogue import library_runs, named_plans
-from colltool.engine.crossover import positive_roots
+from colltool.engine.crossover import lower_envelope
 from colltool.engine.placement import Placed, place
 from colltool.engine.plan import Curve, Plan
 from colltool.engine.protocols import under_protocols
@@ -15,7 +13,6 @@ from colltool.errors import ColltoolError
 from colltool.export.nccl_protocols import BY_POSITION, PROTOCOLS, Job, named, published, runs_under
 from colltool.fabric.model import ClosTier, Fabric, StarTier, Tier
 from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.units import MAX_SIZE
 
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
 """All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
@@ -27,8 +24,6 @@ _PUBLISHED_NOTE = (
 _FITTED_NOTE = (
     "only what the fabric's algorithms list: where colltool calibrate wrote them, what ran was fitted, not seen in the log"
 )
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 class Cluster(NamedTuple):
@@ -183,18 +178,6 @@ def _streamed(plan: Plan) -> Curve:
 
 def _least_slope(plans: Sequence[Plan]) -> float:
     return min(plan.curve(Readings()).b for plan in plans)
-
-
-def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:
-    """Which curve is lowest from which size on; ties go to the first."""
-    roots = {root for one, other in combinations(curves.values(), 2) for root in positive_roots(one, other)}
-    borders = [start, *sorted(root for root in roots if start < root < MAX_SIZE), MAX_SIZE]
-    found: list[tuple[float, Key]] = []
-    for low, high in pairwise(borders):
-        lowest = min(curves, key=lambda key: curves[key].at(sqrt(low * high)))
-        if not found or found[-1][1] != lowest:
-            found.append((low, lowest))
-    return found
 
 
 def _ways(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> tuple[list[Way], list[str]]:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.engine.price import price
+from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS, Fabric
 from colltool.fabric.write import fabric_text
 from colltool.fitting.fits import check_fits
+from colltool.fitting.priced import price_series
 from colltool.fitting.report import head, line_notes, series_notes
 from colltool.fitting.results import Calibration, FittedSeries, Residual
 from colltool.fitting.select import mape, unseen_mape
@@ -22,7 +23,6 @@ from colltool.measured.series import Measurements, Series
 from colltool.units import format_rate
 
 _LONGEST_NAME = 64  # as the model has it
-
 
 _ABSURD = 1.0
 """A fit that is further off than this on average explains nothing."""
@@ -129,14 +129,8 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
 def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
     """Each size as the finished fabric prices it."""
     series = fit.member.series
-    sizes = np.array([point.bytes for point in series.points])
-    rows = price(fabric, series.primitive, sizes, series.ranks).results
-    best = np.argmin(np.asarray([row.total_s for row in rows]), axis=0)
     found = []
-    for i, point in enumerate(series.points):
-        row = rows[best[i]]
-        seconds = float(np.asarray(row.total_s)[i])
-        protocol = str(np.broadcast_to(row.protocol, sizes.shape)[i])
-        error = seconds / point.seconds - 1
-        found.append(Residual(point.bytes, point.seconds, seconds, error, row.title, protocol, bool(fit.member.used[i])))
+    for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
+        error = best.seconds / point.seconds - 1
+        found.append(Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, bool(used)))
     return tuple(found)

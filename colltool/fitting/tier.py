@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltool.algorithms.registry import algorithms
 from colltool.engine.catalogue import named_plans
@@ -29,7 +30,7 @@ from colltool.primitives import AG, RS, Primitive
 from colltool.units import format_rate
 
 _LEAST = 2
-
+"""Sizes that fix a line."""
 
 _IMPOSSIBLE = 20
 """No fabric file is so far off: such times are in another unit."""
@@ -140,22 +141,20 @@ def _group(
     placed = [check_fits(fabric, one) for one in series]
     spans = max(len(group.spans) for group in placed)
     names = own_names(series[0], algorithms) if algorithms else tried(primitive, series[0].library, tier.topology, spans)
-    able = tuple(name for name in names if all(_costs(group, primitive, tier.name, name) for group in placed))
+    costed = {name: [one for group in placed if (one := _costs(group, primitive, tier.name, name))] for name in names}
+    able = tuple(name for name in names if len(costed[name]) == len(placed))
     if not able or (algorithms and len(able) < len(names)):
         raise _cannot(placed, primitive, [name for name in names if name not in able], series[0])
-    first = [_member(group, one, tier.name, able[:1]) for group, one in zip(placed, series, strict=True)]
-    judged = [usable(member, alpha_s) for member in first]
-    counts = {one.ranks for one in series}
-    options = [
-        (
-            wanted,
-            [
-                _member(*where, tier.name, wanted)._replace(used=used)
-                for where, (used, _) in zip(zip(placed, series, strict=True), judged, strict=True)
-            ],
-        )
-        for wanted in ([able] if algorithms else sets(primitive, able, told_apart=len(counts) > 1 or len(placed[0].spans) > 1))
-    ]
+
+    def members(wanted: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        costs_of = zip(*(costed[name] for name in wanted), strict=True)
+        return [Member(*one) for one in zip(series, used, costs_of, strict=True)]
+
+    everything = [np.ones(len(one.points), dtype=bool) for one in series]
+    judged = [usable(member, alpha_s) for member in members(able[:1], everything)]
+    told_apart = len({one.ranks for one in series}) > 1 or len(placed[0].spans) > 1
+    wanted = [able] if algorithms else sets(primitive, able, told_apart=told_apart)
+    options = [(names, members(names, [used for used, _ in judged])) for names in wanted]
     line = tier.bandwidth * tier.ports
     chosen = choose(options, alpha_s, line)
     if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
@@ -173,12 +172,6 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
             except ColltoolError as error:
                 return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
     return ColltoolError(f"{series.title}: {', '.join(missing)} cannot be fitted", where="--algorithm")
-
-
-def _member(placed: Placed, series: Series, tier: str, names: Sequence[str]) -> Member:
-    """A series with the costs of its algorithms, all points used."""
-    found = [_costs(placed, series.primitive, tier, name) for name in names]
-    return Member(series, np.ones(len(series.points), dtype=bool), tuple(one for one in found if one is not None))
 
 
 def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:

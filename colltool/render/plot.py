@@ -173,4 +173,4 @@ def _add_legend(figure: Figure, width: float) -> int:
 
 def _letters(inches: float) -> int:
     """How many letters of 8 points fit."""
-    return int(inches / 0.068)
+    return int(inches / _INCHES_A_LETTER)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from colltool.engine.crossover import lower_envelope
 from colltool.engine.plan import Curve
 from colltool.engine.price import price
 from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
-from colltool.export.nccl_choices import COLLECTIVES, WAYS, Cluster, choices, cluster_of, lower_envelope
+from colltool.export.nccl_choices import COLLECTIVES, WAYS, Cluster, choices, cluster_of
 from colltool.export.nccl_protocols import Job, published
 from colltool.export.nccl_tuner import MAX_BYTES, tuner_config, tuner_env
 from colltool.fabric.load import load_fabric
