@@ -1,7 +1,7 @@
 """Terms: what a formula returns, how its messages travel, and the one line that turns counts into seconds.
 
 A formula never sees α, bandwidth or contention. It says how many sequential messages a schedule needs, how many bytes pass
-its busiest port, and by which route they go; the engine knows what a route costs on a given fabric.
+its busiest port, and by which route they go; pricing knows what a route costs on a given fabric.
 """
 
 from math import ceil, floor, sqrt

@@ -11,13 +11,13 @@ import yaml
 from handmade import by_steps
 from small import gb, us
 
-from colltool.engine.price import price
-from colltool.engine.readings import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fitting.calibrate import Wanted, calibrate
 from colltool.fitting.results import Calibration, FittedSeries
 from colltool.measured.series import Measurements, Point, Series
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
 from colltool.primitives import AR, Primitive
 
 SIZES = by_steps(1024, 2**32)  # 4x a step: 12 sizes

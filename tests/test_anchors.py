@@ -11,10 +11,10 @@ import yaml
 from small import clos, fabric, mesh, star, switch, torus
 
 import colltool
-from colltool.engine.results import Row
 from colltool.fabric.derive import diameter_links, neighbours, tier_facts
 from colltool.fabric.model import Fabric
 from colltool.fabric.sizing import fat_tree, rail_pods
+from colltool.pricing.results import Row
 from colltool.primitives import busbw_factor, parse_primitive
 
 ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))

@@ -24,7 +24,10 @@ FLOORS = {
     "colltool.fabric": 1,
     "colltool.schedules": 1,
     "colltool.measured": 1,
-    "colltool.engine": 2,
+    "colltool.pricing": 2,
+    "colltool.contention": 2,
+    "colltool.proof": 3,
+    "colltool.study": 3,
     "colltool.fitting": 3,
     "colltool.export": 3,
     "colltool.api": 4,
@@ -118,7 +121,7 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.engine.{name}" for name in ("contention", "hottest", "load", "traffic", "wires")),
+    *(f"colltool.contention.{name}" for name in ("contention", "hottest", "loads", "traffic", "links")),
     "colltool.fitting",
 }
 

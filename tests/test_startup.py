@@ -29,7 +29,7 @@ def running(*args: str) -> set[str]:
 
 def test_the_application_loads_nothing_heavy() -> None:
     modules = loaded("import colltool.cli.app")
-    assert not modules & {*HEAVY, "colltool.api", "colltool.engine", "colltool.fabric", "colltool.algorithms", "colltool.render"}
+    assert not modules & {*HEAVY, "colltool.api", "colltool.pricing", "colltool.fabric", "colltool.algorithms", "colltool.render"}
 
 
 def test_the_package_alone_loads_nothing_else() -> None:
@@ -40,20 +40,22 @@ def test_the_package_alone_loads_nothing_else() -> None:
 
 @pytest.mark.parametrize("args", [("--version",), ("--help",), ("price", "--help"), ("explain", "--help"), ("fabric", "-h")])
 def test_help_loads_nothing_heavy(args: tuple[str, ...]) -> None:
-    assert not running(*args) & {*NOT_FOR_HELP, "colltool.engine", "colltool.fabric"}
+    assert not running(*args) & {*NOT_FOR_HELP, "colltool.pricing", "colltool.fabric"}
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_a_price_for_a_machine_needs_neither_numpy_nor_rich(form: str) -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB", "--format", form)
-    assert "colltool.engine.price" in modules
+    assert "colltool.pricing.price" in modules
     assert not modules & {"numpy", "rich"}
 
 
 def test_a_price_loads_no_other_command() -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
     assert "numpy" not in modules
-    assert not modules & {f"colltool.engine.{name}" for name in ("crossover", "breakdown", "ladder", "diff", "explain")}
+    assert not modules & {f"colltool.pricing.{name}" for name in ("crossover", "breakdown", "ladder", "explain")} | {
+        "colltool.study.diff"
+    }
 
 
 def test_the_version_is_the_one_that_is_installed() -> None:

@@ -1,6 +1,6 @@
 """The public functions: one per command, taking text with units or numbers, returning the records that the CLI renders.
 
-Each imports its part of the engine when it is called, so that a price does not wait for a ladder to load.
+Each imports its part of the house when it is called, so that a price does not wait for a ladder to load.
 """
 
 import colltool.algorithms as _filled  # the registry fills on import

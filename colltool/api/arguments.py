@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from colltool.cost import Number, Pipelining
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
 
@@ -35,7 +35,7 @@ def readings(
     tree_beta: float = 2.0,
     order: str | None = None,
 ) -> Readings:
-    """How to read the model where it leaves a choice; see :class:`colltool.engine.readings.Readings`.
+    """How to read the model where it leaves a choice; see :class:`colltool.pricing.readings.Readings`.
 
     Raises:
         ColltoolError: a reading that does not exist.

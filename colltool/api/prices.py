@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import AnyFabric, Sizes, fabric_of, names_of, primitive_of, readings, sizes_of
-from colltool.engine.results import Breakdown, Crossover, Diff, Explanation, Ladder, Price, PriceList, Verification
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
 from colltool.primitives import AR, Primitive
+from colltool.proof.results import Verification
+from colltool.study.results import Diff
 from colltool.units import parse_size
 
 if TYPE_CHECKING:
@@ -38,12 +40,12 @@ def price(
         **model: fields of :func:`readings`.
 
     Returns:
-        A :class:`colltool.engine.results.Price`; seconds, bytes, bytes/s.
+        A :class:`colltool.pricing.results.Price`; seconds, bytes, bytes/s.
 
     Raises:
         ColltoolError: a fabric, group, size or algorithm that cannot be used; says what to do instead.
     """
-    from colltool.engine.price import price as run
+    from colltool.pricing.price import price as run
 
     return run(fabric_of(fabric), primitive_of(primitive), sizes_of(size), ranks, readings(**model), names_of(algorithms))
 
@@ -58,7 +60,7 @@ def price_list(
     **model: Any,
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
-    from colltool.engine.price import price_list as run
+    from colltool.pricing.price import price_list as run
 
     parsed = [parse_size(size) for size in sizes]
     return run(fabric_of(fabric), primitive_of(primitive), parsed, ranks, readings(**model), names_of(algorithms))
@@ -80,7 +82,7 @@ def crossover(
     Raises:
         ColltoolError: as :func:`price`, or fewer than two algorithms.
     """
-    from colltool.engine.crossover import crossover as run
+    from colltool.pricing.crossover import crossover as run
 
     return run(fabric_of(fabric), primitive_of(primitive), ranks, readings(**model), names_of(algorithms))
 
@@ -95,7 +97,7 @@ def breakdown(
     **model: Any,
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
-    from colltool.engine.breakdown import breakdown as run
+    from colltool.pricing.breakdown import breakdown as run
 
     return run(fabric_of(fabric), primitive_of(primitive), parse_size(size), ranks, readings(**model), algorithm)
 
@@ -106,8 +108,8 @@ def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **mod
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
-    from colltool.engine.ladder import climb
     from colltool.fabric.ladder import load_ladder
+    from colltool.pricing.ladder import climb
 
     loaded = load_ladder(definition) if isinstance(definition, str | os.PathLike) else definition
     return climb(loaded, readings(**model))
@@ -133,12 +135,12 @@ def verify(
         segments: P of pipelined algorithms.
 
     Returns:
-        A :class:`colltool.engine.results.Verification`.
+        A :class:`colltool.proof.results.Verification`.
 
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
-    from colltool.engine.verify import verify as run
+    from colltool.proof.verify import verify as run
 
     several = [fabrics] if isinstance(fabrics, Fabric | str | os.PathLike) else list(fabrics)
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
@@ -153,7 +155,7 @@ def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
     Raises:
         ColltoolError: not documents of colltool, or of different commands.
     """
-    from colltool.engine.diff import diff as run
+    from colltool.study.diff import diff as run
 
     return run(old, new, rtol)
 
@@ -168,7 +170,7 @@ def explain(
     **model: Any,
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers. Arguments as :func:`price`."""
-    from colltool.engine.explain import explain as run
+    from colltool.pricing.explain import explain as run
 
     wanted = None if primitive is None else primitive_of(primitive)
     loaded = None if fabric is None else fabric_of(fabric)

@@ -11,7 +11,7 @@ from colltool.cli import options as o
 from colltool.errors import EXIT_CHECK_FAILED, ColltoolError
 
 if TYPE_CHECKING:
-    from colltool.engine.results import Diff
+    from colltool.study.results import Diff
 
 DEFAULT_RTOL = 1e-6
 

@@ -51,7 +51,7 @@ def nccl_tuner(
     """The winners among NCCL's own algorithms, size by size, as a config file of NCCL's example tuner plugin."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.output import write
-    from colltool.export.nccl_tuner import tuner_config, tuner_env
+    from colltool.export.nccl.tuner import tuner_config, tuner_env
     from colltool.fabric.load import load_fabric
 
     if env and channels is not None:

@@ -10,12 +10,12 @@ from math import ceil, prod
 from textwrap import wrap
 from typing import NamedTuple
 
-from colltool.engine.placement import Placed, Span, place
-from colltool.engine.protocols import under_protocols
-from colltool.engine.reach import Level, tier_reach
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
+from colltool.pricing.distances import Level, tier_reach
+from colltool.pricing.groups import Placed, Span, place
+from colltool.pricing.protocols import under_protocols
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, RS, Primitive
 
 NETWORK, SYSTEM = "network.yml", "system.json"

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS, Fabric
 from colltool.fabric.write import fabric_text
-from colltool.fitting.fits import check_fits
+from colltool.fitting.account import head, line_notes, series_notes
+from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
-from colltool.fitting.report import head, line_notes, series_notes
 from colltool.fitting.results import Calibration, FittedSeries, Residual
 from colltool.fitting.select import mape, unseen_mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.measured.series import Measurements, Series
+from colltool.pricing.readings import Readings
 from colltool.units import format_rate
 
 _LONGEST_NAME = 64  # as the model has it

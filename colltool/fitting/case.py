@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from colltool.engine.placement import Placed
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
 from colltool.fitting.priced import Priced, Quote, price_series
 from colltool.fitting.results import Checked
 from colltool.measured.series import Series
+from colltool.pricing.groups import Placed
+from colltool.pricing.readings import Readings
 
 WITHIN = 0.15
 """Relative error up to which a price explains a time, and beyond which it does not."""

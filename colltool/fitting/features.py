@@ -1,18 +1,18 @@
-"""What an algorithm spends on a series, as coefficients of one tier's α and bandwidth: read off the engine's own prices."""
+"""What an algorithm spends on a series, as coefficients of one tier's α and bandwidth: read off its own prices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from colltool.engine.catalogue import named_plans
-from colltool.engine.placement import Placed, Span
-from colltool.engine.plan import Curve
-from colltool.engine.protocols import tier_under
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Eta, Protocol, Tier
 from colltool.fitting.candidates import IN_SWITCH
+from colltool.pricing.catalogue import named_candidates
+from colltool.pricing.costed import Curve
+from colltool.pricing.groups import Placed, Span
+from colltool.pricing.protocols import tier_under
+from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive, own_share
 
 _ALPHA_S = 1e-6
@@ -65,7 +65,7 @@ def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inne
     probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
     spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
     bare = placed._replace(spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
-    return named_plans(bare, primitive, Readings(), [algorithm])[0].curve(Readings())
+    return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve(Readings())
 
 
 def _probed(span: Span, protocol: Protocol | None) -> Span:

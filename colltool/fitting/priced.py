@@ -1,4 +1,4 @@
-"""The prices of a series: of every algorithm that may have run, at all its sizes in one call of the engine."""
+"""The prices of a series: of every algorithm that may have run, at all its sizes in one call."""
 
 from collections.abc import Sequence
 from math import log
@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.registry import algorithms, every_algorithm
-from colltool.engine.catalogue import library_runs
-from colltool.engine.placement import place
-from colltool.engine.price import price
-from colltool.engine.readings import Readings
-from colltool.engine.results import Row
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.model import Fabric
 from colltool.fitting.shipped import shipped
 from colltool.measured.series import Series
+from colltool.pricing.catalogue import library_runs
+from colltool.pricing.groups import place
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
+from colltool.pricing.results import Row
 from colltool.primitives import Primitive
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.algorithms.registry import algorithms, find
-from colltool.engine.compose import Workbench, workbenches
-from colltool.engine.placement import Placed, flat_group
-from colltool.engine.protocols import under_protocols
-from colltool.engine.readings import Readings
+from colltool.pricing.compose import Workbench, workbenches
+from colltool.pricing.groups import Placed, flat_group
+from colltool.pricing.protocols import under_protocols
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, Primitive
 
 _VENDORS = {
@@ -24,7 +24,7 @@ _ALSO = {("NCCL", A2A): ("direct",), ("RCCL", A2A): ("direct",)}
 
 
 def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]) -> list[str]:
-    """Names of what a library ships and the group can run, for :func:`colltool.engine.price.price`; no choice of another's.
+    """Names of what a library ships and the group can run, for :func:`colltool.pricing.price.price`; no choice of another's.
 
     Args:
         library: as the log gives it; of one that is unknown or not given, whatever anybody ships.
@@ -36,8 +36,8 @@ def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: s
     benches = [
         _own(bench, known) for each in under_protocols(placed, primitive) for bench in workbenches(each, primitive, readings)
     ]
-    plans = [plan for bench in benches if bench for plan in (*map(bench.fastest, sizes), bench.usual())]
-    return list(dict.fromkeys([*flat, *(plan.title for plan in plans)]))
+    candidates = [costed for bench in benches if bench for costed in (*map(bench.fastest, sizes), bench.usual())]
+    return list(dict.fromkeys([*flat, *(costed.title for costed in candidates)]))
 
 
 def _own(bench: Workbench, library: str) -> Workbench | None:

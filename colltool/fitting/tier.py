@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.registry import algorithms
-from colltool.engine.catalogue import named_plans
-from colltool.engine.placement import Placed
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.write import fabric_text
+from colltool.fitting.account import source_of
 from colltool.fitting.candidates import IN_SWITCH, sets, tried
 from colltool.fitting.entries import fitted, protocol_entries, rate_text, scopes, switch_update
 from colltool.fitting.features import Costs, costs
-from colltool.fitting.fits import check_fits
+from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import own_names
-from colltool.fitting.report import source_of
 from colltool.fitting.results import Fitted, LeftOut
 from colltool.fitting.sample import Member, usable
 from colltool.fitting.select import Chosen, above_line, choose, together
 from colltool.measured.series import Series
+from colltool.pricing.catalogue import named_candidates
+from colltool.pricing.groups import Placed
+from colltool.pricing.readings import Readings
 from colltool.primitives import AG, RS, Primitive
 from colltool.units import format_rate
 
@@ -164,11 +164,11 @@ def _group(
 
 
 def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
-    """Why algorithms cannot be fitted to a series, in the words of the engine where it has any."""
+    """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
             try:
-                named_plans(group, primitive, Readings(), [name])
+                named_candidates(group, primitive, Readings(), [name])
             except ColltoolError as error:
                 return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
     return ColltoolError(f"{series.title}: {', '.join(missing)} cannot be fitted", where="--algorithm")
@@ -210,8 +210,8 @@ def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last
     if IN_SWITCH not in chosen.algorithms:
         return
     series = chosen.members[0].series
-    plan = named_plans(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
-    update = switch_update(chosen, sum(part.charge.n_alpha for part in plan.parts), last.eta_beta or 1.0)
+    costed = named_candidates(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
+    update = switch_update(chosen, sum(part.charge.n_alpha for part in costed.parts), last.eta_beta or 1.0)
     if "protocols" in update:
         update["protocols"] = [last.name]
     switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}

@@ -7,16 +7,16 @@ from itertools import groupby
 from math import isfinite
 from statistics import fmean
 
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.fitting.case import Case
 from colltool.fitting.findings import findings
-from colltool.fitting.fits import check_fits
+from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import Priced, price_series
 from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
 from colltool.fitting.verdict import verdict
 from colltool.measured.series import Measurements, Point, Series, Skipped
+from colltool.pricing.readings import Readings
 
 
 def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,

@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from colltool.measured.rows import Note, Row
+from colltool.measured.rows import Note, Timing
 from colltool.measured.series import Point, Series, Skipped
 from colltool.primitives import Primitive
 
@@ -15,16 +15,16 @@ _ORDER = {primitive: at for at, primitive in enumerate(Primitive)}
 _Key = tuple[int, int, int, str, str]
 
 
-def series_of(rows: Iterable[Row]) -> tuple[Series, ...]:
+def series_of(rows: Iterable[Timing]) -> tuple[Series, ...]:
     """One series for every primitive, ranks, nodes, element type and library, in that order."""
-    groups: dict[_Key, list[Row]] = defaultdict(list)
+    groups: dict[_Key, list[Timing]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.file, row.line, row.seconds)):
         groups[(_ORDER[row.primitive], row.ranks, row.nodes or 0, row.dtype, row.library)].append(row)
     return tuple(_series(groups[key]) for key in sorted(groups))
 
 
-def _series(rows: list[Row]) -> Series:
-    by_size: dict[float, list[Row]] = defaultdict(list)
+def _series(rows: list[Timing]) -> Series:
+    by_size: dict[float, list[Timing]] = defaultdict(list)
     for row in rows:
         by_size[row.bytes].append(row)
     points = tuple(_point(by_size[size]) for size in sorted(by_size))
@@ -34,7 +34,7 @@ def _series(rows: list[Row]) -> Series:
     return Series(first.primitive, first.ranks, first.nodes, points, first.library, versions, first.dtype, files)
 
 
-def _point(rows: list[Row]) -> Point:
+def _point(rows: list[Timing]) -> Point:
     times = [row.seconds for row in rows]
     return Point(rows[0].bytes, statistics.median(times), min(times), max(times), len(times), rows[0].where)
 

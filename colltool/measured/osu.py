@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from colltool.errors import ColltoolError
-from colltool.measured.nccl_table import looks_like_a_row
-from colltool.measured.rows import Note, Reading, Row, Stated, Unusable, agree, message_size, positive_time
+from colltool.measured.nccl.table import looks_like_a_row
+from colltool.measured.rows import Note, Reading, Stated, Timing, Unusable, agree, message_size, positive_time
 from colltool.measured.text import clean
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
@@ -57,7 +57,7 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
     Raises:
         ColltoolError: an unknown test, no rank count, no usable row.
     """
-    rows: list[Row] = []
+    rows: list[Timing] = []
     notes: list[Note] = []
     other: list[ColltoolError] = []
     for test in _tests(lines, notes, file):
@@ -111,14 +111,14 @@ def _primitive(test: _Test) -> Primitive | None:
     return _TITLES.get(key) if latency and not rest.strip() else None
 
 
-def _settle(test: _Test, primitive: Primitive, file: str, stated: Stated, notes: list[Note]) -> list[Row]:
+def _settle(test: _Test, primitive: Primitive, file: str, stated: Stated, notes: list[Note]) -> list[Timing]:
     where = f"{file}:{test.line}"
     agree(primitive, stated.primitive, "the collective is", "--collective", where)
     # Ping-pong is between two, whatever was launched.
     ranks = agree(2 if primitive is P2P else None, stated.ranks, "ranks:", "--ranks", where)
     if ranks is None:
         raise ColltoolError("an OSU log does not say on how many ranks it ran", where=where, fix="say how many: --ranks N")
-    rows: list[Row] = []
+    rows: list[Timing] = []
     bad: list[Note] = []
     for number, words in test.rows:
         try:
@@ -127,7 +127,7 @@ def _settle(test: _Test, primitive: Primitive, file: str, stated: Stated, notes:
             bad.append(Note(str(error), file, number))
             continue
         size *= ranks if primitive in _PER_PEER else 1
-        rows.append(Row(primitive, ranks, stated.nodes, size, seconds, test.dtype, test.library, test.version, file, number))
+        rows.append(Timing(primitive, ranks, stated.nodes, size, seconds, test.dtype, test.library, test.version, file, number))
     if not rows:
         what = f"no row of this table can be used; the first: {bad[0].reason}"
         raise ColltoolError(what, where=f"{file}:{bad[0].line}", fix=f"the table starts at line {test.line}; measure it again")

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.measured.rows import Note, Reading, Row, Stated, agree
+from colltool.measured.rows import Note, Reading, Stated, Timing, agree
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
 
@@ -50,7 +50,7 @@ def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
     """
     at = _header_at(lines) or 0
     table = _Table(lines[at], f"{file}:{at + 1}", file, stated)
-    rows: list[Row] = []
+    rows: list[Timing] = []
     problems: list[ColltoolError] = []
     for number, cells in _records(lines, at + 1, table.separator, file):
         table.same_machine(cells, number)
@@ -154,7 +154,7 @@ class _Table:
             raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
         return found[0] if found else None
 
-    def row(self, cells: list[str], number: int) -> Row | None:
+    def row(self, cells: list[str], number: int) -> Timing | None:
         """A row, or None where nothing is sent.
 
         Raises:
@@ -180,7 +180,7 @@ class _Table:
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        return Row(primitive, ranks, nodes, size, seconds, dtype, self._library(cells), "", self.file, number)
+        return Timing(primitive, ranks, nodes, size, seconds, dtype, self._library(cells), "", self.file, number)
 
     def same_machine(self, cells: list[str], number: int) -> None:
         """Refuse a file that mixes machines.

@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.measured import nccl_json, nccl_text, osu, plain_csv
+from colltool.measured import osu, plain_csv
 from colltool.measured.merge import series_of, skipped_of
+from colltool.measured.nccl import json_report
+from colltool.measured.nccl import text as nccl_text
 from colltool.measured.rows import Reading, Stated
 from colltool.measured.series import Measurements
 from colltool.measured.text import read_text
@@ -68,8 +70,8 @@ def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, i
 
 def _read(path: str, stated: Stated) -> Reading:
     text = read_text(path)
-    if nccl_json.recognises(text):
-        return nccl_json.read(text, path, stated)
+    if json_report.recognises(text):
+        return json_report.read(text, path, stated)
     lines = text.split("\n")
     logs = [reader.read for reader in (osu, nccl_text) if reader.recognises(text)]
     if not logs and plain_csv.recognises(lines):

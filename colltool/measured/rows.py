@@ -26,7 +26,7 @@ def place(file: str, line: int, item: str) -> str:
     return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
-class Row(NamedTuple):
+class Timing(NamedTuple):
     """One measured call, in SI units and by nccl-tests' size convention."""
 
     primitive: Primitive
@@ -65,7 +65,7 @@ class Note(NamedTuple):
 class Reading(NamedTuple):
     """One file, read."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Timing, ...]
     notes: tuple[Note, ...]
 
 

@@ -4,20 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any
 
-from colltool.engine.results import (
-    Breakdown,
-    Crossover,
-    Diff,
-    Infeasible,
-    Ladder,
-    Model,
-    Phase,
-    Price,
-    PriceList,
-    Row,
-)
+from colltool.pricing.results import Breakdown, Crossover, Infeasible, Ladder, Model, Phase, Price, PriceList, Row
 from colltool.primitives import BC, REDUCE, Primitive
 from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
+from colltool.study.results import Diff
 from colltool.units import format_bytes, format_rate, format_size, format_time
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from colltool.engine.contention_results import Contention, GroupCost, LineLoad, LinkLoad
+from colltool.contention.results import Contention, GroupCost, LineLoad, LinkLoad
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_bytes, format_rate, format_time
 

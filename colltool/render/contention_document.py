@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colltool import __version__
-from colltool.engine.contention_results import Contention, GroupCost, LineLoad, LinkLoad
+from colltool.contention.results import Contention, GroupCost, LineLoad, LinkLoad
 from colltool.render.documents import Document
 
 

@@ -6,11 +6,9 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.engine.results import (
+from colltool.pricing.results import (
     Breakdown,
-    Change,
     Crossover,
-    Diff,
     Explained,
     Explanation,
     Infeasible,
@@ -23,6 +21,7 @@ from colltool.engine.results import (
     Row,
     Rung,
 )
+from colltool.study.results import Change, Diff
 
 if TYPE_CHECKING:
     from colltool.fabric.derive import FabricFacts

@@ -1,6 +1,6 @@
 """``explain`` as blocks: the words of an algorithm, and its formula with numbers put in."""
 
-from colltool.engine.results import Explained, Explanation, Row
+from colltool.pricing.results import Explained, Explanation, Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines
 from colltool.units import format_bytes, format_rate, format_size, format_time

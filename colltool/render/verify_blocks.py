@@ -3,7 +3,7 @@
 from typing import Any
 
 from colltool import __version__
-from colltool.engine.results import Verification, Verified
+from colltool.proof.results import Verification, Verified
 from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
 from colltool.units import format_time
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from colltool.cli.contention import EXAMPLES
-from colltool.engine.contention_results import LineLoad
+from colltool.contention.results import LineLoad
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.render.contention_blocks import ASCII, BLOCKS, _strips
 
@@ -145,7 +145,7 @@ def test_the_process_exits_2_and_prints_nothing(tmp_path: Path) -> None:
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "from colltool.cli.app import app\nimport sys\ntry:\n    app(['contention', '--help'])\nexcept SystemExit:\n    pass\n"
-        "sys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api', 'colltool.engine'} & set(sys.modules)))"
+        "sys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api', 'colltool.pricing'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
 

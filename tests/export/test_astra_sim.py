@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from colltool.engine.price import price
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.export.astra_sim import astra_sim
 from colltool.fabric.model import Fabric
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, RS, Primitive
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, star, switch
 
-from colltool.engine.price import price
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
 from colltool.fabric.load import read_fabric
 from colltool.fitting.results import Calibration, FittedSeries
 from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Point, Series
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
 from colltool.render.calibrate_blocks import calibrate_blocks, calibrate_document
 from colltool.render.machine import to_json

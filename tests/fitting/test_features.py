@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from small import clos, fabric, star, switch
 
-from colltool.engine.placement import place
-from colltool.engine.price import price
-from colltool.engine.readings import Readings
 from colltool.fabric.model import Protocol
 from colltool.fitting.features import Costs, costs
+from colltool.pricing.groups import place
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
 STAR = fabric(star(8, 3.0, 100.0, in_network=switch(2.0, eta_beta=0.5)), launch_overhead="7us")

@@ -6,13 +6,13 @@ import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
 
-from colltool.engine.readings import Readings
 from colltool.errors import ColltoolError
-from colltool.fitting.fits import check_fits
+from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
 from colltool.fitting.sizes import of_rates, percent, size_text
 from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Skipped
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.render.text import to_text
 from colltool.render.validate_blocks import validate_blocks

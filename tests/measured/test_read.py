@@ -16,7 +16,7 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.measured import text
 from colltool.measured.merge import series_of
 from colltool.measured.read import read_logs
-from colltool.measured.rows import Row
+from colltool.measured.rows import Timing
 from colltool.measured.series import Measurements
 from colltool.primitives import Primitive
 
@@ -152,7 +152,7 @@ def test_bytes_changed(whole: str, seed: int, ranks: int | None) -> None:
 
 
 rows = st.builds(
-    Row,
+    Timing,
     st.sampled_from(list(Primitive)),
     st.sampled_from([2, 8]),
     st.sampled_from([None, 1]),
@@ -167,7 +167,7 @@ rows = st.builds(
 
 
 @given(st.lists(rows, max_size=12).flatmap(lambda many: st.tuples(st.just(many), st.permutations(many))))
-def test_the_order_of_rows_does_not_matter(orders: tuple[list[Row], list[Row]]) -> None:
+def test_the_order_of_rows_does_not_matter(orders: tuple[list[Timing], list[Timing]]) -> None:
     first, second = (series_of(order) for order in orders)
     assert first == second
     assert sum(point.repeats for series in first for point in series.points) == len(orders[0])

@@ -9,11 +9,11 @@ import colltool.algorithms
 from colltool.algorithms.composed import Order
 from colltool.algorithms.registry import Axis, Group
 from colltool.cost import segmented
-from colltool.engine.placement import place, tier_group
-from colltool.engine.price import named_plans
-from colltool.engine.readings import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.pricing.groups import place, tier_group
+from colltool.pricing.price import named_candidates
+from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules import library, machine
 from colltool.schedules.composed import compose
@@ -82,9 +82,9 @@ def fabric(tiers, path) -> Fabric:
 def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     """(n_α, n_β in units of M) of every tier: the sums over its phases."""
     readings = Readings(pipelining=SEGMENTS, phases="sequential", order=order)
-    [plan] = named_plans(place(one), primitive, readings, [name])
+    [costed] = named_candidates(place(one), primitive, readings, [name])
     counts = defaultdict(lambda: [0.0, 0.0])
-    for part in plan.parts:
+    for part in costed.parts:
         own = part.charge
         counted = segmented(own.n_alpha, own.n_beta, 1.0, 1.0, 1.0, SEGMENTS) if part.pipelined else (own.n_alpha, own.n_beta)
         counts[own.tier][0] += counted[0]

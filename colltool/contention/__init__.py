@@ -1,0 +1,1 @@
+"""Which links carry what when the groups of a layout run together."""

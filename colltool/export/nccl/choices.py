@@ -1,0 +1,232 @@
+"""What NCCL should run at which size: colltool's winners among the schedules that NCCL has a name for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from colltool.errors import ColltoolError
+from colltool.export.nccl.protocols import BY_POSITION, PROTOCOLS, Call, named, published, runs_under
+from colltool.fabric.model import ClosTier, Fabric, StarTier, Tier
+from colltool.pricing.catalogue import library_runs, named_candidates
+from colltool.pricing.costed import Costed, Curve
+from colltool.pricing.crossover import lower_envelope
+from colltool.pricing.groups import Placed, place
+from colltool.pricing.protocols import under_protocols
+from colltool.pricing.readings import Readings
+from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
+
+COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
+"""All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
+
+_PUBLISHED_NOTE = (
+    "the fabric lists none. Latencies are NCCL's published ones (2.30, NVLink, H100) where they exceed the fabric's; bandwidths"
+    " are the fabric's, times NCCL's share for each protocol, and LL is no faster than NCCL has it"
+)
+_FITTED_NOTE = (
+    "only what the fabric's algorithms list: where colltool calibrate wrote them, what ran was fitted, not seen in the log"
+)
+
+
+class Cluster(NamedTuple):
+    """A group as NCCL counts it."""
+
+    placed: Placed
+    ranks: int
+    nodes: int
+
+
+class Way(NamedTuple):
+    """One schedule that NCCL has: its name there, ours, for which collectives, and where NCCL runs it.
+
+    What our own registry refuses (two tiers for a composition, capable switches) is not repeated in ``where``.
+    """
+
+    algorithm: str
+    name: str
+    primitives: tuple[Primitive, ...]
+    where: Callable[[Cluster], bool]
+
+
+class Choice(NamedTuple):
+    """From this size on: NCCL's algorithm and protocol, and the schedule of ours behind it."""
+
+    from_bytes: float
+    algorithm: str
+    protocol: str
+    title: str
+
+
+class Choices(NamedTuple):
+    """One collective over all sizes.
+
+    Args:
+        choices: the winners.
+        fallback: rings alone, where something else wins at some size.
+        listed: whether the fabric lists protocols.
+        protocol_note: how protocols were chosen.
+        notes: what else a reader should know.
+    """
+
+    choices: tuple[Choice, ...]
+    fallback: tuple[Choice, ...]
+    listed: bool
+    protocol_note: str
+    notes: tuple[str, ...]
+
+
+def _anywhere(_: Cluster) -> bool:
+    return True
+
+
+def _one_rank_a_node(cluster: Cluster) -> bool:
+    return cluster.nodes == cluster.ranks
+
+
+def _nvswitch(cluster: Cluster) -> bool:
+    """NVLS: the innermost domain is a star whose switch reduces and multicasts."""
+    tier = cluster.placed.spans[0].tier
+    spec = tier.in_network if isinstance(tier, StarTier) else None
+    return not _one_rank_a_node(cluster) and spec is not None and spec.reduce and spec.multicast
+
+
+def _nvswitch_alone(cluster: Cluster) -> bool:
+    return cluster.nodes == 1 and _nvswitch(cluster)
+
+
+# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
+# the same. CollNetDirect reads all peers at once. NVLS between nodes is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS":
+# it, and not one of the two CollNet algorithms, is what in-network / in-network prices.
+WAYS = (
+    Way("ring", "ring", (AR, AG, RS), _anywhere),
+    Way("ring", "multi-rail-ring", (AR, AG, RS), _anywhere),
+    Way("ring", "chain", (BC, REDUCE), _anywhere),
+    Way("tree", "double-binary-tree", (AR,), _anywhere),
+    Way("tree", "hierarchical:ring/double-binary-tree", (AR,), _anywhere),
+    Way("nvls", "in-network", (AR, AG, RS), _nvswitch_alone),
+    Way("nvls", "hierarchical:in-network/in-network", (AR,), _nvswitch),
+    Way("nvls_tree", "hierarchical:in-network/double-binary-tree", (AR,), _nvswitch),
+    Way("collnet_direct", "hierarchical:direct/in-network", (AR,), _anywhere),
+    Way("collnet_chain", "hierarchical:ring/in-network", (AR,), _anywhere),
+    Way("collnet_chain", "in-network", (AR,), _one_rank_a_node),
+    Way("pat", "pat", (AG, RS), _one_rank_a_node),
+)
+"""Conditions as in NCCL's src/graph/tuning.cc."""
+
+
+def needs_sharp(algorithm: str, nodes: int) -> bool:
+    """Whether NCCL runs it only with CollNet enabled and a SHARP plugin loaded."""
+    return algorithm.startswith("collnet") or (algorithm == "nvls" and nodes > 1)
+
+
+def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
+    """A group on a fabric that NCCL can run on; its nodes are innermost domains, and below a Clos each endpoint is one.
+
+    Raises:
+        ColltoolError: a lattice, a full mesh, or a rank count that does not fit.
+    """
+    for tier in fabric.tiers:
+        if not isinstance(tier, StarTier | ClosTier):
+            what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
+            raise ColltoolError(what, where="--fabric", fix=fix)
+    placed = place(fabric, ranks)
+    inner = fabric.tiers[0]
+    domain = 1 if isinstance(inner, ClosTier) else min(placed.ranks, inner.endpoints)
+    return Cluster(placed, placed.ranks, placed.ranks // domain)
+
+
+def choices(cluster: Cluster, primitive: Primitive) -> Choices:
+    """Who wins at which size among what NCCL has, under which protocol: one lower envelope of all of them.
+
+    Raises:
+        ColltoolError: the fabric lists a protocol that is none of NCCL's, or its tiers share none.
+    """
+    protocols = _protocols(cluster, primitive)
+    ways, notes = _ways(cluster, primitive, protocols)
+    found = _winners(cluster, primitive, ways, protocols)
+    rings = [way for way in WAYS if way.algorithm == "ring" and primitive in way.primitives]
+    others = any(choice.algorithm != "ring" for choice in found)
+    fallback = _winners(cluster, primitive, rings, protocols) if others else ()
+    return Choices(found, fallback, any(protocols), _protocol_note(cluster, primitive, protocols), tuple(notes))
+
+
+def _winners(cluster: Cluster, primitive: Primitive, ways: Sequence[Way], protocols: Mapping[str, str]) -> tuple[Choice, ...]:
+    """The lowest of these ways from size to size."""
+    curves: dict[tuple[str, ...], Curve] = {}
+    for algorithm, costed in _widest(cluster, primitive, ways):
+        protocol = protocols[costed.protocol]
+        if not protocol:
+            own, call = _streamed(costed), Call(primitive, cluster.ranks, cluster.nodes)
+            curves |= {(algorithm, name, costed.title): one.bound(own) for name, one in published(algorithm, call).items()}
+        elif runs_under(algorithm, protocol):
+            curves[algorithm, protocol, costed.title, costed.protocol] = costed.curve(Readings())
+    return tuple(Choice(start, *key[:3]) for start, key in lower_envelope(curves, 1.0))
+
+
+def _widest(cluster: Cluster, primitive: Primitive, ways: Sequence[Way]) -> list[tuple[str, Costed]]:
+    """Of each algorithm's ways the one with the most bandwidth: NCCL has one, over all NICs. Under every protocol."""
+    found: dict[str, list[list[Costed]]] = {}
+    for way in ways:
+        if candidates := _candidates(cluster, primitive, way):
+            found.setdefault(way.algorithm, []).append(candidates)
+    return [(algorithm, costed) for algorithm, several in found.items() for costed in min(several, key=_least_slope)]
+
+
+def _streamed(costed: Costed) -> Curve:
+    """NCCL sends a chunk over the network while the next is still in the node: the slower of the two counts."""
+    return (costed._replace(phases="pipelined") if costed.composed else costed).curve(Readings())
+
+
+def _least_slope(candidates: Sequence[Costed]) -> float:
+    return min(costed.curve(Readings()).b for costed in candidates)
+
+
+def _ways(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> tuple[list[Way], list[str]]:
+    """NCCL's ways on this group; where the fabric lists what its library runs, those among it."""
+    runs = library_runs(cluster.placed, primitive)
+    ours = [way for way in WAYS if primitive in way.primitives and way.where(cluster)]
+    named_there = [way for way in ours if {way.name, way.name.partition(":")[0]} & set(runs)]
+    listed = [
+        way
+        for way in named_there
+        if any(
+            runs_under(way.algorithm, protocols[costed.protocol] or "simple") for costed in _candidates(cluster, primitive, way)
+        )
+    ]
+    if listed:
+        return listed, [f"{_FITTED_NOTE} ({', '.join(runs)})"]
+    if not runs:
+        return ours, []
+    return ours, [f"NCCL runs none of the fabric's algorithms for it here ({', '.join(runs)}): chosen among all of NCCL's"]
+
+
+def _candidates(cluster: Cluster, primitive: Primitive, way: Way) -> list[Costed]:
+    try:
+        return named_candidates(cluster.placed, primitive, Readings(), [way.name])
+    except ColltoolError:  # cannot run on this group
+        return []
+
+
+def _protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
+    """NCCL's name of each protocol that the fabric lists; one without a name where it lists none."""
+    found = {}
+    for listed in (under.protocol for under in under_protocols(cluster.placed, primitive)):
+        protocol = named(listed) if listed else ""
+        if protocol is None:
+            tiers = " and ".join(f"'{tier.name}'" for tier in _tiers(cluster) if listed in tier.protocols_for(primitive))
+            what = f"protocol '{listed}', listed by {tiers} for {primitive.spoken}, is none of NCCL's"
+            raise ColltoolError(what, where="--fabric", fix=f"known: {', '.join((*PROTOCOLS, *BY_POSITION))}")
+        found[listed] = protocol
+    return found
+
+
+def _tiers(cluster: Cluster) -> list[Tier]:
+    return [span.tier for span in cluster.placed.spans]
+
+
+def _protocol_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> str:
+    if not any(protocols):
+        return _PUBLISHED_NOTE
+    taken = (name if name.lower() == theirs else f"{name} (by position taken for {theirs})" for name, theirs in protocols.items())
+    silent = [tier.name for tier in _tiers(cluster) if not tier.protocols_for(primitive)]
+    kept = f"; {' and '.join(silent)}: none listed, so the same numbers under all" if silent else ""
+    return f"those the fabric lists: {', '.join(taken)}{kept}"

@@ -1,0 +1,1 @@
+"""Logs of nccl-tests and rccl-tests, as text and as JSON."""

@@ -1,0 +1,60 @@
+"""One run of nccl-tests or rccl-tests, as its report tells it: text or JSON."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from colltool.measured.nccl.table import Line
+from colltool.measured.rows import Note, place
+
+
+class Device(NamedTuple):
+    """A Rank line: one rank, and the process that drives it."""
+
+    rank: int
+    group: str
+    pid: str
+    host: str
+    line: int
+
+
+@dataclass
+class Run:
+    """What the report of one test says, line by line.
+
+    Args:
+        file: as the user named it.
+        started: the test's name as it announces itself, and mentions of test programs before its table.
+        devices_cut: whether a Rank line is broken, so that their number says nothing.
+        per_process: ranks of a process, nThread x nGpus; 0 where the report does not say.
+        table: the line of its name line; 0 while there is none.
+        lines, bad: rows of its tables, and rows that cannot be read, with the reason.
+        time: what the time column is called.
+    """
+
+    file: str
+    started: str = ""
+    mentions: set[str] = field(default_factory=set)
+    per_process: int = 0
+    devices: list[Device] = field(default_factory=list)
+    devices_cut: bool = False
+    library: str = ""
+    library_version: str = ""
+    tests_version: str = ""
+    table: int = 0
+    time: str = "time"
+    closed: bool = False
+    lines: list[Line] = field(default_factory=list)
+    bad: list[Note] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """``file:line`` of the table."""
+        return f"{self.file}:{self.table}"
+
+    def place(self, line: Line) -> str:
+        """``file:line`` of a row, and its item."""
+        return place(self.file, line.number, line.item)
+
+    def note(self, reason: str, line: Line, *, used: bool = False) -> Note:
+        """A note on a row."""
+        return Note(reason, self.file, line.number, line.item, used)

@@ -1,0 +1,218 @@
+"""From terms to charges: what the messages of a route pay on a reach.
+
+A :class:`Charge` is a run of messages that all pay the same α and bandwidth. One term may make several, because its rounds or
+peers fall in several distance classes.
+"""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from itertools import groupby
+from typing import NamedTuple
+
+from colltool.algorithms.trees import edges_leaving
+from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
+from colltool.pricing.distances import Flows, Level, Reach
+from colltool.pricing.readings import Readings
+from colltool.primitives import log2_ceil
+
+
+class Charge(NamedTuple):
+    """A run of equal messages.
+
+    Args:
+        tier, level: where they meet (several classes: the slowest).
+        n_alpha, n_beta: counts; n_beta in units of the term's payload.
+        alpha_s: seconds per message, η included.
+        eta_alpha: the inflation within it.
+        bandwidth_Bps: without η.
+        eta_beta: what survives of it: min(η_β, share).
+        share: what oversubscription leaves of it, 1 where it is not felt.
+        crosses: whether messages cross an oversubscribed boundary at all.
+    """
+
+    tier: str
+    level: str
+    n_alpha: float
+    n_beta: float
+    alpha_s: float
+    eta_alpha: float
+    bandwidth_Bps: float
+    eta_beta: float
+    share: float = 1.0
+    crosses: bool = False
+
+    @property
+    def effective_Bps(self) -> float:
+        """The bandwidth that divides the bytes."""
+        return self.bandwidth_Bps * self.eta_beta
+
+
+def charge(terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """What one term pays on a reach: at least one charge, nearest class first."""
+    return _charge(terms.route, terms, reach, readings)
+
+
+@singledispatch
+def _charge(route: Route, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    raise TypeError(f"no route {route!r}")
+
+
+def _all(endpoints: int) -> float:
+    return float(endpoints)
+
+
+def _at_most(count: float) -> Flows:
+    return lambda endpoints: min(count, endpoints)
+
+
+_one = _at_most(1)
+
+
+def _leaving(stride: int, ranks: int) -> Flows:
+    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
+
+    def leaving(domain: int) -> int:
+        return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
+
+    return lambda endpoints: max(leaving(min(endpoints, ranks)), leaving(ranks % endpoints))
+
+
+def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
+    """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered."""
+    count = _all if reach.scattered else flows
+    beta, share = level.effective_beta(count), level.share(count)
+    alpha = level.alpha_s * level.eta_alpha
+    bandwidth = level.bandwidth_Bps
+    return Charge(level.tier, level.name, n_alpha, n_beta, alpha, level.eta_alpha, bandwidth, beta, share, _crosses(level))
+
+
+def _crosses(level: Level) -> bool:
+    return any(boundary.oversubscription > 1 for boundary in level.boundaries)
+
+
+def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> Charge:
+    """One charge for messages that flow through several classes at once: the mean (or worst) α, the slowest bandwidth.
+
+    ``charges`` carry the weight of each class.
+    """
+    slowest = min((c for c, _ in charges), key=lambda c: c.effective_Bps)
+    if worst:
+        alpha, eta = max((c.alpha_s, c.eta_alpha) for c, _ in charges)
+    else:
+        weight = sum(w for _, w in charges)
+        alpha = sum(c.alpha_s * w for c, w in charges) / weight
+        eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in charges)
+    crosses = any(c.crosses for c, _ in charges)
+    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta, crosses=crosses)
+
+
+@_charge.register
+def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    if route.via in ("outermost", "innermost"):
+        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
+    inner = reach.levels[0].tier
+    rails = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
+    lanes = []
+    for level, hops in reach.hops():
+        lane = _at(level, terms.n_alpha, terms.n_beta, reach, _at_most(rails))
+        outside = rails if level.tier != inner else 1
+        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), hops))
+    return [_blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")]
+
+
+def _edge_level(reach: Reach, via: str) -> Level:
+    """The top class of the outermost or of the innermost tier."""
+    inner = reach.levels[0].tier
+    return reach.levels[-1] if via == "outermost" else [level for level in reach.levels if level.tier == inner][-1]
+
+
+@_charge.register
+def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """An open ring: of the farthest class it crosses one edge less than a closed one."""
+    *near, (far, hops) = reach.hops()
+    counts = [*near, (far, hops - 1)] if hops > 1 else near
+    return [_blend([(_at(level, 0, 0, reach, _one), n) for level, n in counts], terms.n_alpha, terms.n_beta)]
+
+
+@_charge.register
+def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges counted as flows."""
+    lanes = []
+    for k in range(log2_ceil(reach.ranks)):
+        level = reach.block(2 << k)
+        lanes.append((_at(level, 0, 0, reach, _at_most(_tree_flows(level, terms, reach, route))), 1))
+    return [_blend(lanes, terms.n_alpha, terms.n_beta)]
+
+
+def _tree_flows(level: Level, terms: Terms, reach: Reach, route: Trees) -> float:
+    """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
+    if not _crosses(level):
+        return 1.0
+    edges = max(edges_leaving(reach.ranks, b.endpoints, both_ways=route.both_ways) for b in level.boundaries)
+    return max(edges / 2 / terms.n_beta, 1e-9)
+
+
+@_charge.register
+def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """Every round pays its slowest pair; neighbouring rounds of one class and share are merged."""
+    charges = []
+    for stride, load in route.steps:
+        level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
+        flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
+        charges.append(_at(level, 1, load, reach, flows))
+    merged = []
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta)):
+        same = list(run)
+        merged.append(same[0]._replace(n_alpha=len(same), n_beta=sum(c.n_beta for c in same)))
+    return merged
+
+
+@_charge.register
+def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
+    if route.via != "packed":
+        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
+    per_peer = terms.n_beta / terms.n_alpha
+    views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views()]
+    slowest = max(views, key=lambda seen: sum(c.n_beta / c.effective_Bps for c in seen))
+    farthest = max(views, key=lambda seen: sum(c.n_alpha * c.alpha_s for c in seen))
+    messages = {(c.tier, c.level): c.n_alpha for c in farthest}
+    met = {(c.tier, c.level) for c in slowest}
+    charges = [c._replace(n_alpha=messages.get((c.tier, c.level), 0)) for c in slowest]
+    return charges + [c._replace(n_beta=0) for c in farthest if (c.tier, c.level) not in met]
+
+
+@_charge.register
+def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """One α, of the farthest peer; the busiest of all ports and boundaries sets the time."""
+    lanes = []
+    for peers, flows in reach.views():
+        for index, (level, _) in enumerate(peers):
+            beyond = [count for other, count in peers[index:] if other.tier == level.tier]
+            load = route.per_peer * (1 if level.dedicated else sum(beyond))
+            lanes.append(_at(level, terms.n_alpha, load, reach, flows))
+    busiest = max(lanes, key=lambda c: c.n_beta / c.effective_Bps)
+    farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
+    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
+
+
+@_charge.register
+def _pair(route: Pair, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    return [_at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)]
+
+
+@_charge.register
+def _links(route: Links, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, _one)]
+
+
+@_charge.register
+def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """Every rank sends at once, so oversubscription caps the bandwidth; n_α is already times the levels."""
+    top, hardware = reach.top(), reach.in_switch
+    assert hardware is not None  # the requirement switch_can let nobody else in
+    share = top.share(_all)
+    beta = min(hardware.eta_beta if route.own_eta else top.eta_beta, share)
+    alpha = hardware.alpha_s * top.eta_alpha
+    n_alpha, n_beta, bandwidth = terms.n_alpha, terms.n_beta, top.bandwidth_Bps
+    return [Charge(top.tier, top.name, n_alpha, n_beta, alpha, top.eta_alpha, bandwidth, beta, share, _crosses(top))]

@@ -1,0 +1,187 @@
+"""Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from colltool.fabric.model import ClosTier, FullMeshTier, InNetwork, Tier
+from colltool.pricing.readings import Readings
+
+Flows = Callable[[int], float]
+
+
+class Boundary(NamedTuple):
+    """Uplinks between two levels: the ``ports`` of ``endpoints`` below share uplinks thinned out by ``oversubscription``."""
+
+    endpoints: int
+    ports: int
+    oversubscription: float
+
+
+class Level(NamedTuple):
+    """One distance class.
+
+    Args:
+        tier, name: where a pair of this class meets.
+        span: endpoints (or ranks, in a flat reach) under one domain of this class.
+        alpha_s: α of the pair, seconds, without η.
+        eta_alpha: >= 1.
+        bandwidth_Bps: of an endpoint's port, or of one link; all parallel ports together, without η.
+        eta_beta: in (0, 1].
+        boundaries: uplinks that a message of this class crosses inside its tier.
+        dedicated: every pair has a link of its own.
+    """
+
+    tier: str
+    name: str
+    span: int
+    alpha_s: float
+    eta_alpha: float
+    bandwidth_Bps: float
+    eta_beta: float
+    boundaries: tuple[Boundary, ...] = ()
+    dedicated: bool = False
+
+    def share(self, flows: Flows) -> float:
+        """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
+        return min((1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.boundaries)))
+
+    def effective_beta(self, flows: Flows) -> float:
+        """min(η_β, share): contention and oversubscription are never charged twice."""
+        return min(self.eta_beta, self.share(flows))
+
+
+class View(NamedTuple):
+    """What one rank sees: (class, peers) nearest first, and how many ranks of its own domain of g endpoints send at once."""
+
+    peers: tuple[tuple[Level, int], ...]
+    flows: Flows
+
+
+class InSwitch(NamedTuple):
+    """In-network hardware that covers the reach: α per switch passed (without η) and the all-reduce's own η_β."""
+
+    alpha_s: float
+    levels: int
+    eta_beta: float
+
+
+class Reach(NamedTuple):
+    """The distance classes of a group of consecutive ranks, nearest first.
+
+    ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
+    cross the whole tier but the number of peers in one's own leaf is still known. ``unit`` ranks stay together then: the
+    domain that is one endpoint of the outermost tier.
+    """
+
+    ranks: int
+    levels: tuple[Level, ...]
+    peer_levels: tuple[Level, ...]
+    scattered: bool
+    unit: int = 1
+    in_switch: InSwitch | None = None
+
+    def top(self) -> Level:
+        """The nearest class that holds the whole group."""
+        return next(level for level in self.levels if level.span >= self.ranks)
+
+    def used(self) -> tuple[Level, ...]:
+        """The classes that pairs of the group fall in."""
+        return self.levels[: self.levels.index(self.top()) + 1]
+
+    def hops(self) -> list[tuple[Level, int]]:
+        """(class, hops) of one closed ring through all ranks: a packed ring leaves each domain once."""
+        counts, domains = [], self.ranks
+        for level in self.used():
+            above = -(-self.ranks // level.span)
+            counts.append((level, domains - above if above > 1 else domains))
+            domains = above
+        return [(level, count) for level, count in counts if count]
+
+    def block(self, size: int) -> Level:
+        """The nearest class in which aligned blocks of that many ranks never cross a domain's edge."""
+        top = self.top()
+        return next((level for level in self.used() if level.span % size == 0), top)
+
+    def views(self) -> list[View]:
+        """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
+        first, last = self._view(full=True), self._view(full=False)
+        return [first] if first.peers == last.peers else [first, last]
+
+    def _view(self, *, full: bool) -> View:
+        counts, near = [], 1
+        for level in self.peer_levels:
+            inside = self._own_domain(level.span, full=full)
+            counts.append((level, inside - near))
+            near = inside
+        return View(tuple((level, n) for level, n in counts if n), lambda g: float(self._own_domain(g, full=full)))
+
+    def _own_domain(self, span: int, *, full: bool) -> int:
+        """Ranks of the group in one's own domain of that many endpoints."""
+        if self.scattered and span > self.unit:
+            total = self.peer_levels[-1].span // self.unit
+            return self.unit * max(1, -(-(self.ranks // self.unit) * (span // self.unit) // total))
+        if full or span >= self.ranks:
+            return min(span, self.ranks)
+        return self.ranks % span or span
+
+
+def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:
+    return (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
+
+
+def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int) -> tuple[Level, ...]:
+    """A tier's classes. ``inside`` ranks make one endpoint; ``nics`` ports of an endpoint are idle beside the one that sends."""
+    eta_alpha, eta_beta = _eta(tier, readings)
+    bandwidth = tier.bandwidth * tier.ports
+    if not isinstance(tier, ClosTier) or tier.levels is None:
+        span = tier.endpoints * inside
+        dedicated = isinstance(tier, FullMeshTier)
+        assert tier.alpha is not None  # the model's validator: a Clos without levels has alpha
+        return (Level(tier.name, tier.name, span, tier.alpha, eta_alpha, bandwidth, eta_beta, dedicated=dedicated),)
+    levels: list[Level] = []
+    boundaries: tuple[Boundary, ...] = ()
+    for below, level in zip((None, *tier.levels), tier.levels, strict=False):
+        if below is not None:
+            endpoints = below.group * inside
+            boundaries += (Boundary(endpoints, endpoints * nics, level.oversubscription),)
+        span = level.group * inside
+        levels.append(Level(tier.name, level.name, span, level.alpha, eta_alpha, bandwidth, eta_beta, boundaries))
+    return tuple(levels)
+
+
+def _placed(levels: tuple[Level, ...], readings: Readings) -> tuple[Level, ...]:
+    """Scattered: any hop of the tier may cross all of it."""
+    return levels[-1:] if readings.placement == "scattered" else levels
+
+
+def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1) -> Reach:
+    """The reach of a group on one tier alone, counted in the tier's endpoints."""
+    levels = _tier_levels(tier, 1, readings, idle_nics)
+    reach = Reach(ranks, _placed(levels, readings), levels, readings.placement == "scattered")
+    spec = getattr(tier, "in_network", None)
+    return reach._replace(in_switch=_in_switch(spec, tier, reach, readings)) if spec is not None else reach
+
+
+def _in_switch(spec: InNetwork, tier: Tier, reach: Reach, readings: Readings) -> InSwitch:
+    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit."""
+    spanned = 1 + next(i for i, level in enumerate(reach.peer_levels) if level.span >= reach.ranks)
+    if reach.scattered:
+        spanned = len(reach.peer_levels)
+    only_level = len(reach.peer_levels) == 1
+    height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
+    eta_beta = 1.0 if readings.ideal else tier.eta.beta if spec.eta_beta is None else spec.eta_beta
+    return InSwitch(spec.alpha_switch, height, eta_beta)
+
+
+def flat_reach(tiers: tuple[Tier, ...], ranks: int, readings: Readings) -> Reach:
+    """The reach of a flat group over several tiers, counted in ranks."""
+    placed: list[Level] = []
+    counted: list[Level] = []
+    inside = 1
+    for tier in tiers:
+        unit = inside
+        levels = _tier_levels(tier, inside, readings, 1)
+        placed += _placed(levels, readings)
+        counted += levels
+        inside *= tier.endpoints
+    return Reach(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)

@@ -1,0 +1,95 @@
+"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers put in."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+
+from colltool.algorithms.composed import Composition, every_composition
+from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
+from colltool.errors import ColltoolError, nearest
+from colltool.fabric.model import Fabric
+from colltool.pricing.price import mode, price
+from colltool.pricing.readings import Readings
+from colltool.pricing.results import Explained, Explanation, Row
+from colltool.primitives import SIZE_MEANS, Primitive
+
+AnyRow = Algorithm | Composition
+
+
+def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
+            ranks: int | None = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
+    """Explain an algorithm for one primitive, or for each that it computes.
+
+    Args:
+        name: as ``--algorithm`` takes it; a choice such as ``hierarchical:ring/ring`` is priced as such.
+        fabric, size, ranks, readings: to put numbers in; without a fabric there are none.
+
+    Raises:
+        ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
+    """
+    base = name.partition(":")[0]
+    everything: list[AnyRow] = [*every_algorithm(), *every_composition()]
+    rows = [row for row in everything if row.name == base]
+    if not rows:
+        known = list(dict.fromkeys(row.name for row in everything))
+        ours = OTHER_NAMES.get(base.lower())
+        hint = f"that is '{ours}' here." if ours else nearest(base, known)
+        raise ColltoolError(f"no algorithm '{name}'", fix=f"{hint} known: {', '.join(known)}".strip())
+    chosen = [row for row in rows if primitive in (None, row.primitive)]
+    if primitive is not None and not chosen:
+        computes = ", ".join(row.primitive.spoken for row in rows)
+        raise ColltoolError(f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}")
+    if fabric is None or size is None:
+        return Explanation(base, tuple(_words(row) for row in chosen))
+    reading = readings or Readings()
+    priced = [_priced(row, name, fabric, size, ranks, reading) for row in chosen]
+    if all(entry.row is None for entry in priced):
+        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
+    count = fabric.ranks if ranks is None else ranks
+    return Explanation(base, tuple(priced), fabric.name, count, size, mode(reading))
+
+
+def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | None, readings: Readings) -> Explained:
+    """The words with the price; where it cannot run, the reason instead."""
+    price(fabric, row.primitive, size, ranks, readings)  # a group or size that cannot be priced is an error, not a reason
+    try:
+        found = price(fabric, row.primitive, size, ranks, readings, [name]).best
+    except ColltoolError as error:
+        return _words(row, reason=error.what.removeprefix(f"{row.name} cannot run here: "))
+    return _words(row, found)
+
+
+def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:
+    if isinstance(row, Composition):
+        doc, runs_on, note = row.steps.__doc__, needs(SEVERAL_TIERS), ""
+        requires: tuple[str, ...] = ()
+        status: Status = "shipped"
+    else:
+        doc, runs_on, note, status = row.formula.__doc__, needs(row.topologies), row.note, row.status
+        requires = tuple(check.__doc__ or "" for check in row.requires)
+    title, formula, text = _sections(doc or "")
+    means = SIZE_MEANS[row.primitive]
+    return Explained(
+        row.name,
+        row.primitive,
+        title,
+        formula,
+        text,
+        means,
+        runs_on,
+        requires,
+        status,
+        row.shipped_by,
+        row.source,
+        note,
+        found,
+        reason,
+    )
+
+
+def _sections(doc: str) -> tuple[str, tuple[str, ...], str]:
+    """Title, formula lines (the paragraph that starts with ``t``), and the rest of a docstring."""
+    title, *paragraphs = cleandoc(doc).split("\n\n")
+    formula = [line for p in paragraphs if p.startswith("t") and "=" in p.split("\n")[0] for line in p.split("\n")]
+    rest = [p.replace("\n", " ") for p in paragraphs if not (p.startswith("t") and "=" in p.split("\n")[0])]
+    return title.replace("\n", " "), tuple(formula), "\n\n".join(rest)

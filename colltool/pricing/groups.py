@@ -1,0 +1,139 @@
+"""Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
+
+from operator import index
+from typing import NamedTuple
+
+from colltool.algorithms.registry import Axis, Group, Topology
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric, LatticeTier, Tier
+from colltool.pricing.distances import Reach, flat_reach, tier_reach
+from colltool.pricing.readings import Readings
+
+
+class Span(NamedTuple):
+    """A tier of the group: how many of the tier's endpoints it takes, and how many ranks stand behind each."""
+
+    tier: Tier
+    endpoints: int
+    ranks_inside: int
+
+
+class Placed(NamedTuple):
+    """A group on its fabric, under one protocol.
+
+    ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is paid once a call;
+    ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time. ``protocol`` is empty
+    where the tiers list none.
+    """
+
+    fabric: Fabric
+    ranks: int
+    spans: tuple[Span, ...]
+    overhead_s: float
+    local_copy_Bps: float | None = None
+    protocol: str = ""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Endpoints per spanned tier, innermost first; their product is the rank count."""
+        return tuple(span.endpoints for span in self.spans)
+
+
+def place(fabric: Fabric, ranks: int | None = None) -> Placed:
+    """Put a group on a fabric.
+
+    Args:
+        fabric: where.
+        ranks: how many; all of the fabric when None.
+
+    Raises:
+        ColltoolError: fewer than 2, more than the fabric has, or a number that leaves a domain half full; the message names
+            the nearest numbers that fit.
+    """
+    try:
+        count = fabric.ranks if ranks is None else index(ranks)
+    except TypeError as error:
+        raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", where="--ranks") from error
+    if count < 2:
+        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"take 2 to {fabric.ranks}")
+    if count > fabric.ranks:
+        what = f"{count} ranks do not fit: {fabric.name} has {fabric.ranks}"
+        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}")
+    spans = _spans(fabric, count)
+    if spans is None:
+        raise _does_not_fit(fabric, count)
+    return Placed(fabric, count, spans, fabric.launch_overhead)
+
+
+def _spans(fabric: Fabric, ranks: int) -> tuple[Span, ...] | None:
+    """The tiers of a group, or None where it leaves a domain or a lattice axis half full."""
+    spans, inside = [], 1
+    for tier in fabric.tiers:
+        if ranks % inside:
+            return None
+        endpoints = min(tier.endpoints, ranks // inside)
+        if ranks > inside * tier.endpoints:
+            endpoints = tier.endpoints
+        if isinstance(tier, LatticeTier) and _axes(tier, endpoints) is None:
+            return None
+        if endpoints > 1:
+            spans.append(Span(tier, endpoints, inside))
+        inside *= tier.endpoints
+        if ranks <= inside:
+            break
+    return tuple(spans)
+
+
+def _does_not_fit(fabric: Fabric, ranks: int) -> ColltoolError:
+    below = next((n for n in range(ranks - 1, 1, -1) if _spans(fabric, n) is not None), None)
+    above = next((n for n in range(ranks + 1, fabric.ranks + 1) if _spans(fabric, n) is not None), None)
+    near = " and ".join(str(n) for n in (below, above) if n is not None)
+    shape = ", ".join(f"{tier.name} {_extent(tier)}" for tier in fabric.tiers)
+    what = f"{ranks} ranks leave a domain half full on {fabric.name} ({shape})"
+    return ColltoolError(what, where="--ranks", fix=f"the nearest sizes that fill whole domains are {near}")
+
+
+def _extent(tier: Tier) -> str:
+    return "x".join(map(str, tier.shape)) if isinstance(tier, LatticeTier) else str(tier.endpoints)
+
+
+def _axes(tier: LatticeTier, endpoints: int) -> tuple[Axis, ...] | None:
+    """The axes of a group that fills a lattice axis by axis; a part of an axis is an open line."""
+    axes, left = [], endpoints
+    for size in tier.shape:
+        taken = min(size, left)
+        if left % taken:
+            return None
+        axes.append(Axis(taken, wrap=tier.topology == "torus" and taken == size))
+        left //= taken
+    return tuple(axes)
+
+
+def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> tuple[Group, Reach]:
+    """The group that one phase runs on: a tier alone. With ``leaders``, one rank of each endpoint takes part."""
+    tier = span.tier
+    reach = tier_reach(tier, span.endpoints, readings, span.ranks_inside if leaders else 1)
+    axes = (_axes(tier, span.endpoints) or ()) if isinstance(tier, LatticeTier) else ()
+    spec = getattr(tier, "in_network", None)
+    can = frozenset(name for name in ("reduce", "multicast", "all_to_all") if spec is not None and getattr(spec, name))
+    group = Group(
+        span.endpoints,
+        tier.topology,
+        axes=axes,
+        scale_out=scale_out or tier.topology == "clos",
+        switch=can,
+        switch_levels=reach.in_switch.levels if reach.in_switch else 1,
+        tree_beta=readings.tree_beta,
+    )
+    return group, reach
+
+
+def flat_group(placed: Placed, readings: Readings) -> tuple[Group, Reach]:
+    """The whole group seen flat: on its only tier, or over several."""
+    if len(placed.spans) == 1:
+        span = placed.spans[0]
+        return tier_group(span, readings, scale_out=span.ranks_inside == 1 and span.tier.name != placed.fabric.tiers[0].name)
+    tiers = tuple(span.tier for span in placed.spans)
+    lattice = any(isinstance(tier, LatticeTier) for tier in tiers)
+    topology: Topology = "lattice_tiers" if lattice else "tiers"
+    return Group(placed.ranks, topology, tree_beta=readings.tree_beta), flat_reach(tiers, placed.ranks, readings)

@@ -1,0 +1,246 @@
+"""What a question returns: frozen records in SI units. Numbers are floats, or arrays where the sizes were an array."""
+
+from typing import Any, NamedTuple
+
+from colltool.algorithms.registry import Status
+from colltool.cost import Number
+from colltool.errors import ColltoolError
+from colltool.primitives import Primitive
+
+
+def titled(algorithm: str, detail: str) -> str:
+    """A name with the choices of a composition: ``hierarchical (ring / ring)``."""
+    return f"{algorithm} ({detail})" if detail else algorithm
+
+
+class Phase(NamedTuple):
+    """One phase of a schedule on one distance class.
+
+    ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
+    ``bandwidth_s`` are its seconds, η included.
+    """
+
+    tier: str
+    level: str
+    primitive: Primitive
+    algorithm: str
+    ranks: int
+    bytes: Number
+    n_alpha: Number
+    n_beta: Number
+    alpha_s: Number
+    bandwidth_s: Number
+    eta_alpha: Number
+    eta_beta: Number
+    bandwidth_Bps: Number
+    share: Number
+    label: str = ""
+
+    @property
+    def total_s(self) -> Number:
+        """Seconds of the phase alone."""
+        return self.alpha_s + self.bandwidth_s
+
+
+class Row(NamedTuple):
+    """One priced schedule.
+
+    ``n_alpha``, ``n_beta`` are None where phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the
+    total; under pipelined phases ``bandwidth_s`` is less than the phases' sum. ``protocol`` is the one it is fastest under,
+    an array of names where the sizes were an array, empty where the fabric lists none.
+    """
+
+    algorithm: str
+    detail: str
+    n_alpha: Number | None
+    n_beta: Number | None
+    alpha_s: Number
+    bandwidth_s: Number
+    overhead_s: Number
+    status: Status
+    shipped_by: tuple[str, ...]
+    notes: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    bytes: Number
+    busbw_factor: float
+    protocol: Any = ""
+
+    @property
+    def total_s(self) -> Number:
+        """Seconds of the whole call."""
+        return (self.alpha_s + self.overhead_s) + self.bandwidth_s
+
+    @property
+    def algbw_Bps(self) -> Number:
+        """M/t, bytes/s."""
+        return self.bytes / self.total_s
+
+    @property
+    def busbw_Bps(self) -> Number:
+        """algbw times the factor of nccl-tests, bytes/s."""
+        return self.algbw_Bps * self.busbw_factor
+
+    @property
+    def bound(self) -> str:
+        """What takes most of a single-size price: ``latency``, ``bandwidth`` or ``overhead``.
+
+        Raises:
+            ColltoolError: an array of sizes is bound by different things.
+        """
+        if hasattr(self.bytes, "__len__"):
+            raise ColltoolError("an array of sizes has no single bound", fix="compare alpha_s, bandwidth_s and overhead_s")
+        parts = {"latency": self.alpha_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
+        return max(parts, key=lambda part: float(parts[part]))
+
+    @property
+    def title(self) -> str:
+        """The row's name with its choices: ``hierarchical (ring / ring)``."""
+        return titled(self.algorithm, self.detail)
+
+
+class Infeasible(NamedTuple):
+    """An algorithm that cannot run here, and why."""
+
+    algorithm: str
+    reason: str
+
+
+class Model(NamedTuple):
+    """The readings that a price was made with, as machine output echoes them."""
+
+    pipelining: str | int
+    phases: str
+    placement: str
+    ring_alpha: str
+    tree_beta: float
+    order: str | None = None
+
+
+class Price(NamedTuple):
+    """Every algorithm for one primitive, group and size, fastest first (registry order for arrays of sizes)."""
+
+    fabric: str
+    primitive: Primitive
+    ranks: int
+    bytes: Number
+    mode: str
+    model: Model
+    results: tuple[Row, ...]
+    infeasible: tuple[Infeasible, ...]
+
+    @property
+    def best(self) -> Row:
+        """The fastest row of a single size, among those that exist.
+
+        Raises:
+            ColltoolError: an array of sizes has no single best.
+        """
+        if hasattr(self.bytes, "__len__"):
+            raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
+        return next((row for row in self.results if row.status != "hypothetical"), self.results[0])
+
+
+class PriceList(NamedTuple):
+    """One :class:`Price` per size, smallest question first as asked."""
+
+    prices: tuple[Price, ...]
+    winners_only: bool = False
+
+
+class Breakdown(NamedTuple):
+    """Where the time of one schedule goes, beside the flat baselines."""
+
+    price: Price
+    baselines: tuple[Row, ...]
+
+
+class Crossing(NamedTuple):
+    """A size at which the faster of two algorithms changes."""
+
+    bytes: float
+    faster_below: str
+    faster_above: str
+
+
+class Pair(NamedTuple):
+    """Two algorithms and every size at which one takes over from the other."""
+
+    a: str
+    b: str
+    crossings: tuple[Crossing, ...]
+    dominates: str | None
+    approximations: dict[str, float]
+
+
+class Winner(NamedTuple):
+    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end."""
+
+    from_bytes: float
+    to_bytes: float | None
+    algorithm: str
+    protocol: str = ""
+
+
+class Crossover(NamedTuple):
+    """The crossovers of one primitive on one group, and who wins at which size among all that can run."""
+
+    fabric: str
+    primitive: Primitive
+    ranks: int
+    mode: str
+    model: Model
+    pairs: tuple[Pair, ...]
+    winners: tuple[Winner, ...]
+    balance: dict[str, float]
+
+
+class Rung(NamedTuple):
+    """One row of a ladder: ideal beside realistic, and how far from the best of its primitive."""
+
+    primitive: Primitive
+    fabric: str
+    algorithm: str
+    ranks: int
+    ideal: Row
+    realistic: Row
+    gap_ideal: float
+    gap_realistic: float
+
+
+class Ladder(NamedTuple):
+    """Rungs by primitive, in the order of the definition."""
+
+    name: str
+    description: str
+    bytes: float
+    rows: tuple[Rung, ...]
+
+
+class Explained(NamedTuple):
+    """One algorithm for one primitive in words, and priced where a fabric was given."""
+
+    algorithm: str
+    primitive: Primitive
+    title: str
+    formula: tuple[str, ...]
+    text: str
+    size_means: str
+    runs_on: str
+    requires: tuple[str, ...]
+    status: Status
+    shipped_by: tuple[str, ...]
+    source: str
+    note: str
+    row: Row | None = None
+    reason: str = ""
+
+
+class Explanation(NamedTuple):
+    """Every use of one algorithm name; ``fabric``, ``ranks`` and ``bytes`` when numbers are put in."""
+
+    algorithm: str
+    entries: tuple[Explained, ...]
+    fabric: str = ""
+    ranks: int = 0
+    bytes: float = 0.0
+    mode: str = ""

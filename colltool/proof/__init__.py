@@ -1,0 +1,1 @@
+"""Formulas held against executed schedules."""

@@ -1,0 +1,124 @@
+"""One schedule, executed: what was counted, and what that says of its formula."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.algorithms.composed import natural_order
+from colltool.algorithms.registry import Algorithm, Group
+from colltool.cost import segmented, total_n_alpha, total_n_beta
+from colltool.pricing.costed import Costed, Part
+from colltool.pricing.distances import Reach
+from colltool.pricing.groups import Placed, tier_group
+from colltool.pricing.readings import Readings
+from colltool.schedules.composed import compose
+from colltool.schedules.library import maker
+from colltool.schedules.machine import Outcome, run
+from colltool.schedules.network import Clos, FullMesh, Lattice, Network, Ports
+from colltool.schedules.network_tiers import Tiers
+
+_SAME = 1e-9
+
+
+class Counts(NamedTuple):
+    """n_α and n_β, of a formula or of an execution."""
+
+    n_alpha: float
+    n_beta: float
+
+
+class Execution(NamedTuple):
+    """What a run showed; ``busiest`` is the largest total on one port or link, in units of M."""
+
+    outcome: Outcome
+    counts: Counts
+    busiest: float
+    streamed: bool
+
+
+def flat(row: Algorithm, group: Group, segments: int) -> Execution:
+    """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
+    make = maker(row.primitive, row.name)
+    assert make is not None  # the caller asked first
+    program, network = make(group, segments), network_for(group)
+    outcome = run(program, network.carry)
+    hops = float(network.hops * (group.switch_levels if program.streamed else 1))
+    load = network.busiest if program.streamed else network.peak
+    return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
+
+
+def network_for(group: Group) -> Network:
+    """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank."""
+    if group.axes:
+        return Lattice(group.axes)
+    return FullMesh(group.ranks) if group.topology == "full_mesh" else Ports(group.ranks)
+
+
+def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, size: float, execution: Execution,
+                      segments: int) -> float:  # fmt: skip
+    """Seconds of the execution without contention, every step waiting for its slowest message and busiest resource.
+
+    On a Clos of several levels each message pays its class's α and each domain's uplinks drain g/s ports' worth.
+    """
+    used = reach.used()
+    bandwidth = used[-1].bandwidth_Bps
+    if len(used) == 1 or execution.streamed:
+        return execution.counts.n_alpha * costed.parts[0].charge.alpha_s + execution.counts.n_beta * size / bandwidth
+    make = maker(row.primitive, row.name)
+    assert make is not None
+    ratios = [boundary.oversubscription for boundary in used[-1].boundaries]
+    network = Clos(group.ranks, [level.span for level in used], [level.alpha_s for level in used], ratios)
+    run(make(group, segments), network.carry)
+    return network.alpha_s + network.peak * size / bandwidth
+
+
+def formula(row: Algorithm, group: Group, segments: int) -> Counts:
+    """n_α and n_β by the registered formula, a pipelined one at P segments."""
+    schedule = row.schedule(group)
+    if not any(terms.pipelined for terms in schedule):
+        return Counts(total_n_alpha(schedule), total_n_beta(schedule))
+    (terms,) = schedule
+    return Counts(*(float(n) for n in segmented(terms.n_alpha, terms.n_beta, 1.0, 1.0, 1.0, segments)))
+
+
+def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Outcome, list[tuple[Counts, Counts]]]:
+    """Run a composition; for each tier, innermost first, the counts (of its formulas, executed).
+
+    Raises:
+        ValueError: a phase that has no schedule over endpoints alone.
+    """
+    groups = [tier_group(span, readings, scale_out=k > 0)[0] for k, span in enumerate(placed.spans)]
+    of_tiers = [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+    choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
+    order = natural_order(costed.primitive) or "inner-first"
+    network = Tiers(groups)
+    outcome = run(compose(costed.primitive, costed.algorithm, groups, choices, segments, order), network.carry)
+    formulas = [_sum(parts, segments) for parts in of_tiers]
+    executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
+    return outcome, list(zip(formulas, executed, strict=True))
+
+
+def _sum(parts: Sequence[Part], segments: int) -> Counts:
+    n_alpha = n_beta = 0.0
+    for part in parts:
+        alpha, beta = part.charge.n_alpha, part.charge.n_beta
+        if part.pipelined:
+            alpha, beta = (float(n) for n in segmented(alpha, beta, 1.0, 1.0, 1.0, segments))
+        n_alpha, n_beta = n_alpha + alpha, n_beta + beta * part.payload
+    return Counts(n_alpha, n_beta)
+
+
+def judge(own_note: str, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[str, str]:
+    """The verdict on counts, and in words what the formula idealises where they differ."""
+    over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
+    under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
+    if not any(over) and not any(under):
+        return "proved", ""
+    apart = [name for name, o, u in zip(("n_alpha", "n_beta"), over, under, strict=True) if o or u]
+    ratio = "executed/formula: " + ", ".join(f"{name} {getattr(counted, name) / getattr(wanted, name):.4g}" for name in apart)
+    if not any(over):
+        return "idealised", f"the formula is an upper bound here, {ratio}"
+    if streamed and not over[1]:
+        return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
+    if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
+        return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
+    return ("idealised", f"on real wiring {ratio}") if "idealised" in own_note else ("mismatch", ratio)

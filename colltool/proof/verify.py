@@ -1,0 +1,131 @@
+"""``verify``: execute the schedule of every algorithm and hold its formula against what was counted."""
+
+from collections.abc import Iterator, Sequence
+
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.registry import Algorithm, Group, algorithms, find
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric
+from colltool.pricing.compose import workbenches
+from colltool.pricing.costed import Costed, cost_flat
+from colltool.pricing.distances import Reach
+from colltool.pricing.groups import Placed, flat_group, place
+from colltool.pricing.readings import Readings
+from colltool.pricing.results import Infeasible
+from colltool.primitives import Primitive
+from colltool.proof.executed import Counts, composed, flat, formula, judge, lock_step_seconds
+from colltool.proof.results import Verification, Verified
+from colltool.schedules.library import maker
+
+SEGMENTS = 16
+MOST_MESSAGES = 40_000_000
+"""Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
+
+_LINEAR = ("ring", "chain", "pairwise", "dim-ring", "dim-chain", "send", "binomial", "pipelined-tree")
+_SAME_TIME = 1e-6
+
+
+def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: int | None = None,
+           segments: int = SEGMENTS, names: Sequence[str] = ()) -> Verification:  # fmt: skip
+    """Execute every algorithm that runs on a group, and the textbook choice of each composition.
+
+    Args:
+        fabric, ranks: the group, whose ports and links carry the schedules.
+        primitives: which collectives.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms.
+        names: only these algorithms.
+
+    Raises:
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
+    """
+    readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
+    placed = place(fabric, ranks)
+    _check_names(primitives, names)
+    found = [one for primitive in primitives for one in _each(placed, primitive, readings, size, segments, names)]
+    done = tuple(one for one in found if isinstance(one, Verified))
+    skipped = tuple(one for one in found if isinstance(one, Infeasible))
+    if not done:
+        reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
+        raise ColltoolError(f"nothing to execute on {placed.ranks} ranks of {fabric.name}", fix=reasons)
+    return Verification(done, skipped)
+
+
+def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
+    """Every name must be an algorithm or a composition of one of the primitives."""
+    for name in names:
+        base = name.partition(":")[0]
+        known = [row.name for p in primitives for row in algorithms(p)] + [
+            row.name for p in primitives for row in compositions(p)
+        ]
+        if base not in known:
+            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
+
+
+def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float, segments: int,
+          names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
+    group, reach = flat_group(placed, readings)
+    for row in algorithms(primitive):
+        cannot = row.why_not(group)
+        if (names and row.name not in names) or (not names and cannot):
+            continue
+        reason = cannot or _why_skip(row, group)
+        if reason:
+            yield Infeasible(_called(row.name, primitive), reason)
+        else:
+            yield _flat(row, placed, group, reach, readings, size, segments)
+    for bench in workbenches(placed, primitive, readings):
+        chosen = [name.partition(":")[2] for name in names if name.partition(":")[0] == bench.row.name]
+        for choice in chosen if names else [""]:
+            yield _composed(placed, bench.named(choice) if choice else bench.usual(), segments, readings)
+
+
+def _called(name: str, primitive: Primitive) -> str:
+    return f"{name} ({primitive.spoken})"
+
+
+def _why_skip(row: Algorithm, group: Group) -> str:
+    if maker(row.primitive, row.name) is None:
+        return "a baseline: the schedule of ring or pairwise over other wires"
+    messages = group.ranks**2 * (1 if row.name in _LINEAR else 16)
+    return "" if messages <= MOST_MESSAGES else f"{group.ranks} ranks are too many to execute; take -n 512"
+
+
+def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: Readings, size: float,
+          segments: int) -> Verified:  # fmt: skip
+    execution, wanted = flat(row, group, segments), formula(row, group, segments)
+    verdict, note = judge(row.note, wanted, execution.counts, execution.busiest, streamed=execution.streamed)
+    if not execution.outcome.holds:
+        verdict, note = "mismatch", execution.outcome.problem
+    notes = [f"{segments} segments"] if any(terms.pipelined for terms in row.schedule(group)) else []
+    time = None
+    if len(placed.spans) == 1:
+        costed = cost_flat(row, group, reach, readings)
+        price = float(costed.at(size, readings).total_s)
+        time = (price, lock_step_seconds(row, group, reach, costed, size, execution, segments))
+        if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
+            note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
+    return Verified(
+        row.primitive, row.name, placed.fabric.name, group.ranks, verdict,
+        (wanted.n_alpha, execution.counts.n_alpha), (wanted.n_beta, execution.counts.n_beta),
+        execution.outcome.holds, "; ".join(filter(None, [*notes, note])), time,
+    )  # fmt: skip
+
+
+def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Verified | Infeasible:
+    """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
+    if placed.ranks**2 > MOST_MESSAGES:
+        return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")
+    try:
+        outcome, tiers = composed(placed, costed, segments, readings)
+    except ValueError as error:
+        return Infeasible(_called(costed.title, costed.primitive), str(error))
+    verdicts = [judge("", wanted, counted, counted.n_beta) for wanted, counted in tiers]
+    verdict, note = max(verdicts, key=lambda one: ("proved", "idealised", "mismatch").index(one[0]))
+    if not outcome.holds:
+        verdict, note = "mismatch", outcome.problem
+    wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
+    return Verified(
+        costed.primitive, costed.title, placed.fabric.name, placed.ranks, verdict,
+        (wanted.n_alpha, counted.n_alpha), (wanted.n_beta, counted.n_beta), outcome.holds, note,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Questions over several answers: what moved between two of them."""
