@@ -25,7 +25,7 @@ FLOORS = {
     "colltool.schedules": 1,
     "colltool.measured": 1,
     "colltool.pricing": 2,
-    "colltool.contention": 2,
+    "colltool.wires": 2,
     "colltool.proof": 3,
     "colltool.study": 3,
     "colltool.fitting": 3,
@@ -121,7 +121,7 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.contention.{name}" for name in ("contention", "hottest", "loads", "traffic", "links")),
+    *(f"colltool.wires.{name}" for name in ("contention", "hottest", "loads", "traffic", "links")),
     "colltool.fitting",
 }
 
@@ -166,6 +166,11 @@ def test_public_names_say_what_they_do(module: str) -> None:
 
 def test_every_floor_is_used() -> None:
     assert set(FLOORS) <= set(MODULES)
+
+
+def test_no_room_has_the_name_of_a_public_function() -> None:
+    """Importing the room would put the module in the function's place."""
+    assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
 
 
 def test_streams_belong_to_the_command_line() -> None:

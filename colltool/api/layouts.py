@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.contention.layout import Layout
-    from colltool.contention.results import Contention
+    from colltool.wires.layout import Layout
+    from colltool.wires.results import Contention
 
 
 def contention(
@@ -39,22 +39,22 @@ def contention(
 
     Args:
         fabric: as :func:`price`.
-        layout: a layout, a path to a layout file, or fields of :class:`colltool.contention.patterns.Pattern`, such as
+        layout: a layout, a path to a layout file, or fields of :class:`colltool.wires.patterns.Pattern`, such as
             ``{"kind": "cyclic", "group": 8}``.
-        placed: the kind of :class:`colltool.contention.patterns.MapPattern` for a pattern, with its ``seed``.
+        placed: the kind of :class:`colltool.wires.patterns.MapPattern` for a pattern, with its ``seed``.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
         matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row to column, or a CSV of them;
             ``hot``: times the mean that each of ``hot_members`` gets; ``zipf``: the exponent over destinations.
         per_link: keep every loaded link.
 
     Returns:
-        A :class:`colltool.contention.results.Contention`.
+        A :class:`colltool.wires.results.Contention`.
 
     Raises:
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
     """
-    from colltool.contention.contention import contention as run
-    from colltool.contention.traffic import Skew
+    from colltool.wires.contention import contention as run
+    from colltool.wires.traffic import Skew
 
     loaded = fabric_of(fabric)
     placed_groups = _layout(loaded, layout, placed, seed)
@@ -80,8 +80,8 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.contention.layout import Layout, load_layout, pattern_layout
-    from colltool.contention.patterns import MapPattern, Pattern
+    from colltool.wires.layout import Layout, load_layout, pattern_layout
+    from colltool.wires.patterns import MapPattern, Pattern
 
     if isinstance(layout, Layout):
         return layout
@@ -92,7 +92,7 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
 
 def _matrix(matrix: Any) -> Any:
     if isinstance(matrix, str | os.PathLike):
-        from colltool.contention.matrix import load_matrix
+        from colltool.wires.matrix import load_matrix
 
         return load_matrix(os.fspath(matrix))
     return matrix

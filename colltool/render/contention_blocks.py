@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import ceil
 
-from colltool.contention.results import Contention, GroupCost, LineLoad, LinkLoad
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_bytes, format_rate, format_time
+from colltool.wires.results import Contention, GroupCost, LineLoad, LinkLoad
 
 ASCII = ".:-=+*#%@"
 BLOCKS = "·▁▂▃▄▅▆▇█"

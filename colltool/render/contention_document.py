@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from colltool import __version__
-from colltool.contention.results import Contention, GroupCost, LineLoad, LinkLoad
 from colltool.render.documents import Document
+from colltool.wires.results import Contention, GroupCost, LineLoad, LinkLoad
 
 
 def contention_document(result: Contention) -> Document:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from colltool.cli.contention import EXAMPLES
-from colltool.contention.results import LineLoad
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.render.contention_blocks import ASCII, BLOCKS, _strips
+from colltool.wires.results import LineLoad
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from colltool.contention.layout import Layout, load_layout, pattern_layout, read_layout
-from colltool.contention.matrix import load_matrix, read_matrix
-from colltool.contention.patterns import MapPattern, Pattern, expand_map
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.primitives import A2A, AG, AR
+from colltool.wires.layout import Layout, load_layout, pattern_layout, read_layout
+from colltool.wires.matrix import load_matrix, read_matrix
+from colltool.wires.patterns import MapPattern, Pattern, expand_map
 
 TORUS = read_fabric("name: t\ntiers:\n - {name: t, topology: torus, shape: [4, 4], alpha: 1us, bandwidth: 100GB/s}\n", "t.yaml")
 NODES = read_fabric(

@@ -18,12 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.contention.hottest import busiest_names, line_loads, link_loads
-from colltool.contention.layout import GroupLayout, Layout
-from colltool.contention.links import Switched, Wires, wires_of
-from colltool.contention.loads import Ideal, LineTotals, Messages, ideal, met, totals
-from colltool.contention.results import Contention, GroupCost, TierEta
-from colltool.contention.traffic import (
+from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric, LatticeTier
+from colltool.primitives import A2A, AR, Primitive
+from colltool.schedules.step import Indices
+from colltool.wires.hottest import busiest_names, line_loads, link_loads
+from colltool.wires.layout import GroupLayout, Layout
+from colltool.wires.links import Switched, Wires, wires_of
+from colltool.wires.loads import Ideal, LineTotals, Messages, ideal, met, totals
+from colltool.wires.results import Contention, GroupCost, TierEta
+from colltool.wires.traffic import (
     DEFAULT,
     MOST_MESSAGES,
     Floats,
@@ -35,10 +39,6 @@ from colltool.contention.traffic import (
     skewed,
     traffic,
 )
-from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric, LatticeTier
-from colltool.primitives import A2A, AR, Primitive
-from colltool.schedules.step import Indices
 
 MAX_ETA_ALPHA = 1000.0  # what a fabric file takes
 

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.contention.links import Links, Switched, Wires
-from colltool.contention.traffic import Floats
 from colltool.fabric.model import LatticeTier
 from colltool.schedules.step import Indices
+from colltool.wires.links import Links, Switched, Wires
+from colltool.wires.traffic import Floats
 
 
 class Messages(NamedTuple):

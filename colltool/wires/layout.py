@@ -13,12 +13,12 @@ group that does not give its own. Read with the strictness of a fabric file: all
 import os
 from typing import Any, NamedTuple
 
-from colltool.contention.patterns import MapPattern, Pattern, PatternError, Ranks, expand, expand_map
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.source import KeyPath, Position, Source, read_source, read_text, shown
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
+from colltool.wires.patterns import MapPattern, Pattern, PatternError, Ranks, expand, expand_map
 
 SCHEMA = "colltool.layout/1"
 MOST_RANKS = 2**20

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from colltool.contention.links import Wires
-from colltool.contention.loads import LineTotals
-from colltool.contention.results import LineLoad, LinkLoad
-from colltool.contention.traffic import Floats
 from colltool.schedules.step import Indices
+from colltool.wires.links import Wires
+from colltool.wires.loads import LineTotals
+from colltool.wires.results import LineLoad, LinkLoad
+from colltool.wires.traffic import Floats
 
 HOTTEST = 10
 CELLS = 64

@@ -9,13 +9,13 @@ import pytest
 
 import colltool
 from colltool.algorithms.registry import Axis
-from colltool.contention.links import Links, Switched, wires_of
-from colltool.contention.results import Contention
-from colltool.contention.traffic import Members, Skew, messages_of, skewed, traffic
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.schedules.network import Lattice
+from colltool.wires.links import Links, Switched, wires_of
+from colltool.wires.results import Contention
+from colltool.wires.traffic import Members, Skew, messages_of, skewed, traffic
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:
@@ -183,7 +183,7 @@ def test_a_packed_ring_over_nodes_stays_on_its_rails() -> None:
 
 
 def test_several_collectives_at_once_add_up() -> None:
-    from colltool.contention.layout import read_layout
+    from colltool.wires.layout import read_layout
 
     text = """
     overlap: true
@@ -201,7 +201,7 @@ def test_several_collectives_at_once_add_up() -> None:
 
 
 def test_sizes_for_some_groups_only_are_refused() -> None:
-    from colltool.contention.layout import read_layout
+    from colltool.wires.layout import read_layout
 
     fabric = load_fabric("star512")
     layout = read_layout("groups:\n - {name: a, ranks: [0, 1], size: 1MB}\n - {name: b, ranks: [2, 3]}\n", "l.yaml", fabric)
