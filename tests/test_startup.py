@@ -53,9 +53,8 @@ def test_a_price_for_a_machine_needs_neither_numpy_nor_rich(form: str) -> None:
 def test_a_price_loads_no_other_command() -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
     assert "numpy" not in modules
-    assert not modules & {f"colltool.pricing.{name}" for name in ("crossover", "breakdown", "ladder", "explain")} | {
-        "colltool.study.diff"
-    }
+    others = {f"colltool.pricing.{name}" for name in ("crossover", "breakdown", "ladder", "explain")}
+    assert not modules & {*others, "colltool.study.diff"}
 
 
 def test_the_version_is_the_one_that_is_installed() -> None:
