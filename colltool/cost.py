@@ -85,11 +85,11 @@ class Terms(NamedTuple):
     """The coefficients of one part of a schedule.
 
     Args:
-        n_alpha: sequential messages. With ``pipelined``, the depth L of the schedule.
-        n_beta: bytes through the busiest port or link, in units of this part's payload. With ``pipelined``, the load b.
+        n_alpha: sequential messages; of a pipeline its depth L.
+        n_beta: bytes through the busiest port or link, in units of this part's payload; of a pipeline its load b.
         route: how the messages travel.
         payload: this part's payload in units of M.
-        pipelined: whether the payload may be cut in segments.
+        fill: of a pipeline F, the segments that pass the busiest port while it fills; None where the payload cannot be cut.
         primitive: what this part does, where that is not the whole collective (a reduce-scatter inside an all-reduce).
         label: the axis or step, for breakdowns.
         ranks: of one ring or line of this part, where that is not the whole group.
@@ -99,7 +99,7 @@ class Terms(NamedTuple):
     n_beta: float
     route: Route
     payload: float = 1.0
-    pipelined: bool = False
+    fill: float | None = None
     primitive: Primitive | None = None
     label: str = ""
     ranks: int | None = None
@@ -123,30 +123,46 @@ def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float,
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size
 
 
-def segmented(
-    depth: float, load: float, size: Number, alpha_s: float, bandwidth_Bps: float, reading: Pipelining
-) -> tuple[Number, Number]:
-    """(n_α, n_β) of a pipelined schedule under one of the three readings.
+class Pipeline(NamedTuple):
+    """A schedule that streams segments.
 
-    ``t(P) = (L+P-1)·(α + b·M/(P·BW))``: at P segments n_α = L+P-1 and n_β = b·(L+P-1)/P. ``asymptotic`` takes L and b, the
-    limit in which filling the pipeline costs nothing; ``optimal`` the best whole number P for each size; a number is P.
+    Args:
+        depth: L, steps that the first segment takes.
+        fill: F, segments that pass the busiest port while the pipeline fills: L, unless ways use different directions of it.
+        load: b, what each segment loads that port with, in units of the segment.
     """
-    if reading == "asymptotic":
-        return depth, load
-    segments = best_segments(depth, load, size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading
-    steps = depth + segments - 1
-    return steps, load * steps / segments
 
+    depth: float
+    fill: float
+    load: float
 
-def best_segments(depth: float, load: float, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
-    """The whole number P >= 1 that minimises t(P); around ``P* = sqrt((L-1)·b·M/(α·BW))``, where t is convex in P."""
-    ratio = load * size / (alpha_s * bandwidth_Bps)
-    if isinstance(ratio, float):
-        exact = sqrt((depth - 1) * ratio)
-        low, high = max(1, floor(exact)), max(1, ceil(exact))
-        return low if (depth + low - 1) * (1 + ratio / low) <= (depth + high - 1) * (1 + ratio / high) else high
-    import numpy as np
+    def counts(self, segments: Number) -> tuple[Number, Number]:
+        """(n_α, n_β) at P segments: n_α = L+P-1 and n_β = b·(F+P-1)/P."""
+        return self.depth + segments - 1, self.load * (self.fill + segments - 1) / segments
 
-    smooth = np.sqrt((depth - 1) * ratio)
-    below, above = np.maximum(1, np.floor(smooth)), np.maximum(1, np.ceil(smooth))
-    return np.where((depth + below - 1) * (1 + ratio / below) <= (depth + above - 1) * (1 + ratio / above), below, above)
+    def counted(self, size: Number, alpha_s: float, bandwidth_Bps: float, reading: Pipelining) -> tuple[Number, Number]:
+        """(n_α, n_β) under one of the three readings.
+
+        ``asymptotic`` takes L and b, the limit in which filling the pipeline costs nothing; ``optimal`` the best whole number
+        P for each size; a number is P.
+        """
+        if reading == "asymptotic":
+            return self.depth, self.load
+        return self.counts(self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading)
+
+    def best_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
+        """The whole number P >= 1 that minimises t(P); around ``P* = sqrt((F-1)·b·M/(α·BW))``, where t is convex in P."""
+        ratio = self.load * size / (alpha_s * bandwidth_Bps)
+
+        def steps(segments: Number) -> Number:
+            """t(P)/α."""
+            return self.depth + segments - 1 + ratio * (self.fill + segments - 1) / segments
+
+        if isinstance(ratio, float):
+            exact = sqrt((self.fill - 1) * ratio)
+            return min((max(1, floor(exact)), max(1, ceil(exact))), key=steps)
+        import numpy as np
+
+        smooth = np.sqrt((self.fill - 1) * ratio)
+        below, above = np.maximum(1, np.floor(smooth)), np.maximum(1, np.ceil(smooth))
+        return np.where(steps(below) <= steps(above), below, above)

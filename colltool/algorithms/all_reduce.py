@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm, power_of_two
+from math import log2
+
+from colltool.algorithms.registry import (
+    ANY_TO_ANY,
+    LATTICE,
+    SEVERAL_TIERS,
+    Caveat,
+    Group,
+    algorithm,
+    power_of_two,
+    textbook_crossover,
+)
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Ring, Rounds, Schedule, Terms, Trees
 from colltool.primitives import AG, AR, RS, log2_ceil
@@ -12,7 +23,15 @@ _TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
 _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
 
 
-@algorithm("ring", AR, on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS, shipped_by=("NCCL", "RCCL", "MPI", "Gloo"), source=_PY09)
+@algorithm(
+    "ring",
+    AR,
+    on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
+    shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
+    source=_PY09,
+    baseline=True,
+    usual=True,
+)
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
@@ -25,7 +44,7 @@ def ring(group: Group) -> Terms:
     return Terms(2 * (n - 1), 2 * (n - 1) / n, Ring())
 
 
-@algorithm("tree", AR, on=ANY_TO_ANY, source="textbook reduce-then-broadcast on one binary tree")
+@algorithm("tree", AR, on=ANY_TO_ANY, source="textbook reduce-then-broadcast on one binary tree", usual=True)
 def tree(group: Group) -> Terms:
     """One tree, not pipelined: reduce to the root, then broadcast.
 
@@ -37,24 +56,64 @@ def tree(group: Group) -> Terms:
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
 
+@textbook_crossover(AR, "ring", "tree")
+def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
+    """Where a ring takes over from a tree, as textbooks have it, in bytes.
+
+    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Two chapters drop terms of it: N·α·BW/log2 N and, of a ring that is
+    far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule of thumb.
+
+    >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
+    {'N*alpha*BW/log2N': 1.07, 'N*alpha*BW/(log2N-1)': 1.28, 'N*alpha*BW': 6.4}
+    """
+    scale, doublings = ranks * alpha_s * bandwidth_Bps, log2(ranks)
+    sizes = {"N*alpha*BW/log2N": scale / doublings}
+    if ranks > 2:
+        sizes["N*alpha*BW/(log2N-1)"] = scale / (doublings - 1)
+    return sizes | {"N*alpha*BW": scale}
+
+
+_MANY_RANKS_C = 2.0
+
+
+def counted_c(ranks: int) -> float:
+    """c of the double binary tree, counted on its edges: bytes that the busiest port carries each way, in units of M.
+
+    >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
+    [1.0, 1.5, 2.0, 2.0]
+    """
+    return {2: 1.0, 3: 1.5}.get(ranks, _MANY_RANKS_C)
+
+
+def two_ports(group: Group) -> Caveat | None:
+    """A smaller c than the counted one needs more than a port: no rank is known to drive two full ones at once."""
+    if group.tree_beta >= counted_c(group.ranks):
+        return None
+    return Caveat("hypothetical", f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
+
+
 @algorithm(
     "double-binary-tree",
     AR,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL"),
     source="Sanders, Speck, Traff 2009, Parallel Computing 35(12); NCCL 2.4",
+    usual=True,
+    caveat=two_ports,
 )
 def double_binary_tree(group: Group) -> Terms:
     """Double binary tree: two complementary trees, each reducing and broadcasting half of the vector, pipelined.
 
-    t = 2 lg N α + c M/BW (asymptotic), c = 2
-    t(P) = (L+P-1) (α + c M/(P BW)) with L = 2 lg N
+    t = 2 lg N α + c M/BW (asymptotic); c = 2, 1.5 on 3 ranks, 1 on 2
+    t(P) = (L+P-1) α + c (F+P-1)/P M/BW with L = 2 lg N and F = lg N - 1/2
 
-    A rank with two children in one tree has at most one in the other, so each port carries 2M each way: c = 2, from 4 ranks
-    on. t(P) is an upper bound: executed, the pipeline fills with half of the load that it counts. c = 1
-    (--tree-beta 1) is a rank that drives two ports at full rate at once; on one port it would break the lower bound.
+    A rank with two children in one tree has at most one in the other, so from 4 ranks on each port carries 2M each way. The
+    way up and the way down use a port's two directions, so it fills in half of the depth: executed, the port carries
+    (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives
+    two ports at full rate at once, with F = lg N; on one port it would break the lower bound.
     """
-    return Terms(2 * log2_ceil(group.ranks), group.tree_beta, Trees(both_ways=True), pipelined=True)
+    rounds, c = log2_ceil(group.ranks), min(group.tree_beta, counted_c(group.ranks))
+    return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == _MANY_RANKS_C else rounds)
 
 
 @algorithm("recursive-doubling", AR, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05)

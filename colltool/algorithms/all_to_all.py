@@ -14,6 +14,8 @@ from colltool.primitives import A2A
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPI"),
     source="NCCL's grouped send/recv, one peer after the other",
+    baseline=True,
+    usual=True,
 )
 def pairwise(group: Group) -> Terms:
     """Pairwise: N-1 messages of M/N, one peer after the other.
@@ -26,7 +28,7 @@ def pairwise(group: Group) -> Terms:
     return Terms(n - 1, (n - 1) / n, Peers())
 
 
-@algorithm("bruck", A2A, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source="Bruck et al. 1997, IEEE TPDS 8(11)")
+@algorithm("bruck", A2A, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source="Bruck et al. 1997, IEEE TPDS 8(11)", usual=True)
 def bruck(group: Group) -> Terms:
     """Bruck: lg N rounds; round k sends every slot whose number has bit k set.
 

@@ -22,7 +22,7 @@ _INNER = "baseline: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
 
 
-@algorithm("multi-rail-ring", AR, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS)
+@algorithm("multi-rail-ring", AR, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS, baseline=True)
 def multi_rail_all_reduce(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
@@ -31,7 +31,7 @@ def multi_rail_all_reduce(group: Group) -> Terms:
     return _ring(group, 2, Ring("rails"))
 
 
-@algorithm("multi-rail-ring", AG, RS, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS)
+@algorithm("multi-rail-ring", AG, RS, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS, baseline=True)
 def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
@@ -40,7 +40,7 @@ def multi_rail(group: Group) -> Terms:
     return _ring(group, 1, Ring("rails"))
 
 
-@algorithm("outer-ring", AR, on=SEVERAL_TIERS, source=_OUTER)
+@algorithm("outer-ring", AR, on=SEVERAL_TIERS, source=_OUTER, baseline=True)
 def outer_ring_all_reduce(group: Group) -> Terms:
     """One ring with every hop forced over the outermost tier, at its top level.
 
@@ -49,7 +49,7 @@ def outer_ring_all_reduce(group: Group) -> Terms:
     return _ring(group, 2, Ring("outermost"))
 
 
-@algorithm("outer-ring", AG, RS, on=SEVERAL_TIERS, source=_OUTER)
+@algorithm("outer-ring", AG, RS, on=SEVERAL_TIERS, source=_OUTER, baseline=True)
 def outer_ring(group: Group) -> Terms:
     """One ring with every hop forced over the outermost tier, at its top level.
 
@@ -58,7 +58,7 @@ def outer_ring(group: Group) -> Terms:
     return _ring(group, 1, Ring("outermost"))
 
 
-@algorithm("inner-ring", AR, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+@algorithm("inner-ring", AR, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
 def inner_ring_all_reduce(group: Group) -> Terms:
     """One ring as if the innermost tier joined all ranks.
 
@@ -67,7 +67,7 @@ def inner_ring_all_reduce(group: Group) -> Terms:
     return _ring(group, 2, Ring("innermost"))
 
 
-@algorithm("inner-ring", AG, RS, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+@algorithm("inner-ring", AG, RS, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
 def inner_ring(group: Group) -> Terms:
     """One ring as if the innermost tier joined all ranks.
 
@@ -76,7 +76,7 @@ def inner_ring(group: Group) -> Terms:
     return _ring(group, 1, Ring("innermost"))
 
 
-@algorithm("outer-pairwise", A2A, on=SEVERAL_TIERS, source=_OUTER)
+@algorithm("outer-pairwise", A2A, on=SEVERAL_TIERS, source=_OUTER, baseline=True)
 def outer_pairwise(group: Group) -> Terms:
     """Pairwise all-to-all with every message forced over the outermost tier, at its top level.
 
@@ -85,7 +85,7 @@ def outer_pairwise(group: Group) -> Terms:
     return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("outermost"))
 
 
-@algorithm("inner-pairwise", A2A, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED)
+@algorithm("inner-pairwise", A2A, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
 def inner_pairwise(group: Group) -> Terms:
     """Pairwise all-to-all as if the innermost tier joined all ranks.
 

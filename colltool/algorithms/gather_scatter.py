@@ -27,6 +27,8 @@ def one_rank_per_node(group: Group) -> str | None:
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
     source="Patarasuk, Yuan 2009, JPDC 69(2)",
+    baseline=True,
+    usual=True,
 )
 def ring(group: Group) -> Terms:
     """Ring: N-1 steps, a chunk of M/N to the next rank in each.
@@ -39,7 +41,9 @@ def ring(group: Group) -> Terms:
     return Terms(n - 1, (n - 1) / n, Ring())
 
 
-@algorithm("recursive-doubling", AG, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+@algorithm(
+    "recursive-doubling", AG, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05, usual=True
+)
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
 
@@ -60,6 +64,7 @@ def recursive_doubling(group: Group) -> Terms:
     shipped_by=("MPICH", "Open MPI"),
     source=_TRG05,
     mirror="recursive-doubling",
+    usual=True,
 )
 def recursive_halving(group: Group) -> Terms:
     """Recursive halving: the all-gather by recursive doubling, run backwards.

@@ -33,6 +33,7 @@ def switch_can(*capabilities: str) -> Requirement:
     requires=(switch_can("reduce", "multicast"),),
     shipped_by=("NCCL (NVLS, CollNet)",),
     source=_SHARP,
+    in_switch=True,
 )
 def all_reduce(group: Group) -> Terms:
     """Reduced in the switch and multicast back: each rank sends M once and receives M once.
@@ -44,7 +45,9 @@ def all_reduce(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, 1, Switch(own_eta=True))
 
 
-@algorithm("in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=_SHARP)
+@algorithm(
+    "in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=_SHARP, in_switch=True
+)
 def reduce_scatter(group: Group) -> Terms:
     """Reduced in the switch, each rank receives its slice.
 
@@ -53,7 +56,9 @@ def reduce_scatter(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
 
 
-@algorithm("in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=_SHARP)
+@algorithm(
+    "in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=_SHARP, in_switch=True
+)
 def all_gather(group: Group) -> Terms:
     """Every slice multicast by the switch.
 
@@ -62,7 +67,7 @@ def all_gather(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
 
 
-@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=_SHARP)
+@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=_SHARP, in_switch=True)
 def broadcast(group: Group) -> Terms:
     """One write, replicated by the switch.
 
@@ -71,7 +76,7 @@ def broadcast(group: Group) -> Terms:
     return Terms(group.switch_levels, 1, Switch())
 
 
-@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=_SHARP)
+@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=_SHARP, in_switch=True)
 def reduce(group: Group) -> Terms:
     """Every rank's vector reduced on the way to the root.
 
@@ -87,6 +92,7 @@ def reduce(group: Group) -> Terms:
     requires=(switch_can("all_to_all"),),
     shipped_by=("Tomahawk Ultra",),
     source="Broadcom Tomahawk Ultra: scatter-gather in the crossbar",
+    in_switch=True,
 )
 def all_to_all(group: Group) -> Terms:
     """One bulk transaction per rank; the crossbar routes every chunk.

@@ -69,7 +69,7 @@ def _bidirectional(group: Group, primitive: Primitive) -> Schedule:
     return _axis_phases(group, {k: axis.size // 2 for k, axis in enumerate(group.axes)}, _bidirectional_loads(group), primitive)
 
 
-@algorithm("dim-ring", AR, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis")
+@algorithm("dim-ring", AR, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
 def dim_ring_all_reduce(group: Group) -> Schedule:
     """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in reverse.
 
@@ -80,7 +80,7 @@ def dim_ring_all_reduce(group: Group) -> Schedule:
     return _dim_ring(group, AR)
 
 
-@algorithm("dim-ring", RS, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis")
+@algorithm("dim-ring", RS, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
 def dim_ring_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, axis after axis.
 
@@ -89,7 +89,7 @@ def dim_ring_reduce_scatter(group: Group) -> Schedule:
     return _dim_ring(group, RS)
 
 
-@algorithm("dim-ring", AG, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis")
+@algorithm("dim-ring", AG, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
 def dim_ring_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, last axis first.
 
@@ -101,7 +101,7 @@ def dim_ring_all_gather(group: Group) -> Schedule:
 _BOTH_WAYS = "both directions of each ring: steps and bytes per direction halve; what torus stacks add to the textbooks"
 
 
-@algorithm("dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS)
+@algorithm("dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
 def bidirectional_all_reduce(group: Group) -> Schedule:
     """Dimension-decomposed ring, both directions at once.
 
@@ -112,7 +112,7 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
     return _bidirectional(group, AR)
 
 
-@algorithm("dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS)
+@algorithm("dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
@@ -121,7 +121,7 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
     return _bidirectional(group, RS)
 
 
-@algorithm("dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS)
+@algorithm("dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
@@ -185,7 +185,8 @@ def multi_ring_all_gather(group: Group) -> Schedule:
     on=LATTICE,
     requires=(power_of_two_axes,),
     source=f"{_CHPV07}; halving and doubling per axis",
-    note="idealised: takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
+    note="takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
+    status="idealised",
 )
 def dim_rabenseifner(group: Group) -> Schedule:
     """Rabenseifner along each axis in turn, idealised.
@@ -199,29 +200,48 @@ def dim_rabenseifner(group: Group) -> Schedule:
     return _axis_phases(group, steps, _ring_loads(group), AR)
 
 
-@algorithm("dim-chain", BC, REDUCE, on=LATTICE, source=f"{_CHPV07}; a pipelined chain per axis")
+@algorithm("dim-chain", BC, REDUCE, on=LATTICE, source=f"{_CHPV07}; a pipelined chain per axis", baseline=True, usual=True)
 def dim_chain(group: Group) -> Terms:
     """Dimension-ordered chain, pipelined: along axis 1, then all lines of axis 2, and so on.
 
     t = Σ(d_i - 1) α + M/BW (asymptotic); t(P) with L = Σ(d_i - 1)
     """
-    return Terms(sum(axis.size - 1 for axis in group.axes), 1, Links(), pipelined=True)
+    depth = sum(axis.size - 1 for axis in group.axes)
+    return Terms(depth, 1, Links(), fill=depth)
 
 
-@algorithm("dim-chain-bidirectional", BC, REDUCE, on=TORUS, requires=(closed_axes,), shipped_by=_SHIPPED_BY, source=_BOTH_WAYS)
+@algorithm(
+    "dim-chain-bidirectional",
+    BC,
+    REDUCE,
+    on=TORUS,
+    requires=(closed_axes,),
+    shipped_by=_SHIPPED_BY,
+    source=_BOTH_WAYS,
+    usual=True,
+)
 def dim_chain_bidirectional(group: Group) -> Terms:
     """Dimension-ordered chain that leaves the root both ways round each ring, pipelined.
 
     t = Σ floor(d_i/2) α + M/BW (asymptotic); t(P) with L = Σ floor(d_i/2)
     """
-    return Terms(sum(axis.size // 2 for axis in group.axes), 1, Links(), pipelined=True)
+    depth = sum(axis.size // 2 for axis in group.axes)
+    return Terms(depth, 1, Links(), fill=depth)
 
 
 def _diameter(group: Group) -> int:
     return sum(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in group.axes)
 
 
-@algorithm("shortest-path", A2A, on=LATTICE, shipped_by=_SHIPPED_BY, source="bisection bound; loads counted link by link")
+@algorithm(
+    "shortest-path",
+    A2A,
+    on=LATTICE,
+    shipped_by=_SHIPPED_BY,
+    source="bisection bound; loads counted link by link",
+    baseline=True,
+    usual=True,
+)
 def shortest_path(group: Group) -> Terms:
     """All-to-all along shortest paths, all axes at once.
 
@@ -232,7 +252,7 @@ def shortest_path(group: Group) -> Terms:
     return Terms(_diameter(group), max(busiest_link(axis) for axis in group.axes), Links())
 
 
-@algorithm("dim-by-dim", A2A, on=LATTICE, source="one axis after the other; loads counted link by link")
+@algorithm("dim-by-dim", A2A, on=LATTICE, source="one axis after the other; loads counted link by link", usual=True)
 def dim_by_dim(group: Group) -> Schedule:
     """All-to-all one axis after the other, regrouping the chunks in between.
 

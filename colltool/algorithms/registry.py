@@ -4,14 +4,16 @@ A formula is registered where it stands and looked up only here. Its docstring i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from colltool.cost import Schedule, Terms
 from colltool.errors import ColltoolError, nearest
 from colltool.primitives import SHORT, Primitive
 
 Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
-Status = Literal["shipped", "reference", "hypothetical"]
+Status = Literal["shipped", "reference", "idealised", "hypothetical"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+"""From what somebody can run today to what no hardware does."""
 
 ONE_TIER: frozenset[Topology] = frozenset({"star", "full_mesh", "clos"})
 SWITCHED: frozenset[Topology] = frozenset({"star", "clos"})
@@ -73,8 +75,25 @@ class Group(NamedTuple):
     tree_beta: float = 2.0
 
 
+class Caveat(NamedTuple):
+    """What a group makes of an algorithm: another status than its row's, and why."""
+
+    status: Status
+    note: str
+
+
 Formula = Callable[[Group], Terms | Schedule]
 Requirement = Callable[[Group], str | None]
+Caveats = Callable[[Group], Caveat | None]
+
+
+def leads(status: Status) -> bool:
+    """Whether a schedule may be called the fastest: only one that somebody can run."""
+    return status == "shipped"
+
+
+def _no_caveat(_group: Group) -> None:
+    return None
 
 
 class Algorithm(NamedTuple):
@@ -86,11 +105,16 @@ class Algorithm(NamedTuple):
         topologies: where it runs.
         formula: Group -> coefficients; its docstring explains it.
         requires: predicates, each giving the reason why a group cannot run it, or None.
-        status: shipped, reference (textbook or research), hypothetical (no such hardware).
+        status: shipped, reference (textbook or research), idealised (executed, it costs more than its formula on real wiring),
+            hypothetical (no such hardware).
         shipped_by: libraries that run it.
         source: where the formula comes from.
         note: what a reader of its price should know.
         mirror: the name of the all-gather that undoes this reduce-scatter.
+        baseline: a flat schedule that compositions are to beat: ``breakdown`` shows it.
+        usual: what ``crossover`` compares unless told, the first of them with the others.
+        in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
+        caveat: another status on some groups.
     """
 
     name: str
@@ -103,6 +127,20 @@ class Algorithm(NamedTuple):
     source: str
     note: str
     mirror: str
+    baseline: bool
+    usual: bool
+    in_switch: bool
+    caveat: Caveats
+
+    def status_on(self, group: Group) -> Status:
+        """The status on a group."""
+        caveat = self.caveat(group)
+        return caveat.status if caveat else self.status
+
+    def notes_on(self, group: Group) -> list[str]:
+        """What a reader of its price on a group should know."""
+        caveat = self.caveat(group)
+        return [note for note in (self.note, caveat.note if caveat else "") if note]
 
     def schedule(self, group: Group) -> Schedule:
         """The formula's terms, always as a tuple."""
@@ -143,6 +181,10 @@ def algorithm(
     status: Status | None = None,
     note: str = "",
     mirror: str = "",
+    baseline: bool = False,
+    usual: bool = False,
+    in_switch: bool = False,
+    caveat: Caveats = _no_caveat,
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
 
@@ -151,16 +193,20 @@ def algorithm(
             if (primitive, name) in _ROWS:
                 raise ValueError(f"{name} is registered twice for {primitive}")
             _ROWS[primitive, name] = Algorithm(
-                name,
-                primitive,
-                on,
-                formula,
-                requires,
-                status or ("shipped" if shipped_by else "reference"),
-                shipped_by,
-                source,
-                note,
-                mirror or name,
+                name=name,
+                primitive=primitive,
+                topologies=on,
+                formula=formula,
+                requires=requires,
+                status=status or ("shipped" if shipped_by else "reference"),
+                shipped_by=shipped_by,
+                source=source,
+                note=note,
+                mirror=mirror or name,
+                baseline=baseline,
+                usual=usual,
+                in_switch=in_switch,
+                caveat=caveat,
             )
         return formula
 
@@ -172,13 +218,18 @@ def algorithms(primitive: Primitive) -> list[Algorithm]:
     return [row for row in _ROWS.values() if row.primitive is primitive]
 
 
+def row_of(primitive: Primitive, name: str) -> Algorithm | None:
+    """The row of that name, or None."""
+    return _ROWS.get((primitive, name))
+
+
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
     """The row of that name; ``also`` are names beside the registry that an error should offer.
 
     Raises:
         ColltoolError: no such algorithm for this primitive; names those that exist.
     """
-    row = _ROWS.get((primitive, name))
+    row = row_of(primitive, name)
     if row is not None:
         return row
     known = [*(row.name for row in algorithms(primitive)), *also]
@@ -190,6 +241,25 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
     raise ColltoolError(f"no algorithm '{name}' for {primitive.spoken}", fix=fix)
+
+
+Approximation = Callable[[int, float, float], dict[str, float]]
+_APPROXIMATIONS: dict[tuple[Primitive, str, str], Approximation] = {}
+
+
+def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[Approximation], Approximation]:
+    """Register what textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
+
+    def register(sizes: Approximation) -> Approximation:
+        _APPROXIMATIONS[primitive, one, other] = sizes
+        return sizes
+
+    return register
+
+
+def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
+    """The textbooks' sizes for two algorithms, or None."""
+    return _APPROXIMATIONS.get((primitive, one, other))
 
 
 def every_algorithm() -> list[Algorithm]:

@@ -22,6 +22,8 @@ def strides(ranks: int) -> tuple[int, ...]:
     on=ANY_TO_ANY | {"lattice_tiers"},
     shipped_by=("NCCL", "RCCL", "Open MPI"),
     source="pipelined chain; NCCL's ring broadcast and reduce",
+    baseline=True,
+    usual=True,
 )
 def chain(group: Group) -> Terms:
     """Pipelined chain: the payload walks from rank to rank, segment behind segment.
@@ -31,10 +33,11 @@ def chain(group: Group) -> Terms:
 
     Assumes full-duplex ports: a rank passes one segment on while it takes the next.
     """
-    return Terms(group.ranks - 1, 1, Chain(), pipelined=True)
+    depth = group.ranks - 1
+    return Terms(depth, 1, Chain(), fill=depth)
 
 
-@algorithm("binomial", BC, REDUCE, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+@algorithm("binomial", BC, REDUCE, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=_TRG05, usual=True)
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
@@ -47,7 +50,7 @@ def binomial(group: Group) -> Terms:
     return Terms(len(steps), len(steps), Rounds("fanout", steps))
 
 
-@algorithm("pipelined-tree", BC, REDUCE, on=ANY_TO_ANY, source=_SST09)
+@algorithm("pipelined-tree", BC, REDUCE, on=ANY_TO_ANY, source=_SST09, usual=True)
 def pipelined_tree(group: Group) -> Terms:
     """Two complementary binary trees, each carrying half of the payload, pipelined.
 
@@ -56,7 +59,8 @@ def pipelined_tree(group: Group) -> Terms:
     Both hang from the root, and every other rank is interior in at most one of them: with half of the payload each, no port
     sends more than M.
     """
-    return Terms(log2_ceil(group.ranks), 1, Trees(both_ways=False), pipelined=True)
+    depth = log2_ceil(group.ranks)
+    return Terms(depth, 1, Trees(both_ways=False), fill=depth)
 
 
 @algorithm("scatter-allgather", BC, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=f"van de Geijn; {_TRG05}")
@@ -80,6 +84,7 @@ def scatter_allgather(group: Group) -> Schedule:
     shipped_by=("NCCL", "RCCL", "MPI"),
     source="Hockney's α-β model",
     note="between the two ranks of the group that are farthest apart; -n 2 for neighbours",
+    baseline=True,
 )
 def send(group: Group) -> Terms:
     """One message between the two ranks of the group that are farthest apart.

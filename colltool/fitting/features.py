@@ -65,7 +65,7 @@ def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inne
     probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
     spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
     bare = placed._replace(spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
-    return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve(Readings())
+    return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
 
 
 def _probed(span: Span, protocol: Protocol | None) -> Span:

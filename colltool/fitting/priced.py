@@ -1,9 +1,11 @@
 """The prices of a series: of every algorithm that may have run, at all its sizes in one call."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from typing import Any, NamedTuple
 
+from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.registry import algorithms, every_algorithm
 from colltool.errors import ColltoolError, nearest
@@ -82,10 +84,10 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
     """
     everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
     for name in only:
-        if (base := name.replace(" (", ":").partition(":")[0]) not in everything:
+        if (base := parse_choice(name).base) not in everything:
             raise ColltoolError(f"no algorithm '{base}'", where="--algorithm", fix=nearest(base, everything))
     known = _known(series.primitive)
-    mine = [name for name in only if name.replace(" (", ":").partition(":")[0] in known]
+    mine = [name for name in only if parse_choice(name).base in known]
     if not mine:
         hint = nearest(only[0], sorted(known))
         what = f"{series.title}: {', '.join(only)} is no algorithm of {series.primitive.spoken}"
@@ -106,6 +108,6 @@ def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
 
     names = ("alpha_s", "bandwidth_s", "overhead_s", "bytes")
     parts = zip(*(column(getattr(row, name)) for name in names), strict=True)
-    bounds = [row._replace(**dict(zip(names, part, strict=True))).bound for part in parts]
+    bounds = [replace(row, **dict(zip(names, part, strict=True))).bound for part in parts]
     columns = (column(row.protocol), column(row.total_s), bounds)
     return tuple(Quote(row.title, *quote) for quote in zip(*columns, strict=True))

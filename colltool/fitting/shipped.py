@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from colltool.algorithms.registry import algorithms, find
 from colltool.pricing.compose import Workbench, workbenches
@@ -36,17 +37,17 @@ def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: s
     benches = [
         _own(bench, known) for each in under_protocols(placed, primitive) for bench in workbenches(each, primitive, readings)
     ]
-    candidates = [costed for bench in benches if bench for costed in (*map(bench.fastest, sizes), bench.usual())]
-    return list(dict.fromkeys([*flat, *(costed.title for costed in candidates)]))
+    candidates = [costed for bench in benches if bench for costed in (*map(bench.fastest_of_any, sizes), bench.usual())]
+    return list(dict.fromkeys([*flat, *(costed.choice.spec for costed in candidates)]))
 
 
 def _own(bench: Workbench, library: str) -> Workbench | None:
     """A composition with the library's own choices on every tier; None where it has none."""
-    first = {step.tier: step.primitive for step in reversed(bench.steps)}
+    first = {one.step.tier: one.step.primitive for one in reversed(bench.laid)}
     options = tuple(
         tuple(option for option in tier if _ships(library, first[index], option.name)) for index, tier in enumerate(bench.options)
     )
-    return bench._replace(options=options) if all(options) and _names(library, bench.row.shipped_by) else None
+    return replace(bench, options=options, made={}) if all(options) and _names(library, bench.row.shipped_by) else None
 
 
 def _ships(library: str, primitive: Primitive, name: str) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.registry import row_of
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import named_candidates
-from colltool.pricing.groups import place
-from colltool.pricing.price import price, rows_at
+from colltool.pricing.catalogue import catalogue
+from colltool.pricing.price import price, ranked, rows_at
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Breakdown
+from colltool.pricing.results import Breakdown, Row
 from colltool.primitives import Primitive
-
-_RINGS = ("ring", "outer-ring", "multi-rail-ring", "inner-ring", "dim-ring")
-_BASELINES = (*_RINGS, "pairwise", "outer-pairwise", "inner-pairwise", "chain", "dim-chain", "shortest-path", "send")
 
 
 def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | None = None, readings: Readings | None = None,
@@ -31,7 +28,12 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
     if name is None:
         chosen = everything.best
     else:
-        candidates = named_candidates(place(fabric, ranks), primitive, reading, [name], [size])
-        chosen = min(rows_at(candidates, size, reading), key=lambda row: float(row.total_s))
-    baselines = [row for row in everything.results if row.algorithm in _BASELINES and row.title != chosen.title]
+        chosen = ranked(rows_at(catalogue(fabric, ranks, primitive, reading).named([name], [size]), size))[0]
+    baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))
+
+
+def _is_baseline(primitive: Primitive, row: Row) -> bool:
+    """Whether it is a flat schedule that its row calls a baseline."""
+    algorithm = row_of(primitive, row.algorithm)
+    return algorithm is not None and algorithm.baseline

@@ -1,206 +1,255 @@
-"""The candidates of a group: every schedule that can run, or the named ones, under every protocol; and why the others cannot."""
+"""What can run for one primitive on one group, under every protocol; and why the rest cannot."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
+from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import Algorithm, Group, algorithms, every_algorithm, find
 from colltool.errors import ColltoolError
+from colltool.fabric.model import Fabric
 from colltool.pricing.compose import Workbench, why_not_composed, workbenches
-from colltool.pricing.costed import Costed, cost_flat
-from colltool.pricing.groups import Placed, flat_group
+from colltool.pricing.costed import Costed
+from colltool.pricing.distances import Reach
+from colltool.pricing.groups import Placed, flat_group, place
+from colltool.pricing.parts import cost_flat
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
 from colltool.primitives import Primitive
 
+Benches = tuple[Workbench, ...]
+"""One composition laid out under each protocol."""
 
-def all_candidates(placed: Placed, primitive: Primitive, readings: Readings, sizes: Sequence[float]) -> list[Costed]:
-    """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
 
-    Where the fabric says what its library runs, these alone. Under several protocols each schedule has a costed for each.
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The schedules of a primitive on a group. Nothing here depends on a size, so one serves any number of prices."""
+
+    placed: Placed
+    primitive: Primitive
+    readings: Readings
+
+    @cached_property
+    def runs(self) -> tuple[str, ...]:
+        """What the library runs on this group, where its outermost tier lists it; empty: anything."""
+        return library_runs(self.placed, self.primitive)
+
+    def all(self, sizes: Sequence[float]) -> list[Costed]:
+        """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
+
+        Where the fabric says what its library runs, these alone. Under several protocols each schedule stands under each.
+
+        Raises:
+            ColltoolError: nothing runs here.
+        """
+        if self.runs:
+            found = self.named(self._feasible, sizes)
+        else:
+            found = [*self._flat, *(one for benches in self._listed for one in _shown(benches, sizes))]
+        if not found:
+            listed = f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
+            raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
+        return found
+
+    def named(self, names: Iterable[str], sizes: Sequence[float] = ()) -> list[Costed]:
+        """Exactly these algorithms; a composition without choices as in :meth:`all`.
+
+        Raises:
+            ColltoolError: unknown, or cannot run on this group; with the reason.
+        """
+        return [one for name in names for one in self._named(parse_choice(name), sizes)]
+
+    def benches(self, names: Collection[str] = ()) -> list[Workbench]:
+        """The compositions that may choose what runs on each tier: of those named, or that the library runs."""
+        free = names or self.runs  # a name with choices is no free one
+        found = self._unlisted if free else self._listed
+        return [bench for benches in found for bench in benches if not free or bench.row.name in free]
+
+    def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
+        """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
+        reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
+        bases = {parse_choice(name).base for name in self.runs}
+        composed = compositions(self.primitive)
+        tried = (row.name for row in composed if len(self.placed.spans) == 1 or not self.runs or row.name in bases)
+        reasons |= {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
+        listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
+        tier = listing[-1] if listing else ""
+        what = self.primitive.spoken
+        listed = f"not what the library runs by the algorithms of {tier} for {what}; --algorithm prices it all the same"
+        return tuple(
+            Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or listing)
+        )
+
+    @cached_property
+    def _groups(self) -> list[tuple[Placed, Group, Reach]]:
+        """The whole group seen flat under each protocol."""
+        return [(under, *flat_group(under, self.readings)) for under in under_protocols(self.placed, self.primitive)]
+
+    def _why_not(self, row: Algorithm) -> str | None:
+        """Why an algorithm runs under none of the protocols: the reason under the last; None where it runs under any."""
+        reasons = [row.why_not(group) for _, group, _ in self._groups]
+        return None if None in reasons else reasons[-1]
+
+    @cached_property
+    def _flat(self) -> list[Costed]:
+        """Every registered algorithm that runs on the whole group at once."""
+        rows = [row for row in algorithms(self.primitive) if row.name not in self._foreign]
+        return [one for under in self._groups for row in rows for one in self._on(row, under)]
+
+    def _on(self, row: Algorithm, under: tuple[Placed, Group, Reach]) -> list[Costed]:
+        placed, group, reach = under
+        return [cost_flat(row, group, reach, self.readings, placed)] if row.why_not(group) is None else []
+
+    @cached_property
+    def _foreign(self) -> frozenset[str]:
+        """Schedules that only other libraries ship than those of a tier's list: a group beyond it runs the same library."""
+        listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
+        rows = algorithms(self.primitive)
+        libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
+        if not libraries:
+            return frozenset()
+        return frozenset(row.name for row in rows if row.name not in listed and not libraries & set(row.shipped_by))
+
+    @cached_property
+    def _listed(self) -> list[Benches]:
+        """Every composition, an inner tier's phases as that tier's library runs them."""
+        return self._laid_out(listed=True)
+
+    @cached_property
+    def _unlisted(self) -> list[Benches]:
+        """Every composition, any algorithm on any tier."""
+        return self._laid_out(listed=False)
+
+    def _laid_out(self, *, listed: bool) -> list[Benches]:
+        found: dict[tuple[str, str], list[Workbench]] = {}
+        for under, _, _ in self._groups:
+            for bench in workbenches(under, self.primitive, self.readings, listed=listed):
+                found.setdefault((bench.row.name, bench.phases), []).append(bench)
+        return [tuple(benches) for benches in found.values()]
+
+    @property
+    def _feasible(self) -> list[str]:
+        """The names of what the library runs that can run on the group: it has several because not each runs everywhere."""
+        flat = {row.name for row in algorithms(self.primitive) if self._why_not(row) is None}
+        benches = [bench for several in self._unlisted for bench in several]
+
+        def can_run(choice: Choice) -> bool:
+            return choice.spec in flat or any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
+
+        return [name for name in self.runs if can_run(parse_choice(name))]
+
+    def _named(self, choice: Choice, sizes: Sequence[float]) -> list[Costed]:
+        if any(row.name == choice.base for row in compositions(self.primitive)):
+            return self._composed(choice, sizes)
+        row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
+        if choice.tiers:
+            what = f"'{choice.base}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
+            raise ColltoolError(what, where="--algorithm", fix=f"write --algorithm {choice.base}")
+        found = [one for under in self._groups for one in self._on(row, under)]
+        if not found:
+            raise CannotRun(choice.base, self._why_not(row) or "")
+        return found
+
+    def _composed(self, choice: Choice, sizes: Sequence[float]) -> list[Costed]:
+        found = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
+        if not found:
+            raise CannotRun(choice.base, why_not_composed(self.placed))
+        several = (_chosen(benches, choice.tiers) if choice.tiers else _shown(benches, sizes) for benches in found)
+        return [one for candidates in several for one in candidates]
+
+
+class CannotRun(ColltoolError):
+    """An algorithm that was named and cannot run on the group; ``reason`` is why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{name} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
+
+
+def catalogue(fabric: Fabric, ranks: int | None, primitive: Primitive, readings: Readings) -> Catalogue:
+    """The catalogue of a group, kept for the next size on the same fabric.
 
     Raises:
-        ColltoolError: nothing runs here.
+        ColltoolError: a group that does not fit.
     """
-    runs = library_runs(placed, primitive)
-    if runs:
-        candidates = named_candidates(placed, primitive, readings, _feasible(placed, primitive, readings, runs), sizes)
-    else:
-        candidates = [
-            costed for under in under_protocols(placed, primitive) for costed in _flat_candidates(under, primitive, readings)
-        ]
-        candidates += [
-            costed for benches in _benches(placed, primitive, readings, listed=True) for costed in _shown(benches, sizes)
-        ]
-    if not candidates:
-        listed = f": the fabric's algorithms list only {', '.join(runs)}" if runs else ""
-        raise ColltoolError(f"no algorithm for {primitive.spoken} runs on {placed.fabric.name}{listed}")
-    return candidates
+    placed = place(fabric, ranks)
+    return _kept(_Same(placed), primitive, readings)
 
 
-def named_candidates(
-    placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str], sizes: Sequence[float] = ()
-) -> list[Costed]:
-    """The candidates of exactly these algorithms.
+class _Same:
+    """A placed group as a key: the same on the very same fabric, however equal others are."""
 
-    A composition without choices is the fastest at each of ``sizes`` and the textbook one, as in the full list.
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
 
-    Raises:
-        ColltoolError: unknown, or cannot run on this group; with the reason.
-    """
-    return [costed for name in names for costed in _named(placed, primitive, readings, _typed(name), sizes)]
+    def __hash__(self) -> int:
+        return hash((id(self.placed.fabric), self.placed.ranks))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.placed.fabric is other.placed.fabric and self.placed.ranks == other.placed.ranks
+
+
+@lru_cache(maxsize=64)
+def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Catalogue:
+    return Catalogue(same.placed, primitive, readings)
 
 
 def library_runs(placed: Placed, primitive: Primitive) -> tuple[str, ...]:
-    """What the library runs on this group, where its outermost tier lists it; empty: anything."""
+    """What the library runs on a group, where its outermost tier lists it; empty: anything."""
     return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
 
 
+def named_candidates(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Costed]:
+    """Exactly these algorithms on a group that is placed already; as :meth:`Catalogue.named`."""
+    return Catalogue(placed, primitive, readings).named(names)
+
+
 def by_title(candidates: Iterable[Costed]) -> dict[str, list[Costed]]:
-    """The candidates of each schedule, one under each protocol, in the order given."""
+    """Each schedule under each protocol, in the order given."""
     grouped: dict[str, list[Costed]] = {}
-    for costed in candidates:
-        grouped.setdefault(costed.title, []).append(costed)
+    for one in candidates:
+        grouped.setdefault(one.title, []).append(one)
     return grouped
 
 
-def every_bench(placed: Placed, primitive: Primitive, readings: Readings, names: Collection[str] = ()) -> list[Workbench]:
-    """The compositions that may choose what runs on each tier, under every protocol: of those named, or that the library runs."""
-    free = names or library_runs(placed, primitive)  # a name with choices is no free one
-    found = _benches(placed, primitive, readings, listed=not free)
-    return [bench for benches in found for bench in benches if not free or bench.row.name in free]
-
-
-def infeasible(placed: Placed, primitive: Primitive, priced: Collection[str]) -> tuple[Infeasible, ...]:
-    """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
-    groups = _groups(placed, primitive, Readings())
-    runs = library_runs(placed, primitive)
-    reasons = {row.name: _why_not(row, groups) for row in algorithms(primitive)}
-    bases = {name.partition(":")[0] for name in runs}
-    tried = (row.name for row in compositions(primitive) if len(placed.spans) == 1 or not runs or row.name in bases)
-    reasons |= {row.name: None for row in compositions(primitive)} | dict.fromkeys(tried, why_not_composed(placed))
-    listing = [span.tier.name for span in placed.spans if primitive in (span.tier.algorithms or {})]
-    tier = listing[-1] if listing else ""
-    listed = f"not what the library runs by the algorithms of {tier} for {primitive.spoken}; --algorithm prices it all the same"
-    return tuple(
-        Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or listing)
-    )
-
-
-def _groups(placed: Placed, primitive: Primitive, readings: Readings) -> list[Group]:
-    """The whole group seen flat under each protocol."""
-    return [flat_group(under, readings)[0] for under in under_protocols(placed, primitive)]
-
-
-def _why_not(row: Algorithm, groups: Sequence[Group]) -> str | None:
-    """Why an algorithm runs under none of the protocols: the reason under the last; None where it runs under any."""
-    reasons = [row.why_not(group) for group in groups]
-    return None if None in reasons else reasons[-1]
-
-
-def _flat_candidates(placed: Placed, primitive: Primitive, readings: Readings) -> list[Costed]:
-    """A candidate for every registered algorithm that runs on the whole group at once."""
-    group, reach = flat_group(placed, readings)
-    foreign = _foreign(placed, primitive)
-    rows = [row for row in algorithms(primitive) if row.name not in foreign and row.why_not(group) is None]
-    return [cost_flat(row, group, reach, readings, placed) for row in rows]
-
-
-def _foreign(placed: Placed, primitive: Primitive) -> frozenset[str]:
-    """Schedules that only other libraries ship than those of a tier's list: a group beyond that tier runs the same library."""
-    listed = {name for span in placed.spans for name in (span.tier.algorithms or {}).get(primitive, ())}
-    rows = algorithms(primitive)
-    libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
-    if not libraries:
-        return frozenset()
-    return frozenset(row.name for row in rows if row.name not in listed and not libraries & set(row.shipped_by))
-
-
-def _benches(
-    placed: Placed, primitive: Primitive, readings: Readings, only: str | None = None, *, listed: bool = False
-) -> list[tuple[Workbench, ...]]:
-    """Each composition's workbenches, one under each protocol."""
-    found: dict[tuple[str, str], list[Workbench]] = {}
-    for under in under_protocols(placed, primitive):
-        for bench in workbenches(under, primitive, readings, only=only, listed=listed):
-            found.setdefault((bench.row.name, bench.phases), []).append(bench)
-    return [tuple(benches) for benches in found.values()]
-
-
-def _feasible(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[str]:
-    """The names among these that can run on the group: a library has several because not each runs everywhere."""
-    groups = _groups(placed, primitive, readings)
-    flat = {row.name for row in algorithms(primitive) if _why_not(row, groups) is None}
-    benches = [bench for several in _benches(placed, primitive, readings) for bench in several]
-
-    def can_run(name: str) -> bool:
-        base, _, choice = name.partition(":")
-        return name in flat or any(bench.row.name == base and _offers(bench, choice) for bench in benches)
-
-    return [name for name in names if can_run(name)]
-
-
-def _offers(bench: Workbench, choice: str) -> bool:
+def _offers(bench: Workbench, choice: Choice) -> bool:
     """Whether each tier can run its part of a choice; a name that nothing has is left for pricing to refuse."""
-    names, known = choice.split("/"), {row.name for row in every_algorithm()}
+    known = {row.name for row in every_algorithm()}
     offered = [{option.name for option in options} for options in bench.options]
-    fits = len(names) == len(offered)
-    return not choice or (fits and all(name in own or name not in known for name, own in zip(names, offered, strict=True)))
+    fits = len(choice.tiers) == len(offered)
+    each = zip(choice.tiers, offered, strict=False)
+    return not choice.tiers or (fits and all(name in own or name not in known for name, own in each))
 
 
-def _typed(name: str) -> str:
-    """``hierarchical (ring / ring)``, as tables print it, in the form that options take: ``hierarchical:ring/ring``."""
-    base, paren, choice = name.partition(" (")
-    return f"{base}:{choice.rstrip(')').split(',')[0].replace(' ', '')}" if paren else name
+def _shown(benches: Benches, sizes: Sequence[float]) -> list[Costed]:
+    """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
 
-
-def _named(placed: Placed, primitive: Primitive, readings: Readings, name: str, sizes: Sequence[float]) -> list[Costed]:
-    base, colon, choice = name.partition(":")
-    if colon and not choice:
-        fix = f"name one algorithm per tier: {base}:ring/ring"
-        raise ColltoolError(f"'{name}' ends where a choice is due", where="--algorithm", fix=fix)
-    composed = [row for row in compositions(primitive) if row.name == base]
-    if composed:
-        found = _benches(placed, primitive, readings, only=base)
-        if not found:
-            raise ColltoolError(f"{base} cannot run here: {why_not_composed(placed)}", where="--algorithm")
-        candidates = (_chosen(benches, choice) if choice else _shown(benches, sizes) for benches in found)
-        return [costed for several in candidates for costed in several]
-    row = find(primitive, base, [row.name for row in compositions(primitive)])
-    if choice:
-        raise ColltoolError(f"'{base}' takes no choice of algorithms, got ':{choice}'", where="--algorithm")
-    grouped = [(under, *flat_group(under, readings)) for under in under_protocols(placed, primitive)]
-    able = [(under, group, reach) for under, group, reach in grouped if row.why_not(group) is None]
-    if not able:
-        reason = row.why_not(grouped[-1][1])
-        raise ColltoolError(f"{base} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
-    return [cost_flat(row, group, reach, readings, under) for under, group, reach in able]
-
-
-def _shown(benches: Sequence[Workbench], sizes: Sequence[float]) -> list[Costed]:
-    """Of a composition: the fastest at any of the sizes, then the textbook one; each under every protocol."""
-    candidates = [bench.fastest(size) for bench in benches for size in sizes] + [bench.usual() for bench in benches]
-    distinct = {costed.detail: costed for costed in candidates}
+    Each under every protocol.
+    """
+    found = [bench.fastest(size) for bench in benches for size in sizes]
+    found += [bench.fastest_of_any(size) for bench in benches for size in sizes] + [bench.usual() for bench in benches]
+    distinct = {one.choice: one for one in found}
     if len(benches) == 1:
         return list(distinct.values())
-    choices = [_typed(costed.title).partition(":")[2] for costed in distinct.values()]
-    return [costed for choice in choices for costed in _chosen(benches, choice)]
+    return [one for choice in distinct for one in _chosen(benches, choice.tiers)]
 
 
-def _chosen(benches: Sequence[Workbench], choice: str) -> list[Costed]:
+def _chosen(benches: Benches, tiers: Sequence[str]) -> list[Costed]:
     """A composition with one algorithm per tier, under every protocol that can run these.
 
     Raises:
         ColltoolError: none can.
     """
-    candidates, refused = [], []
+    found, refused = [], []
     for bench in benches:
         try:
-            candidates.append(bench.named(choice))
+            found.append(bench.named(tiers))
         except ColltoolError as error:
             refused.append(error)
-    if not candidates:
+    if not found:
         raise refused[0]
-    return candidates
+    return found

@@ -1,19 +1,22 @@
-"""A costed schedule: its charges, before any size. Pricing it is one multiply-add; its curve gives exact crossovers."""
+"""A costed schedule: its charges before any size. A price is then one multiply-add, and its curve gives exact crossovers."""
+
+from __future__ import annotations
 
 from collections import defaultdict
-from functools import reduce
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from math import sqrt
 from operator import add
 from typing import NamedTuple
 
-from colltool.algorithms.registry import Algorithm, Group, Status
-from colltool.cost import AllPeers, Chain, Number, Pair, Ring, Route, Trees, segmented, split_seconds
-from colltool.pricing.charge import Charge, charge
-from colltool.pricing.distances import Reach
-from colltool.pricing.groups import Placed
+from colltool.algorithms.choice import Choice
+from colltool.algorithms.registry import Status
+from colltool.cost import Number, Pipeline, Route, split_seconds
+from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.results import Phase, Row, titled
-from colltool.primitives import Primitive, busbw_factor, own_share
+from colltool.pricing.results import Laid, Phase, Row, titled
+from colltool.primitives import Primitive, busbw_factor
 
 
 class Part(NamedTuple):
@@ -24,9 +27,55 @@ class Part(NamedTuple):
     ranks: int
     payload: float
     charge: Charge
-    pipelined: bool
+    fill: float | None
     label: str
     route: Route | None
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """The stream of segments that it may be cut into, or None."""
+        return None if self.fill is None else Pipeline(self.charge.n_alpha, self.fill, self.charge.n_beta)
+
+    def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
+        """(n_α, n_β) at a payload in bytes."""
+        own = self.charge
+        if self.pipeline is None:
+            return own.n_alpha, own.n_beta
+        return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
+
+    def phase(self, size: Number, readings: Readings) -> Phase:
+        """The part at a size, in bytes of the whole collective."""
+        own, payload = self.charge, _scaled(size, self.payload)
+        n_alpha, n_beta = self.counts(payload, readings)
+        alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
+        return Phase(
+            tier=own.tier,
+            level=own.level,
+            primitive=self.primitive,
+            algorithm=self.algorithm,
+            ranks=self.ranks,
+            bytes=payload,
+            n_alpha=n_alpha,
+            n_beta=n_beta,
+            alpha_s=alpha,
+            bandwidth_s=bandwidth,
+            eta_alpha=own.eta_alpha,
+            eta_beta=own.eta_beta,
+            bandwidth_Bps=own.bandwidth_Bps,
+            share=own.share,
+            label=self.label,
+        )
+
+    def curve(self, readings: Readings) -> Curve:
+        """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
+        own, per_load = self.charge, self.payload / self.charge.effective_Bps
+        if self.pipeline is None or readings.pipelining == "asymptotic":
+            return Curve(own.n_alpha * own.alpha_s, own.n_beta * per_load)
+        if readings.pipelining == "optimal":
+            slope, waiting = own.n_beta * per_load, (self.pipeline.fill - 1) * own.alpha_s
+            return Curve((own.n_alpha - 1) * own.alpha_s, slope, 2 * sqrt(waiting * slope))
+        n_alpha, n_beta = self.pipeline.counts(readings.pipelining)
+        return Curve(float(n_alpha * own.alpha_s), float(n_beta * per_load))
 
 
 class Curve(NamedTuple):
@@ -41,21 +90,24 @@ class Curve(NamedTuple):
         return self.a + self.b * size + self.c * sqrt(size)
 
 
-class Costed(NamedTuple):
+@dataclass(frozen=True)
+class Costed:
     """A schedule ready to be priced at any size.
 
     Args:
-        algorithm, detail: its name, and the choices of a composition.
+        choice: its name, and the algorithms of a composition.
+        variant: readings of a composition beside its own, such as ``pipelined``.
         parts: its charges in order.
         phases: ``sequential`` adds all parts up; ``pipelined`` adds α and takes the largest bandwidth term of a tier.
         composed: whether parts stand on several tiers.
+        readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
     """
 
     primitive: Primitive
     ranks: int
-    algorithm: str
-    detail: str
+    choice: Choice
+    variant: tuple[str, ...]
     parts: tuple[Part, ...]
     overhead_s: float
     phases: Phases
@@ -63,178 +115,78 @@ class Costed(NamedTuple):
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
+    readings: Readings
     protocol: str = ""
 
-    @property
+    @cached_property
     def title(self) -> str:
-        """The name with its choices."""
-        return titled(self.algorithm, self.detail)
+        """The name with its choices, for people."""
+        return titled(self.choice, self.variant)
 
-    def at(self, size: Number, readings: Readings) -> Row:
+    def at(self, size: Number) -> Row:
         """The price at one size or an array of sizes, in bytes."""
-        phases = tuple(_phase(part, size, readings) for part in self.parts)
-        alpha = reduce(add, (phase.alpha_s for phase in phases))
-        n_alpha, n_beta = self._counts(phases)
-        return Row(
-            self.algorithm,
-            self.detail,
-            n_alpha,
-            n_beta,
-            alpha,
-            _bandwidth(phases, self.phases),
-            self.overhead_s,
-            self.status,
-            self.shipped_by,
-            self.notes,
-            phases,
-            size,
-            busbw_factor(self.primitive, self.ranks),
-            self.protocol,
-        )
+        if isinstance(size, float) or self.readings.pipelining == "optimal":
+            phases = self._phases(size)
+            alpha = reduce(add, (phase.alpha_s for phase in phases))
+            return self._row(size, alpha, _bandwidth(phases, self.phases), phases)
+        line = self._line  # one multiply-add for the whole array; its phases wait until somebody asks
+        return self._row(size, line.a, line.b * size, partial(self._phases, size))
 
-    def seconds(self, size: float, readings: Readings) -> float:
-        """The total at one size; by the curve where that is exact."""
-        if readings.pipelining == "optimal":
-            return float(self.at(size, readings).total_s)
-        return self.curve(readings).at(size)
-
-    def _counts(self, phases: tuple[Phase, ...]) -> tuple[Number | None, Number | None]:
-        """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
-        sent = [(phase, part) for phase, part in zip(phases, self.parts, strict=True) if part.route is not None]
-        classes = {(part.charge.alpha_s, part.charge.effective_Bps) for _, part in sent}
-        if self.composed or len(classes) > 1:
-            return None, None
-        n_alpha = reduce(add, (phase.n_alpha for phase, _ in sent))
-        return n_alpha, reduce(add, (_scaled(phase.n_beta, part.payload) for phase, part in sent))
-
-    def curve(self, readings: Readings) -> Curve:
+    @cached_property
+    def curve(self) -> Curve:
         """The price as a curve over M."""
-        pieces = [(part, _part_curve(part, readings)) for part in self.parts]
+        line = self._line
+        return Curve(self.overhead_s + line.a, line.b, line.c)
+
+    def seconds(self, size: float) -> float:
+        """The total at one size; by the curve where that is exact."""
+        if self.readings.pipelining == "optimal":
+            return float(self.at(size).total_s)
+        return self.curve.at(size)
+
+    @cached_property
+    def _line(self) -> Curve:
+        """The curve without the launch overhead."""
         by_tier: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for part, piece in pieces:
+        a = 0.0
+        for part in self.parts:
+            piece = part.curve(self.readings)
+            a += piece.a
             by_tier[part.charge.tier][0] += piece.b
             by_tier[part.charge.tier][1] += piece.c
-        slopes = list(by_tier.values())
-        if self.phases == "pipelined":
-            slopes = [max(slopes)]
-        overhead = self.overhead_s
-        return Curve(overhead + sum(p.a for _, p in pieces), sum(b for b, _ in slopes), sum(c for _, c in slopes))
+        slopes = [max(by_tier.values())] if self.phases == "pipelined" else list(by_tier.values())
+        return Curve(a, sum(b for b, _ in slopes), sum(c for _, c in slopes))
 
+    def _phases(self, size: Number) -> tuple[Phase, ...]:
+        return tuple(part.phase(size, self.readings) for part in self.parts)
 
-def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, payload: float = 1.0) -> tuple[Part, ...]:
-    """The parts of one registered algorithm on one reach, its payload a fraction of M."""
-    return tuple(
-        Part(
-            terms.primitive or row.primitive,
-            row.name,
-            terms.ranks or group.ranks,
-            payload * terms.payload,
-            one,
-            terms.pipelined,
-            terms.label,
-            terms.route,
+    def _row(self, size: Number, alpha_s: Number, bandwidth_s: Number, phases: Laid) -> Row:
+        n_alpha, n_beta = self._counts(size)
+        return Row(
+            choice=self.choice,
+            variant=self.variant,
+            n_alpha=n_alpha,
+            n_beta=n_beta,
+            alpha_s=alpha_s,
+            bandwidth_s=bandwidth_s,
+            overhead_s=self.overhead_s,
+            status=self.status,
+            shipped_by=self.shipped_by,
+            notes=self.notes,
+            laid=phases,
+            bytes=size,
+            busbw_factor=busbw_factor(self.primitive, self.ranks),
+            protocol=self.protocol,
         )
-        for terms in row.schedule(group)
-        for one in charge(terms, reach, readings)
-    )
 
-
-def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, placed: Placed | None = None) -> Costed:
-    """The costs of a registered algorithm that runs on the whole group at once; without ``placed``, of its messages alone."""
-    parts = parts_of(row, group, reach, readings)
-    status, notes = row_status(row, group), row_notes(row, group)
-    notes += wire_notes(group, parts) + share_notes(parts)
-    kept = own_part(placed, row.primitive, row.name) if placed else ()
-    overhead, protocol = (placed.overhead_s, placed.protocol) if placed else (0.0, "")
-    return Costed(
-        row.primitive,
-        group.ranks,
-        row.name,
-        "",
-        parts + kept,
-        overhead,
-        "sequential",
-        False,
-        status,
-        row.shipped_by,
-        tuple(notes),
-        protocol,
-    )
-
-
-def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:
-    """The share of M that a rank keeps, copied by itself: no messages, but time where a protocol gives it a rate."""
-    payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
-    if rate is None or not payload:
-        return ()
-    tier = placed.spans[-1].tier.name
-    charge = Charge(tier, tier, 0, 1, 0.0, 1.0, rate, 1.0)
-    return (Part(primitive, algorithm, placed.ranks, payload, charge, False, "own share", None),)
-
-
-def _two_ports(row: Algorithm, group: Group) -> bool:
-    """Whether the double binary tree is read as on a rank with two ports."""
-    return row.name == "double-binary-tree" and group.tree_beta < 2
-
-
-def row_status(row: Algorithm, group: Group) -> Status:
-    """An algorithm's status on a group: no rank is known to drive two full ports at once."""
-    return "hypothetical" if _two_ports(row, group) else row.status
-
-
-def row_notes(row: Algorithm, group: Group) -> list[str]:
-    """What a reader of an algorithm's price should know."""
-    ports = [f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once"]
-    return ([row.note] if row.note else []) + (ports if _two_ports(row, group) else [])
-
-
-def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
-    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
-    routes = {type(part.route) for part in parts}
-    if group.topology == "full_mesh" and AllPeers not in routes and Pair not in routes:
-        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
-    single = any(isinstance(r, Chain | Trees) or (isinstance(r, Ring) and r.via == "packed") for r in (p.route for p in parts))
-    if group.topology in ("tiers", "lattice_tiers") and single:
-        return ["one stream: a single NIC of each domain carries it"]
-    return []
-
-
-def share_notes(parts: tuple[Part, ...]) -> list[str]:
-    """What oversubscription does to these parts: nothing, or which share it leaves."""
-    if not any(part.charge.crosses for part in parts):
-        return []
-    least = min(part.charge.share for part in parts)
-    if least < 1:
-        return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
-    return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
-
-
-def _phase(part: Part, size: Number, readings: Readings) -> Phase:
-    """A part at a size."""
-    own = part.charge
-    payload = _scaled(size, part.payload)
-    n_alpha: Number = own.n_alpha
-    n_beta: Number = own.n_beta
-    if part.pipelined:
-        n_alpha, n_beta = segmented(own.n_alpha, own.n_beta, payload, own.alpha_s, own.effective_Bps, readings.pipelining)
-    alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
-    return Phase(
-        own.tier,
-        own.level,
-        part.primitive,
-        part.algorithm,
-        part.ranks,
-        payload,
-        n_alpha,
-        n_beta,
-        alpha,
-        bandwidth,
-        own.eta_alpha,
-        own.eta_beta,
-        own.bandwidth_Bps,
-        own.share,
-        part.label,
-    )
+    def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
+        """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
+        sent = [part for part in self.parts if part.route is not None]
+        if self.composed or len({(part.charge.alpha_s, part.charge.effective_Bps) for part in sent}) > 1:
+            return None, None
+        counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
+        scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
+        return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
 
 
 def _scaled(number: Number, factor: float) -> Number:
@@ -242,7 +194,7 @@ def _scaled(number: Number, factor: float) -> Number:
     return number if factor == 1 else number * factor
 
 
-def _bandwidth(phases: tuple[Phase, ...], reading: Phases) -> Number:
+def _bandwidth(phases: Sequence[Phase], reading: Phases) -> Number:
     """The bandwidth term: all phases in turn, or only the tier with the most to do."""
     if reading == "sequential":
         return reduce(add, (phase.bandwidth_s for phase in phases))
@@ -258,14 +210,3 @@ def _larger(a: Number, b: Number) -> Number:
     import numpy as np
 
     return np.maximum(a, b)
-
-
-def _part_curve(part: Part, readings: Readings) -> Curve:
-    """One part over M; pipelined at P*: (L-1)·α + b·M/BW + 2·sqrt((L-1)·α·b·M/BW), the least of t(P) over all P > 0."""
-    own, load = part.charge, part.charge.n_beta * part.payload / part.charge.effective_Bps
-    if not part.pipelined or readings.pipelining == "asymptotic":
-        return Curve(own.n_alpha * own.alpha_s, load)
-    if readings.pipelining == "optimal":
-        return Curve((own.n_alpha - 1) * own.alpha_s, load, 2 * sqrt((own.n_alpha - 1) * own.alpha_s * load))
-    steps = own.n_alpha + readings.pipelining - 1
-    return Curve(steps * own.alpha_s, load * steps / readings.pipelining)

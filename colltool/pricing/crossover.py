@@ -7,32 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import pairwise, product
-from math import inf, log2, sqrt
+from math import inf, sqrt
 from typing import TypeVar
 
+from colltool.algorithms.registry import STATUSES, algorithms, approximation
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import all_candidates, by_title, every_bench, library_runs, named_candidates
+from colltool.pricing.catalogue import Catalogue, by_title, catalogue
 from colltool.pricing.compose import Workbench
 from colltool.pricing.costed import Costed, Curve
-from colltool.pricing.groups import Placed, place
 from colltool.pricing.price import mode, model
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.primitives import AR, Primitive
 from colltool.units import MAX_SIZE
 
 Key = TypeVar("Key", bound=Hashable)
-
-_USUAL: dict[Primitive, tuple[str, ...]] = {
-    AR: ("ring", "tree", "double-binary-tree", "dim-ring", "dim-ring-bidirectional"),
-    AG: ("ring", "recursive-doubling", "dim-ring", "dim-ring-bidirectional"),
-    RS: ("ring", "recursive-halving", "dim-ring", "dim-ring-bidirectional"),
-    A2A: ("pairwise", "bruck", "shortest-path", "dim-by-dim"),
-    BC: ("chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional"),
-    REDUCE: ("chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional"),
-}
-"""What ``crossover`` compares unless told: the first that can run here, against each other one that can."""
 
 _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 """Sizes from 1 byte to 1 EB, twelve to a decade."""
@@ -50,25 +40,20 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
         ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
     """
     reading = readings or Readings()
-    placed = place(fabric, ranks)
-    compared = _compared(placed, primitive, reading, names)
+    listed = catalogue(fabric, ranks, primitive, reading)
+    compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
-    balance = {costed.title: size for costed in single if (size := _balance(costed.curve(reading))) is not None}
-    candidates = all_candidates(placed, primitive, reading, _probes(reading))
-    real = [costed for costed in candidates if costed.status != "hypothetical"] or candidates
-    winners = tuple(_winners(real, every_bench(placed, primitive, reading), reading))
-    return Crossover(fabric.name, primitive, placed.ranks, mode(reading), model(reading, primitive), pairs, winners, balance)
-
-
-def winners_among(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Winner]:
-    """Who is fastest at which size among the named algorithms, under which protocol; intervals from 1 byte on.
-
-    Raises:
-        ColltoolError: an algorithm that is unknown or cannot run on the group.
-    """
-    candidates = named_candidates(placed, primitive, readings, names, _probes(readings))
-    return _winners(candidates, every_bench(placed, primitive, readings, names), readings)
+    return Crossover(
+        fabric=fabric.name,
+        primitive=primitive,
+        ranks=listed.placed.ranks,
+        mode=mode(reading),
+        model=model(reading, primitive),
+        pairs=pairs,
+        winners=tuple(winners(listed)),
+        balance={one.title: size for one in single if (size := _balance(one.curve)) is not None},
+    )
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
@@ -87,37 +72,37 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
     return [root * root for root in roots if root > 0]
 
 
-def _compared(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[list[Costed]]:
+def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
     """The schedules to compare: of each its candidates, one under every protocol."""
     if not names:
-        usual = library_runs(placed, primitive) or _USUAL.get(primitive, ())
-        names = [name for name in usual if _runs(placed, primitive, readings, name)]
+        usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
+        names = [name for name in usual if _runs(listed, name)]
         if len(names) < 2:
             return []  # who wins at which size is still an answer
-    found = [costed for name in dict.fromkeys(names) for costed in named_candidates(placed, primitive, readings, [name])]
-    if len({costed.title for costed in found}) < 2:
+    found = listed.named(dict.fromkeys(names))
+    if len({one.title for one in found}) < 2:
         raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")
-    if readings.pipelining == "optimal" and any(costed.phases == "pipelined" for costed in found):
+    if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for one in found):
         what = "streamed phases with optimal segments have no closed form"
         raise ColltoolError(what, where="--pipelining", fix="take --phases sequential or --pipelining asymptotic")
     return list(by_title(found).values())
 
 
-def _runs(placed: Placed, primitive: Primitive, readings: Readings, name: str) -> bool:
+def _runs(listed: Catalogue, name: str) -> bool:
     try:
-        return bool(named_candidates(placed, primitive, readings, [name]))
+        return bool(listed.named([name]))
     except ColltoolError:
         return False
 
 
 def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) -> Pair:
     """The crossings of two schedules. The prices on both sides of a root decide whether it is one."""
-    curves = product([costed.curve(readings) for costed in one], [costed.curve(readings) for costed in other])
+    curves = product([costed.curve for costed in one], [costed.curve for costed in other])
     roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
     if readings.pipelining == "optimal":
-        roots = _confirmed(one, other, roots, readings)
+        roots = _confirmed(one, other, roots)
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
-    faster = [_faster(one, other, sqrt(low * high), readings) for low, high in pairwise(probes)]
+    faster = [_faster(one, other, sqrt(low * high)) for low, high in pairwise(probes)]
     crossings = tuple(
         Crossing(root, below, above)
         for root, (below, above) in zip(probes[1:-1], pairwise(faster), strict=True)
@@ -127,14 +112,14 @@ def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) ->
     return Pair(one[0].title, other[0].title, crossings, dominates, _approximations(one, other))
 
 
-def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[float], readings: Readings) -> list[float]:
+def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[float]) -> list[float]:
     """Where the faster one changes when P is a whole number: bisected between sizes around the smooth roots."""
     sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
-    faster = [_faster(one, other, size, readings) for size in sizes]
+    faster = [_faster(one, other, size) for size in sizes]
     changes = []
     for (low, high), (below, above) in zip(pairwise(sizes), pairwise(faster), strict=True):
         if below != above:
-            changes.append(_bisected(low, high, lambda size: _faster(one, other, size, readings), below))
+            changes.append(_bisected(low, high, lambda size: _faster(one, other, size), below))
     return changes
 
 
@@ -148,19 +133,19 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
     return high
 
 
-def _faster(one: Sequence[Costed], other: Sequence[Costed], size: float, readings: Readings) -> str:
+def _faster(one: Sequence[Costed], other: Sequence[Costed], size: float) -> str:
     """The title of the faster schedule, each under its fastest protocol."""
-    ours, theirs = (min(costed.seconds(size, readings) for costed in candidates) for candidates in (one, other))
+    ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
     return one[0].title if ours <= theirs else other[0].title
 
 
 def _approximations(one: Sequence[Costed], other: Sequence[Costed]) -> dict[str, float]:
-    """The textbook sizes for ring against tree on one class of links, in bytes; none where protocols change the class."""
-    if one[0].algorithm != "ring" or other[0].algorithm != "tree" or len(other) > 1 or len(other[0].parts) != 1:
+    """The textbook sizes for two algorithms on one class of links, in bytes; none where protocols change the class."""
+    textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
+    if textbook is None or len(other) > 1 or len(other[0].parts) != 1:
         return {}
-    charge, n = other[0].parts[0].charge, one[0].ranks
-    scale = n * charge.alpha_s * charge.effective_Bps
-    return {"N*alpha*BW/log2N": scale / log2(n), "N*alpha*BW": scale}
+    charge = other[0].parts[0].charge
+    return textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
 
 
 def _balance(curve: Curve) -> float | None:
@@ -173,17 +158,24 @@ def _probes(readings: Readings) -> list[float]:
     return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
 
 
-def _winners(candidates: Sequence[Costed], benches: Sequence[Workbench], readings: Readings) -> list[Winner]:
-    """Who is fastest at which size. A choice that would win somewhere shows at an edge of an interval: look there."""
-    if readings.pipelining == "optimal":
-        return _sampled(candidates, readings)
-    known = {_key(costed): costed for costed in candidates}
+def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
+    """Who is fastest at which size among what may lead: what somebody can run or, where nobody can, the best that there is.
+
+    With ``names`` only these. A choice of a composition that would win somewhere shows at an edge of an interval: look there.
+    """
+    probes = _probes(listed.readings)
+    everything = listed.named(names, probes) if names else listed.all(probes)
+    best = min(STATUSES.index(one.status) for one in everything)
+    known = {_key(one): one for one in everything if STATUSES.index(one.status) == best}
+    if listed.readings.pipelining == "optimal":
+        return _sampled(list(known.values()))
+    benches = listed.benches(names)
     while True:
-        winners = _envelope(list(known.values()), readings)
-        found = _fastest_at([winner.from_bytes for winner in winners], benches)
-        new = {key: costed for key, costed in found.items() if key not in known and costed.status != "hypothetical"}
+        found = _envelope(list(known.values()))
+        more = _fastest_at([winner.from_bytes for winner in found], benches)
+        new = {key: one for key, one in more.items() if key not in known and STATUSES.index(one.status) == best}
         if not new:
-            return winners
+            return found
         known |= new
 
 
@@ -192,11 +184,11 @@ def _key(costed: Costed) -> tuple[str, str]:
     return costed.title, costed.protocol
 
 
-def _sampled(candidates: Sequence[Costed], readings: Readings) -> list[Winner]:
+def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
     """Winners where prices have no closed form: at sampled sizes, their borders bisected."""
 
     def fastest(size: float) -> tuple[str, str]:
-        return _key(min(candidates, key=lambda costed: costed.seconds(size, readings)))
+        return _key(min(candidates, key=lambda costed: costed.seconds(size)))
 
     winners = [Winner(1.0, None, *fastest(1.0))]
     for low, high in pairwise(_GRID):
@@ -212,9 +204,9 @@ def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tu
     return {_key(costed): costed for bench in benches for size in sizes for costed in [bench.fastest(size)]}
 
 
-def _envelope(candidates: Sequence[Costed], readings: Readings) -> list[Winner]:
+def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
     """Who is lowest from 1 byte on."""
-    cuts = lower_envelope({_key(costed): costed.curve(readings) for costed in candidates}, 1.0)
+    cuts = lower_envelope({_key(costed): costed.curve for costed in candidates}, 1.0)
     ends = [*(start for start, _ in cuts[1:]), None]
     return [Winner(start, end, *key) for (start, key), end in zip(cuts, ends, strict=True)]
 

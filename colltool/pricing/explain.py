@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from inspect import cleandoc
 
+from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.model import Fabric
+from colltool.pricing.catalogue import CannotRun
 from colltool.pricing.price import mode, price
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Explained, Explanation, Row
@@ -27,7 +29,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     Raises:
         ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
     """
-    base = name.partition(":")[0]
+    base = parse_choice(name).base
     everything: list[AnyRow] = [*every_algorithm(), *every_composition()]
     rows = [row for row in everything if row.name == base]
     if not rows:
@@ -54,8 +56,10 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | No
     price(fabric, row.primitive, size, ranks, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, ranks, readings, [name]).best
+    except CannotRun as error:
+        return _words(row, reason=error.reason)
     except ColltoolError as error:
-        return _words(row, reason=error.what.removeprefix(f"{row.name} cannot run here: "))
+        return _words(row, reason=error.what)
     return _words(row, found)
 
 

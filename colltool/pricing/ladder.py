@@ -36,7 +36,7 @@ def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, Row, 
     only = [rung.algorithm] if rung.algorithm else []
     real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
     chosen = real.best
-    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [chosen.title])
+    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [chosen.spec])
     return real.ranks, ideal.best, chosen
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from colltool.pricing.results import Phase, Row
@@ -35,7 +36,7 @@ def fastest(rows: Sequence[Row]) -> Row:
 
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
     fields = {name: chosen([getattr(row, name) for row in rows]) for name in _ROW}
-    return rows[0]._replace(notes=notes, phases=_phases(rows, chosen), **fields)
+    return replace(rows[0], notes=notes, laid=lambda: _phases(rows, chosen), **fields)
 
 
 def _phases(rows: Sequence[Row], chosen: Chosen) -> tuple[Phase, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.algorithms.composed import compositions
+from colltool.algorithms.registry import STATUSES
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import all_candidates, by_title, infeasible, named_candidates
+from colltool.pricing.catalogue import by_title, catalogue
 from colltool.pricing.costed import Costed
-from colltool.pricing.groups import place
 from colltool.pricing.merge import fastest
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Model, Price, PriceList, Row
@@ -33,42 +33,50 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         only: names of algorithms to restrict to, such as ``ring`` or ``hierarchical:ring/ring``; all when empty.
 
     Returns:
-        Rows sorted by total time, ties by registry order; for arrays of sizes in registry order, with arrays inside. Where
-        the fabric lists protocols, each row is the fastest of them, size by size, and names it.
+        Rows that somebody can run, sorted by total time, ties by registry order; for arrays of sizes in registry order, with
+        arrays inside; then the others in the same way. Where the fabric lists protocols, each row is the fastest of them, size
+        by size, and names it.
 
     Raises:
         ColltoolError: a group that does not fit, a size out of range, an algorithm that is unknown or cannot run here.
     """
     reading = readings or Readings()
-    placed = place(fabric, ranks)
-    _check_size(size)
-    single = isinstance(size, float)
-    probes = _probes(size)
-    chosen = (
-        named_candidates(placed, primitive, reading, only, probes) if only else all_candidates(placed, primitive, reading, probes)
+    listed = catalogue(fabric, ranks, primitive, reading)
+    least, most = _bounds(size)
+    probes = [least] if least == most else _probes(least, most)
+    chosen = listed.named(only, probes) if only else listed.all(probes)
+    return Price(
+        fabric=fabric.name,
+        primitive=primitive,
+        ranks=listed.placed.ranks,
+        bytes=size,
+        mode=mode(reading),
+        model=model(reading, primitive),
+        results=tuple(ranked(rows_at(chosen, size))),
+        infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
     )
-    rows = rows_at(chosen, size, reading)
-    if single:
-        rows.sort(key=lambda row: float(row.total_s))
-    cannot = () if only else infeasible(placed, primitive, {costed.algorithm for costed in chosen})
-    return Price(fabric.name, primitive, placed.ranks, size, mode(reading), model(reading, primitive), tuple(rows), cannot)
 
 
-def rows_at(candidates: Sequence[Costed], size: Number, readings: Readings) -> list[Row]:
+def rows_at(candidates: Sequence[Costed], size: Number) -> list[Row]:
     """Each schedule's price under its fastest protocol, in the order of the candidates."""
-    return [fastest([costed.at(size, readings) for costed in same]) for same in by_title(candidates).values()]
+    return [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
+
+
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """What somebody can run first, then the other statuses; within each the fastest first, arrays in the order given."""
+    arrays = any(hasattr(row.bytes, "shape") for row in rows)
+    return sorted(rows, key=lambda row: (STATUSES.index(row.status), 0.0 if arrays else float(row.total_s)))
 
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,
                readings: Readings | None = None, only: Sequence[str] = ()) -> PriceList:  # fmt: skip
-    """One price per size; without sizes the winner and runner-up, of those that exist, at :data:`STANDARD_SIZES`."""
+    """One price per size; without sizes the winner and runner-up, of those that may lead, at :data:`STANDARD_SIZES`."""
     prices = tuple(price(fabric, primitive, size, ranks, readings, only) for size in sizes or STANDARD_SIZES)
     return PriceList(prices if sizes else tuple(_two_best(one) for one in prices), winners_only=not sizes)
 
 
 def _two_best(one: Price) -> Price:
-    real = [row for row in one.results if row.status != "hypothetical"]
-    return one._replace(results=tuple(real[:2] or one.results[:2]))
+    return one._replace(results=one.leading[:2] or one.results[:2])
 
 
 def mode(readings: Readings) -> str:
@@ -84,18 +92,21 @@ def model(readings: Readings, primitive: Primitive) -> Model:
     return Model(r.pipelining, phases, r.placement, r.ring_alpha, r.tree_beta, r.order)
 
 
-def _check_size(size: Number) -> None:
-    least, most = (size, size) if isinstance(size, float) else (size.min(), size.max())
+def _bounds(size: Number) -> tuple[float, float]:
+    """The least and the largest size.
+
+    Raises:
+        ColltoolError: not between 1 byte and 1 EB.
+    """
+    least, most = (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
     if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
-        raise ColltoolError("sizes must be finite and between 1 byte and 1 EB", where="size")
+        raise ColltoolError("sizes must be finite and between 1 byte and 1 EB", where="size", fix="bytes per rank, such as 16e6")
+    return least, most
 
 
-def _probes(size: Number) -> list[float]:
-    """Sizes at which to look for the fastest composition: the size itself, or the range of an array in powers of two."""
-    if isinstance(size, float):
-        return [size]
-    low, high = float(size.min()), float(size.max())
-    probes = [low]
-    while probes[-1] * 2 < high:
+def _probes(least: float, most: float) -> list[float]:
+    """Sizes at which to look for the fastest composition: the range of an array in powers of two."""
+    probes = [least]
+    while probes[-1] * 2 < most:
         probes.append(probes[-1] * 2)
-    return [*probes, high]
+    return [*probes, most]

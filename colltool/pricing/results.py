@@ -1,16 +1,26 @@
 """What a question returns: frozen records in SI units. Numbers are floats, or arrays where the sizes were an array."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from colltool.algorithms.registry import Status
+from colltool.algorithms.choice import Choice
+from colltool.algorithms.registry import Status, leads
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.primitives import Primitive
 
 
-def titled(algorithm: str, detail: str) -> str:
-    """A name with the choices of a composition: ``hierarchical (ring / ring)``."""
-    return f"{algorithm} ({detail})" if detail else algorithm
+def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
+    """The choices of a composition: ``ring / ring, pipelined``; empty for an algorithm."""
+    return ", ".join((" / ".join(choice.tiers), *variant)) if choice.tiers else ""
+
+
+def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
+    """A name with its choices, for people: ``hierarchical (ring / ring)``."""
+    detail = detailed(choice, variant)
+    return f"{choice.base} ({detail})" if detail else choice.base
 
 
 class Phase(NamedTuple):
@@ -42,16 +52,21 @@ class Phase(NamedTuple):
         return self.alpha_s + self.bandwidth_s
 
 
-class Row(NamedTuple):
+Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
     """One priced schedule.
 
-    ``n_alpha``, ``n_beta`` are None where phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the
-    total; under pipelined phases ``bandwidth_s`` is less than the phases' sum. ``protocol`` is the one it is fastest under,
-    an array of names where the sizes were an array, empty where the fabric lists none.
+    ``choice`` names it, ``variant`` says which readings of a composition are not its own. ``n_alpha``, ``n_beta`` are None where
+    phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the total; under pipelined phases ``bandwidth_s``
+    is less than the phases' sum. ``laid`` are the phases, or what lays them out when they are asked for. ``protocol`` is the one
+    it is fastest under, an array of names where the sizes were an array, empty where the fabric lists none.
     """
 
-    algorithm: str
-    detail: str
+    choice: Choice
+    variant: tuple[str, ...]
     n_alpha: Number | None
     n_beta: Number | None
     alpha_s: Number
@@ -60,10 +75,43 @@ class Row(NamedTuple):
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
-    phases: tuple[Phase, ...]
+    laid: Laid
     bytes: Number
     busbw_factor: float
     protocol: Any = ""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented
+        names = (one.name for one in fields(self) if one.name != "laid")
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases in order."""
+        return self.laid() if callable(self.laid) else self.laid
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm, or of the composition."""
+        return self.choice.base
+
+    @property
+    def detail(self) -> str:
+        """The choices of a composition, for people."""
+        return detailed(self.choice, self.variant)
+
+    @property
+    def spec(self) -> str:
+        """What ``--algorithm`` takes for it: ``hierarchical:ring/ring``."""
+        return self.choice.spec
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may be called the fastest: somebody can run it."""
+        return leads(self.status)
 
     @property
     def total_s(self) -> Number:
@@ -95,7 +143,16 @@ class Row(NamedTuple):
     @property
     def title(self) -> str:
         """The row's name with its choices: ``hierarchical (ring / ring)``."""
-        return titled(self.algorithm, self.detail)
+        return titled(self.choice, self.variant)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two numbers, or two arrays, are equal."""
+    if hasattr(one, "shape") or hasattr(other, "shape"):
+        import numpy as np
+
+        return bool(np.array_equal(one, other))
+    return bool(one == other)
 
 
 class Infeasible(NamedTuple):
@@ -117,7 +174,11 @@ class Model(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Every algorithm for one primitive, group and size, fastest first (registry order for arrays of sizes)."""
+    """Every algorithm for one primitive, group and size.
+
+    ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
+    references, what is idealised and what is hypothetical, none of which is ever called the fastest.
+    """
 
     fabric: str
     primitive: Primitive
@@ -130,14 +191,24 @@ class Price(NamedTuple):
 
     @property
     def best(self) -> Row:
-        """The fastest row of a single size, among those that exist.
+        """The fastest row of a single size, among those that somebody can run; without any the first of the others.
 
         Raises:
             ColltoolError: an array of sizes has no single best.
         """
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
-        return next((row for row in self.results if row.status != "hypothetical"), self.results[0])
+        return self.results[0]
+
+    @property
+    def leading(self) -> tuple[Row, ...]:
+        """The rows that may be called the fastest."""
+        return tuple(row for row in self.results if row.leads)
+
+    @property
+    def others(self) -> tuple[Row, ...]:
+        """References, idealised and hypothetical rows."""
+        return tuple(row for row in self.results if not row.leads)
 
 
 class PriceList(NamedTuple):

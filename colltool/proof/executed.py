@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.algorithms.composed import natural_order
-from colltool.algorithms.registry import Algorithm, Group
-from colltool.cost import segmented, total_n_alpha, total_n_beta
+from colltool.algorithms.registry import Algorithm, Group, Status
+from colltool.cost import Pipeline, total_n_alpha, total_n_beta
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed, tier_group
@@ -74,10 +74,10 @@ def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     """n_α and n_β by the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
-    if not any(terms.pipelined for terms in schedule):
+    if all(terms.fill is None for terms in schedule):
         return Counts(total_n_alpha(schedule), total_n_beta(schedule))
     (terms,) = schedule
-    return Counts(*(float(n) for n in segmented(terms.n_alpha, terms.n_beta, 1.0, 1.0, 1.0, segments)))
+    return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
 def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Outcome, list[tuple[Counts, Counts]]]:
@@ -91,7 +91,7 @@ def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) 
     choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
     order = natural_order(costed.primitive) or "inner-first"
     network = Tiers(groups)
-    outcome = run(compose(costed.primitive, costed.algorithm, groups, choices, segments, order), network.carry)
+    outcome = run(compose(costed.primitive, costed.choice.base, groups, choices, segments, order), network.carry)
     formulas = [_sum(parts, segments) for parts in of_tiers]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
     return outcome, list(zip(formulas, executed, strict=True))
@@ -101,13 +101,17 @@ def _sum(parts: Sequence[Part], segments: int) -> Counts:
     n_alpha = n_beta = 0.0
     for part in parts:
         alpha, beta = part.charge.n_alpha, part.charge.n_beta
-        if part.pipelined:
-            alpha, beta = (float(n) for n in segmented(alpha, beta, 1.0, 1.0, 1.0, segments))
+        if part.pipeline:
+            alpha, beta = _cut(part.pipeline, segments)
         n_alpha, n_beta = n_alpha + alpha, n_beta + beta * part.payload
     return Counts(n_alpha, n_beta)
 
 
-def judge(own_note: str, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[str, str]:
+def _cut(pipeline: Pipeline, segments: int) -> Counts:
+    return Counts(*map(float, pipeline.counts(segments)))
+
+
+def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[str, str]:
     """The verdict on counts, and in words what the formula idealises where they differ."""
     over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
     under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
@@ -121,4 +125,4 @@ def judge(own_note: str, wanted: Counts, counted: Counts, busiest: float, *, str
         return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
     if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
         return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
-    return ("idealised", f"on real wiring {ratio}") if "idealised" in own_note else ("mismatch", ratio)
+    return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import Algorithm, Group, algorithms, find
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
-from colltool.pricing.costed import Costed, cost_flat
+from colltool.pricing.costed import Costed
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed, flat_group, place
+from colltool.pricing.parts import cost_flat
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
 from colltool.primitives import Primitive
@@ -54,7 +56,7 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: 
 def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
     """Every name must be an algorithm or a composition of one of the primitives."""
     for name in names:
-        base = name.partition(":")[0]
+        base = parse_choice(name).base
         known = [row.name for p in primitives for row in algorithms(p)] + [
             row.name for p in primitives for row in compositions(p)
         ]
@@ -75,9 +77,9 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
         else:
             yield _flat(row, placed, group, reach, readings, size, segments)
     for bench in workbenches(placed, primitive, readings):
-        chosen = [name.partition(":")[2] for name in names if name.partition(":")[0] == bench.row.name]
-        for choice in chosen if names else [""]:
-            yield _composed(placed, bench.named(choice) if choice else bench.usual(), segments, readings)
+        chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
+        for tiers in chosen if names else [()]:
+            yield _composed(placed, bench.named(tiers) if tiers else bench.usual(), segments, readings)
 
 
 def _called(name: str, primitive: Primitive) -> str:
@@ -94,14 +96,14 @@ def _why_skip(row: Algorithm, group: Group) -> str:
 def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: Readings, size: float,
           segments: int) -> Verified:  # fmt: skip
     execution, wanted = flat(row, group, segments), formula(row, group, segments)
-    verdict, note = judge(row.note, wanted, execution.counts, execution.busiest, streamed=execution.streamed)
+    verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
     if not execution.outcome.holds:
         verdict, note = "mismatch", execution.outcome.problem
-    notes = [f"{segments} segments"] if any(terms.pipelined for terms in row.schedule(group)) else []
+    notes = [f"{segments} segments"] if any(terms.fill is not None for terms in row.schedule(group)) else []
     time = None
     if len(placed.spans) == 1:
         costed = cost_flat(row, group, reach, readings)
-        price = float(costed.at(size, readings).total_s)
+        price = float(costed.at(size).total_s)
         time = (price, lock_step_seconds(row, group, reach, costed, size, execution, segments))
         if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
             note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
@@ -120,7 +122,7 @@ def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings)
         outcome, tiers = composed(placed, costed, segments, readings)
     except ValueError as error:
         return Infeasible(_called(costed.title, costed.primitive), str(error))
-    verdicts = [judge("", wanted, counted, counted.n_beta) for wanted, counted in tiers]
+    verdicts = [judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
     verdict, note = max(verdicts, key=lambda one: ("proved", "idealised", "mismatch").index(one[0]))
     if not outcome.holds:
         verdict, note = "mismatch", outcome.problem

@@ -14,10 +14,10 @@ from small import clos, fabric, star, torus
 import colltool
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.catalogue import named_candidates
 from colltool.pricing.costed import Curve
 from colltool.pricing.crossover import positive_roots
 from colltool.pricing.groups import place
-from colltool.pricing.price import named_candidates
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing
 from colltool.primitives import BC
@@ -110,7 +110,11 @@ def test_pairs_of_one_primitive_cross_where_bisection_says(alpha: float, bw: flo
 
 def test_approximations_stand_beside_the_exact_size() -> None:
     (pair,) = colltool.crossover(fabric(star(64, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
-    assert pair.approximations == pytest.approx({"N*alpha*BW/log2N": 64e5 / 6, "N*alpha*BW": 64e5})
+    assert pair.approximations == pytest.approx(
+        {"N*alpha*BW/log2N": 64e5 / 6, "N*alpha*BW/(log2N-1)": 1.28e6, "N*alpha*BW": 64e5}  # the second: 004's "about 1.2 MB"
+    )
+    (two,) = colltool.crossover(fabric(star(2, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
+    assert set(two.approximations) == {"N*alpha*BW/log2N", "N*alpha*BW"}
     (odd,) = colltool.crossover(fabric(star(100, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
     assert odd.approximations["N*alpha*BW/log2N"] == pytest.approx(1e7 / log2(100))
 
@@ -230,7 +234,7 @@ def test_the_curve_of_optimal_segments_is_never_above_the_price() -> None:
     for n in (2, 3, 8, 64):
         (costed,) = named_candidates(place(fabric(star(n))), BC, reading, ["chain"])
         for size in (1.0, 1e3, 1e5, 1e6, 1e8, 1e10):
-            assert costed.curve(reading).at(size) <= float(costed.at(size, reading).total_s) * (1 + 1e-9)
+            assert costed.curve.at(size) <= float(costed.at(size).total_s) * (1 + 1e-9)
 
 
 def test_streamed_phases_with_optimal_segments_have_no_closed_form() -> None:
@@ -297,7 +301,7 @@ FABRICS = {
 )
 @pytest.mark.parametrize("primitive", ["ar", "ag", "a2a", "bc"])
 @pytest.mark.parametrize("where", FABRICS.values(), ids=list(FABRICS))
-def test_the_winner_is_the_fastest_of_all_that_exist(where: Fabric | str, primitive: str, model: dict[str, object]) -> None:
+def test_the_winner_is_the_fastest_of_all_that_may_lead(where: Fabric | str, primitive: str, model: dict[str, object]) -> None:
     loaded = colltool.load_fabric(where) if isinstance(where, str) else where
     winners = colltool.crossover(loaded, primitive, **model).winners
     assert winners[0].from_bytes == 1.0
@@ -306,11 +310,7 @@ def test_the_winner_is_the_fastest_of_all_that_exist(where: Fabric | str, primit
     assert all(one.algorithm != other.algorithm for one, other in pairwise(winners))
     for size in [10 ** (k / 2) for k in range(25)]:
         (winner,) = (w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes))
-        real = {
-            r.title: float(r.total_s)
-            for r in colltool.price(loaded, primitive, size=size, **model).results
-            if r.status != "hypothetical"
-        }
+        real = {r.title: float(r.total_s) for r in colltool.price(loaded, primitive, size=size, **model).leading}
         assert winner.algorithm in real
         assert real[winner.algorithm] == pytest.approx(min(real.values()), rel=1e-9)
 
@@ -321,7 +321,7 @@ def test_winners_with_optimal_segments(primitive: str) -> None:
         winners = colltool.crossover(where, primitive, pipelining="optimal").winners  # type: ignore[arg-type]
         for size in [10 ** (k / 4) for k in range(49)]:
             (winner,) = (w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes))
-            rows = colltool.price(where, primitive, size=size, pipelining="optimal").results
+            rows = colltool.price(where, primitive, size=size, pipelining="optimal").leading
             real = {row.title: float(row.total_s) for row in rows}
             assert real[winner.algorithm] <= min(real.values()) * (1 + 1e-9), (size, winner)
 
@@ -330,6 +330,8 @@ def test_hypothetical_rows_win_nothing() -> None:
     for primitive in ("ar", "ag", "a2a"):
         names = {winner.algorithm for winner in colltool.crossover("nvl72", primitive).winners}
         assert not names & {"inner-ring", "inner-pairwise"}
+    torus = {winner.algorithm for winner in colltool.crossover("torus512", "ar").winners}
+    assert "dim-rabenseifner" not in torus  # idealised: executed it takes twice its price
 
 
 def test_on_one_rank_pair_the_usual_pairs_may_coincide() -> None:

@@ -393,7 +393,7 @@ def test_a_title_as_tables_print_it_is_a_choice_too(phases: str | None) -> None:
         (TWO, "ar", "hierarchical:ring/ring/ring", "names 3 algorithms, the group spans 2 tiers"),
         (TWO, "ar", "hierarchical:ring/rnig", "did you mean 'ring'"),
         (TWO, "ar", "hierarchical:pairwise/ring", "'pairwise' is an algorithm of a2a"),
-        (TWO, "ar", "hierarchical:ring/", "no algorithm ''"),
+        (TWO, "ar", "hierarchical:ring/", "ends where a name is due"),
         (TWO, "ar", "hierarchical:dim-ring/ring", "dim-ring cannot run on t1: needs a torus or a mesh"),
         (TWO, "ar", "hierarchical:in-network/ring", "in-network cannot run on t1: needs switches that do reduce"),
         (TWO, "rs", "hierarchical:pat/ring", "pat cannot run on t1: runs between nodes only"),

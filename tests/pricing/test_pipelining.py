@@ -11,88 +11,94 @@ from hypothesis import strategies as st
 from small import clos, fabric, star, torus
 
 import colltool
-from colltool.cost import best_segments, segmented
+from colltool.cost import Pipeline
 from colltool.errors import ColltoolError
 
 ALPHA, BW = 1e-6, 1e11
 
 
-def seconds(depth: float, load: float, size: float, segments: float) -> float:
-    """t(P) = (L+P-1)(α + b·M/(P·BW)), from the definition."""
-    return (depth + segments - 1) * (ALPHA + load * size / (segments * BW))
+def seconds(depth: int, fill: float, load: float, size: float, segments: float) -> float:
+    """t(P) = (L+P-1)·α + b·(F+P-1)/P·M/BW, from the definition."""
+    return (depth + segments - 1) * ALPHA + load * (fill + segments - 1) / segments * size / BW
 
 
-def smooth_optimum(depth: float, load: float, size: float) -> float:
-    """The least of t(P) over all positive P, whole or not: multiply t(P) out, and Pα + (L-1)x/P is what P moves."""
+def smooth_optimum(depth: int, fill: float, load: float, size: float) -> float:
+    """The least of t(P) over all positive P, whole or not: multiply t(P) out, and Pα + (F-1)x/P is what P moves."""
     transfer = load * size / BW
-    return (depth - 1) * ALPHA + transfer + 2 * sqrt((depth - 1) * ALPHA * transfer)
+    return (depth - 1) * ALPHA + transfer + 2 * sqrt((fill - 1) * ALPHA * transfer)
 
 
-def priced(depth: float, load: float, size: float, reading: str | int) -> float:
-    n_alpha, n_beta = segmented(depth, load, size, ALPHA, BW, reading)  # type: ignore[arg-type]
+def priced(depth: int, fill: float, load: float, size: float, reading: str | int) -> float:
+    n_alpha, n_beta = Pipeline(depth, fill, load).counted(size, ALPHA, BW, reading)  # type: ignore[arg-type]
     return float(n_alpha * ALPHA + n_beta * size / BW)
 
 
-depths = st.integers(1, 600)
-loads = st.sampled_from([1.0, 1.5, 2.0])
+@st.composite
+def pipelines(draw: st.DrawFn) -> tuple[int, float, float]:
+    """(L, F, b): a chain or tree fills in its depth, the double binary tree in half of it."""
+    depth = draw(st.integers(1, 600))
+    return depth, draw(st.sampled_from([depth, max(1.0, depth / 2 - 0.5)])), draw(st.sampled_from([1.0, 1.5, 2.0]))
+
+
 sizes = st.floats(0, 8).map(lambda exponent: 10**exponent)
 
 
-@given(depths, loads, sizes)
-def test_the_optimum_is_the_best_of_five_thousand(depth: int, load: float, size: float) -> None:
-    segments = np.arange(1, 5001)
-    tried = (depth + segments - 1) * (ALPHA + load * size / (segments * BW))
-    best = int(best_segments(depth, load, size, ALPHA, BW))
+@given(pipelines(), sizes)
+def test_the_optimum_is_the_best_of_five_thousand(pipeline: tuple[int, float, float], size: float) -> None:
+    tried = min(seconds(*pipeline, size, segments) for segments in range(1, 5001))
+    best = int(Pipeline(*pipeline).best_segments(size, ALPHA, BW))
     assert best >= 1
     assert best < 5000
-    assert seconds(depth, load, size, best) == pytest.approx(tried.min(), rel=1e-12)
-    assert priced(depth, load, size, "optimal") == pytest.approx(tried.min(), rel=1e-12)
+    assert seconds(*pipeline, size, best) == pytest.approx(tried, rel=1e-12)
+    assert priced(*pipeline, size, "optimal") == pytest.approx(tried, rel=1e-12)
 
 
-@given(depths, loads, sizes)
-def test_readings_are_ordered(depth: int, load: float, size: float) -> None:
+@given(pipelines(), sizes)
+def test_readings_are_ordered(pipeline: tuple[int, float, float], size: float) -> None:
     """The limit below the best whole number, below any other number; the smooth optimum below the whole one."""
-    asymptotic, optimal = priced(depth, load, size, "asymptotic"), priced(depth, load, size, "optimal")
+    depth, _, load = pipeline
+    asymptotic, optimal = priced(*pipeline, size, "asymptotic"), priced(*pipeline, size, "optimal")
     assert asymptotic == pytest.approx(depth * ALPHA + load * size / BW)
     assert asymptotic <= optimal * (1 + 1e-12)
-    assert smooth_optimum(depth, load, size) <= optimal * (1 + 1e-12)
+    assert smooth_optimum(*pipeline, size) <= optimal * (1 + 1e-12)
     for segments in (1, 2, 7, 1000):
-        assert optimal <= priced(depth, load, size, segments) * (1 + 1e-12)
+        assert optimal <= priced(*pipeline, size, segments) * (1 + 1e-12)
 
 
-@given(depths, loads, sizes, st.integers(1, 5000))
-def test_a_given_number_of_segments(depth: int, load: float, size: float, segments: int) -> None:
-    assert priced(depth, load, size, segments) == pytest.approx(seconds(depth, load, size, segments))
+@given(pipelines(), sizes, st.integers(1, 5000))
+def test_a_given_number_of_segments(pipeline: tuple[int, float, float], size: float, segments: int) -> None:
+    assert priced(*pipeline, size, segments) == pytest.approx(seconds(*pipeline, size, segments))
 
 
-@given(depths, loads, sizes)
-def test_one_segment_is_no_pipeline(depth: int, load: float, size: float) -> None:
-    assert priced(depth, load, size, 1) == pytest.approx(depth * (ALPHA + load * size / BW))
+@given(pipelines(), sizes)
+def test_one_segment_is_no_pipeline(pipeline: tuple[int, float, float], size: float) -> None:
+    depth, fill, load = pipeline
+    assert priced(*pipeline, size, 1) == pytest.approx(depth * ALPHA + fill * load * size / BW)
 
 
-@given(depths, loads, st.lists(sizes, min_size=1, max_size=20))
-def test_arrays_equal_scalars(depth: int, load: float, several: list[float]) -> None:
-    array = np.array(several)
-    together = best_segments(depth, load, array, ALPHA, BW)
-    assert [float(p) for p in together] == [float(best_segments(depth, load, size, ALPHA, BW)) for size in several]
+@given(pipelines(), st.lists(sizes, min_size=1, max_size=20))
+def test_arrays_equal_scalars(pipeline: tuple[int, float, float], several: list[float]) -> None:
+    array, one = np.array(several), Pipeline(*pipeline)
+    together = one.best_segments(array, ALPHA, BW)
+    assert [float(p) for p in together] == [float(one.best_segments(size, ALPHA, BW)) for size in several]
     for reading in ("asymptotic", "optimal", 4):
-        n_alpha, n_beta = segmented(depth, load, array, ALPHA, BW, reading)  # type: ignore[arg-type]
+        n_alpha, n_beta = one.counted(array, ALPHA, BW, reading)  # type: ignore[arg-type]
         total = n_alpha * ALPHA + n_beta * array / BW
-        assert total == pytest.approx([priced(depth, load, size, reading) for size in several], rel=1e-15)
+        assert total == pytest.approx([priced(*pipeline, size, reading) for size in several], rel=1e-15)
 
 
 def test_a_depth_of_one_has_nothing_to_fill() -> None:
-    assert best_segments(1, 1.0, 1e9, ALPHA, BW) == 1
+    assert Pipeline(1, 1, 1.0).best_segments(1e9, ALPHA, BW) == 1
     for reading in ("asymptotic", "optimal", 1):
-        assert priced(1, 1.0, 1e6, reading) == pytest.approx(ALPHA + 1e6 / BW)
+        assert priced(1, 1, 1.0, 1e6, reading) == pytest.approx(ALPHA + 1e6 / BW)
 
 
 PIPELINED = {
-    ("bc", "chain"): (63, 1.0),
-    ("reduce", "chain"): (63, 1.0),
-    ("bc", "pipelined-tree"): (6, 1.0),
-    ("reduce", "pipelined-tree"): (6, 1.0),
-    ("ar", "double-binary-tree"): (12, 2.0),
+    ("bc", "chain"): (63, 63, 1.0),
+    ("reduce", "chain"): (63, 63, 1.0),
+    ("bc", "pipelined-tree"): (6, 6, 1.0),
+    ("reduce", "pipelined-tree"): (6, 6, 1.0),
+    ("ar", "double-binary-tree"): (12, 5.5, 2.0),
 }
 
 
@@ -100,9 +106,8 @@ PIPELINED = {
 @pytest.mark.parametrize("reading", ["asymptotic", "optimal", 1, 16])
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e6, 1e9])
 def test_the_rows_that_are_pipelined(key: tuple[str, str], reading: str | int, size: float) -> None:
-    depth, load = PIPELINED[key]
     (row,) = colltool.price(fabric(star(64)), key[0], size=size, algorithms=key[1], pipelining=reading).results
-    assert row.total_s == pytest.approx(priced(depth, load, size, reading))
+    assert row.total_s == pytest.approx(priced(*PIPELINED[key], size, reading))
     assert row.n_alpha * ALPHA == pytest.approx(row.alpha_s)
     assert row.n_beta * size / BW == pytest.approx(row.bandwidth_s)
 
@@ -113,7 +118,7 @@ def test_the_lattice_chains_are_pipelined(size: float) -> None:
     for name, depth in {"dim-chain": 10, "dim-chain-bidirectional": 6}.items():
         for reading in ("asymptotic", "optimal", 3):
             (row,) = colltool.price(where, "bc", size=size, algorithms=name, pipelining=reading).results
-            assert row.total_s == pytest.approx(priced(depth, 1.0, size, reading))
+            assert row.total_s == pytest.approx(priced(depth, depth, 1.0, size, reading))
 
 
 def test_nothing_else_changes_with_the_reading() -> None:
@@ -143,7 +148,8 @@ def test_a_pipelined_phase_of_a_composition_is_cut_by_its_own_payload() -> None:
     ]
     payload = 1e9 / 8
     depth = 2 * ceil(log2(16))
-    expected = min((depth + p - 1) * (5e-6 + 2 * payload / (p * 50e9)) for p in range(1, 3000))
+    fill = ceil(log2(16)) - 0.5
+    expected = min((depth + p - 1) * 5e-6 + 2 * (fill + p - 1) / p * payload / 50e9 for p in range(1, 3000))
     (outer,) = [phase for phase in row.phases if phase.tier == "t2"]
     assert outer.total_s == pytest.approx(expected, rel=1e-12)
 

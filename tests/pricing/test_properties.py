@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
+from colltool.algorithms.registry import STATUSES
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.results import Row
@@ -122,7 +123,9 @@ def test_units_cancel(tiers: list[Tier], primitive: str, size: float, factor: fl
 def test_parts_add_up(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
     where = fabric(*tiers, launch_overhead="3us")
     result = colltool.price(where, primitive, size=size, **model)
-    assert [float(row.total_s) for row in result.results] == sorted(float(row.total_s) for row in result.results)
+    for rows in (result.leading, *([r for r in result.others if r.status == status] for status in STATUSES)):
+        assert [float(row.total_s) for row in rows] == sorted(float(row.total_s) for row in rows)
+    assert result.results == (*result.leading, *result.others)
     for row in result.results:
         assert row.overhead_s == pytest.approx(3e-6)
         assert row.total_s == pytest.approx(row.alpha_s + row.bandwidth_s + 3e-6)

@@ -16,7 +16,8 @@ import colltool
 from colltool.errors import ColltoolError
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import ClosTier, Fabric
-from colltool.pricing.crossover import winners_among
+from colltool.pricing.catalogue import Catalogue
+from colltool.pricing.crossover import winners
 from colltool.pricing.groups import place
 from colltool.pricing.protocols import tier_under, under_protocols
 from colltool.pricing.readings import Readings
@@ -491,14 +492,14 @@ def test_crossings_are_confirmed_by_prices(where: Fabric, names: list[str], mode
      (TWO, ["hierarchical:ring/ring", "hierarchical:direct/ring"])],
 )  # fmt: skip
 def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[str, Any]) -> None:
-    winners = winners_among(place(where), AR, Readings(**model), names)
-    assert winners[0].from_bytes == 1
-    assert winners[-1].to_bytes is None
+    found = winners(Catalogue(place(where), AR, Readings(**model)), names)
+    assert found[0].from_bytes == 1
+    assert found[-1].to_bytes is None
     for size in GRID[::3]:
         best = min(rows(where, "ar", size, names, **model).values(), key=lambda row: float(row.total_s))
-        algorithm, protocol = winner_at(winners, size)
+        algorithm, protocol = winner_at(found, size)
         if (algorithm, protocol) != (best.title, best.protocol):
-            assert rows(where, "ar", size, [algorithm], **model)[algorithm].total_s == pytest.approx(best.total_s, rel=1e-9)
+            assert rows(where, "ar", size, names, **model)[algorithm].total_s == pytest.approx(best.total_s, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -508,9 +509,9 @@ def test_three_that_meet_in_one_point(overhead: float, expected: list[str]) -> N
     """A ring's 1.75 M take 28, 14 and 7 us at 160 KB: with 10, 24 and 31 us before them all three take as long there."""
     numbers = {"LL": listed(1, 10, 10), "LL128": listed(1, 20, 24), "Simple": listed(1, 40, overhead)}
     where = fabric(star(8) | {"protocols": protocols(**numbers)})
-    winners = winners_among(place(where), AR, Readings(), ["ring"])
-    assert [one.protocol for one in winners] == expected
-    assert overhead != 31 or winners[0].to_bytes == pytest.approx(160e3)
+    found = winners(Catalogue(place(where), AR, Readings()), ["ring"])
+    assert [one.protocol for one in found] == expected
+    assert overhead != 31 or found[0].to_bytes == pytest.approx(160e3)
 
 
 def test_a_balance_needs_one_alpha_and_bandwidth() -> None:

@@ -123,10 +123,10 @@ def test_segments() -> None:
 
 
 def test_judge() -> None:
-    assert judge("", Counts(4, 1.5), Counts(4, 1.5), 1.5) == ("proved", "")
-    assert judge("", Counts(4, 1.5), Counts(4, 1.2), 1.2)[0] == "idealised"
-    assert judge("", Counts(4, 1.5), Counts(5, 1.5), 1.5)[0] == "mismatch"
-    assert judge("idealised: ...", Counts(4, 1.5), Counts(5, 1.5), 1.5)[0] == "idealised"
+    assert judge("shipped", Counts(4, 1.5), Counts(4, 1.5), 1.5) == ("proved", "")
+    assert judge("shipped", Counts(4, 1.5), Counts(4, 1.2), 1.2)[0] == "idealised"
+    assert judge("reference", Counts(4, 1.5), Counts(5, 1.5), 1.5)[0] == "mismatch"
+    assert judge("idealised", Counts(4, 1.5), Counts(5, 1.5), 1.5)[0] == "idealised"
 
 
 @pytest.mark.parametrize("ranks", [1, 9999])

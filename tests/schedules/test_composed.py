@@ -8,11 +8,10 @@ import pytest
 import colltool.algorithms
 from colltool.algorithms.composed import Order
 from colltool.algorithms.registry import Axis, Group
-from colltool.cost import segmented
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.pricing.catalogue import named_candidates
 from colltool.pricing.groups import place, tier_group
-from colltool.pricing.price import named_candidates
 from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules import library, machine
@@ -86,7 +85,7 @@ def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     counts = defaultdict(lambda: [0.0, 0.0])
     for part in costed.parts:
         own = part.charge
-        counted = segmented(own.n_alpha, own.n_beta, 1.0, 1.0, 1.0, SEGMENTS) if part.pipelined else (own.n_alpha, own.n_beta)
+        counted = part.pipeline.counts(SEGMENTS) if part.pipeline else (own.n_alpha, own.n_beta)
         counts[own.tier][0] += counted[0]
         counts[own.tier][1] += counted[1] * part.payload
     return [tuple(counts[f"t{k}"]) for k in range(len(one.tiers))]

@@ -72,7 +72,7 @@ def execute(primitive, name, group):
 def formula(row, group):
     terms = row.schedule(group)
     steps, load = total_n_alpha(terms), total_n_beta(terms)
-    if terms[0].pipelined:
+    if terms[0].fill is not None:
         steps, load = steps + SEGMENTS - 1, load * (steps + SEGMENTS - 1) / SEGMENTS
     return steps, load
 

@@ -1,8 +1,10 @@
 """What NCCL should run at which size: colltool's winners among the schedules that NCCL has a name for."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from colltool.algorithms.choice import parse_choice
 from colltool.errors import ColltoolError
 from colltool.export.nccl.protocols import BY_POSITION, PROTOCOLS, Call, named, published, runs_under
 from colltool.fabric.model import ClosTier, Fabric, StarTier, Tier
@@ -158,7 +160,7 @@ def _winners(cluster: Cluster, primitive: Primitive, ways: Sequence[Way], protoc
             own, call = _streamed(costed), Call(primitive, cluster.ranks, cluster.nodes)
             curves |= {(algorithm, name, costed.title): one.bound(own) for name, one in published(algorithm, call).items()}
         elif runs_under(algorithm, protocol):
-            curves[algorithm, protocol, costed.title, costed.protocol] = costed.curve(Readings())
+            curves[algorithm, protocol, costed.title, costed.protocol] = costed.curve
     return tuple(Choice(start, *key[:3]) for start, key in lower_envelope(curves, 1.0))
 
 
@@ -173,18 +175,18 @@ def _widest(cluster: Cluster, primitive: Primitive, ways: Sequence[Way]) -> list
 
 def _streamed(costed: Costed) -> Curve:
     """NCCL sends a chunk over the network while the next is still in the node: the slower of the two counts."""
-    return (costed._replace(phases="pipelined") if costed.composed else costed).curve(Readings())
+    return (replace(costed, phases="pipelined") if costed.composed else costed).curve
 
 
 def _least_slope(candidates: Sequence[Costed]) -> float:
-    return min(costed.curve(Readings()).b for costed in candidates)
+    return min(costed.curve.b for costed in candidates)
 
 
 def _ways(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> tuple[list[Way], list[str]]:
     """NCCL's ways on this group; where the fabric lists what its library runs, those among it."""
     runs = library_runs(cluster.placed, primitive)
     ours = [way for way in WAYS if primitive in way.primitives and way.where(cluster)]
-    named_there = [way for way in ours if {way.name, way.name.partition(":")[0]} & set(runs)]
+    named_there = [way for way in ours if {way.name, parse_choice(way.name).base} & set(runs)]
     listed = [
         way
         for way in named_there

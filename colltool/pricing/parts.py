@@ -1,0 +1,86 @@
+"""From an algorithm to its charged parts: what each of its messages pays on a reach, and what a reader should know of that."""
+
+from __future__ import annotations
+
+from colltool.algorithms.choice import Choice
+from colltool.algorithms.registry import Algorithm, Group
+from colltool.cost import AllPeers, Chain, Pair, Ring, Trees
+from colltool.pricing.charge import Charge, charge
+from colltool.pricing.costed import Costed, Part
+from colltool.pricing.distances import Reach
+from colltool.pricing.groups import Placed
+from colltool.pricing.readings import Readings
+from colltool.primitives import Primitive, own_share
+
+
+def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, payload: float = 1.0) -> tuple[Part, ...]:
+    """The parts of one registered algorithm on one reach, its payload a fraction of M."""
+    return tuple(
+        Part(
+            primitive=terms.primitive or row.primitive,
+            algorithm=row.name,
+            ranks=terms.ranks or group.ranks,
+            payload=payload * terms.payload,
+            charge=one,
+            fill=terms.fill,
+            label=terms.label,
+            route=terms.route,
+        )
+        for terms in row.schedule(group)
+        for one in charge(terms, reach, readings)
+    )
+
+
+def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, placed: Placed | None = None) -> Costed:
+    """A registered algorithm that runs on the whole group at once; without ``placed``, its messages alone."""
+    parts = parts_of(row, group, reach, readings)
+    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
+    kept = own_part(placed, row.primitive, row.name) if placed else ()
+    return Costed(
+        primitive=row.primitive,
+        ranks=group.ranks,
+        choice=Choice(row.name),
+        variant=(),
+        parts=parts + kept,
+        overhead_s=placed.overhead_s if placed else 0.0,
+        phases="sequential",
+        composed=False,
+        status=row.status_on(group),
+        shipped_by=row.shipped_by,
+        notes=tuple(notes),
+        readings=readings,
+        protocol=placed.protocol if placed else "",
+    )
+
+
+def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:
+    """The share of M that a rank keeps, copied by itself: no messages, but time where a protocol gives it a rate."""
+    payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
+    if rate is None or not payload:
+        return ()
+    tier = placed.spans[-1].tier.name
+    copied = Charge(
+        tier=tier, level=tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0
+    )  # fmt: skip
+    return (Part(primitive, algorithm, placed.ranks, payload, copied, fill=None, label="own share", route=None),)
+
+
+def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
+    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
+    routes = {type(part.route) for part in parts}
+    if group.topology == "full_mesh" and AllPeers not in routes and Pair not in routes:
+        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
+    single = any(isinstance(r, Chain | Trees) or (isinstance(r, Ring) and r.via == "packed") for r in (p.route for p in parts))
+    if group.topology in ("tiers", "lattice_tiers") and single:
+        return ["one stream: a single NIC of each domain carries it"]
+    return []
+
+
+def share_notes(parts: tuple[Part, ...]) -> list[str]:
+    """What oversubscription does to these parts: nothing, or which share it leaves."""
+    if not any(part.charge.crosses for part in parts):
+        return []
+    least = min(part.charge.share for part in parts)
+    if least < 1:
+        return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
+    return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
