@@ -51,7 +51,8 @@ def _slots_with(bit: int, ranks: int) -> int:
     "direct",
     A2A,
     on=ANY_TO_ANY,
-    source="all peers at once",
+    shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
+    source="grouped sends to all peers (NCCL); MPICH's scattered, Open MPI's linear all-to-all",
     note="assumes that a rank posts N-1 messages for one alpha",
 )
 def direct(group: Group) -> Terms:

@@ -10,7 +10,7 @@ from colltool.pricing.compose import Workbench, workbenches
 from colltool.pricing.groups import Placed, flat_group
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, Primitive
+from colltool.primitives import Primitive
 
 _VENDORS = {
     "NCCL": ("NCCL",),
@@ -19,9 +19,6 @@ _VENDORS = {
     "MVAPICH": ("MPI", "MPICH", "Open MPI", "MVAPICH2"),
 }
 """Who in the registry answers for a library; a log says MPI and seldom whose."""
-
-_ALSO = {("NCCL", A2A): ("direct",), ("RCCL", A2A): ("direct",)}
-"""Grouped sends to all peers: what a program posts, and the library runs."""
 
 
 def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]) -> list[str]:
@@ -51,8 +48,7 @@ def _own(bench: Workbench, library: str) -> Workbench | None:
 
 
 def _ships(library: str, primitive: Primitive, name: str) -> bool:
-    also = (names for (who, what), names in _ALSO.items() if what is primitive and library in ("", who))
-    return _names(library, find(primitive, name).shipped_by) or any(name in names for names in also)
+    return _names(library, find(primitive, name).shipped_by)
 
 
 def _names(library: str, shipped_by: tuple[str, ...]) -> bool:

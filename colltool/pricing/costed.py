@@ -68,14 +68,13 @@ class Part(NamedTuple):
 
     def curve(self, readings: Readings) -> Curve:
         """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
-        own, per_load = self.charge, self.payload / self.charge.effective_Bps
+        own, slope = self.charge, self.charge.n_beta * self.payload / self.charge.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
-            return Curve(own.n_alpha * own.alpha_s, own.n_beta * per_load)
+            return Curve(own.n_alpha * own.alpha_s, slope)
         if readings.pipelining == "optimal":
-            slope, waiting = own.n_beta * per_load, (self.pipeline.fill - 1) * own.alpha_s
-            return Curve((own.n_alpha - 1) * own.alpha_s, slope, 2 * sqrt(waiting * slope))
+            return Curve((own.n_alpha - 1) * own.alpha_s, slope, 2 * sqrt((self.pipeline.fill - 1) * own.alpha_s * slope))
         n_alpha, n_beta = self.pipeline.counts(readings.pipelining)
-        return Curve(float(n_alpha * own.alpha_s), float(n_beta * per_load))
+        return Curve(float(n_alpha * own.alpha_s), float(slope * n_beta / own.n_beta))
 
 
 class Curve(NamedTuple):

@@ -80,7 +80,8 @@ def test_only_what_the_library_ships() -> None:
     assert titles("", AR) >= titles("NCCL", AR) | titles("MPI", AR)
     assert titles("RCCL", P2P) == {"send"}
     assert "direct" in titles("NCCL", A2A)
-    assert "direct" not in titles("MPI", A2A)
+    assert "bruck" in titles("MPI", A2A)
+    assert "bruck" not in titles("NCCL", A2A)
 
 
 def test_a_composition_takes_only_the_librarys_choices() -> None:
