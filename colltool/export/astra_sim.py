@@ -106,12 +106,14 @@ def _one_class(span: Span, readings: Readings) -> Level:
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
-        fix = f"take a group below that level with --ranks, or --set {name}.levels.LEVEL.oversubscription=1"
+        change = f", or --set {name}.levels.LEVEL.oversubscription=1" if kind_of(span.tier).levels else ""
+        fix = f"take a group below that level with --ranks{change}"
         raise ColltoolError(what, where="--fabric", fix=fix)
     if len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
         what = f"the group spans levels of '{name}' with different alpha ({levels}), which ASTRA-sim cannot express"
-        fix = f"take a group inside '{used[0].name}' with --ranks, or --set {name}.levels.LEVEL.alpha=TIME"
+        change = f", or --set {name}.levels.LEVEL.alpha=TIME" if kind_of(span.tier).levels else ""
+        fix = f"take a group inside '{used[0].name}' with --ranks{change}"
         raise ColltoolError(what, where="--fabric", fix=fix)
     return used[-1]
 

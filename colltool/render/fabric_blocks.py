@@ -48,9 +48,10 @@ def _tier_lines(tier: Tier, indent: str) -> list[str]:
     per = "port" if kind.joined_by == "switches" else "link"
     alpha = "" if tier.alpha is None else f"alpha {format_time(tier.alpha)}, "
     lines = [f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}"]
-    for level in reversed(kind.levels):
-        s = f", s {level.oversubscription:g}" if level is not kind.levels[0] else ""
-        lines.append(f"{indent}|    {level.name}: {level.group} endpoints, alpha {format_time(level.alpha)}{s}")
+    classes = kind.classes if kind.levels or len(kind.classes) > 1 else ()
+    for one in reversed(classes):
+        s = f", s {one.oversubscription:g}" if one is not classes[0] else ""
+        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, alpha {format_time(one.alpha_s)}{s}")
     if kind.in_network is not None:
         lines.append(f"{indent}|    in-network: {_in_network(kind.in_network)}")
     lines += [f"{indent}|    protocol {one.name}: {_protocol(one)}" for one in tier.protocols or ()]
