@@ -197,7 +197,7 @@ class Links(Wires):
         super().__init__(tier, inside, ranks)
         self.shape, self.alpha_s, self.hop_alpha_s = tier.shape, tier.alpha, tier.alpha
         self.strides = [prod(tier.shape[:axis]) for axis in range(len(tier.shape))]
-        self.closed = [tier.topology == "torus" and size >= 3 for size in tier.shape]
+        self.closed = [axis.is_ring for axis in kind_of(tier).axes]
         self.lines = []
         node = np.arange(tier.endpoints)
         for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
