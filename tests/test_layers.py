@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.fabric.model import TOPOLOGIES
+from colltool.fabric.topology import TOPOLOGIES
 
 PACKAGE = Path(colltool.__file__).parent
 MAX_MODULE_LINES = 400

@@ -77,6 +77,15 @@ class Kind(ABC, Generic[Of]):
     def in_network(self) -> InNetwork | None:
         """What its switches compute; None where it has no switches, or they compute nothing."""
 
+    @property
+    def operations(self) -> frozenset[str]:
+        """Which of ``reduce``, ``multicast`` and ``all_to_all`` they compute."""
+        spec = self.in_network
+        if spec is None:
+            return frozenset()
+        can = {"reduce": spec.reduce, "multicast": spec.multicast, "all_to_all": spec.all_to_all}
+        return frozenset(name for name, does in can.items() if does)
+
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """The fields of the tier with other in-network hardware in the place of its own; none where it has none."""
         return {} if self.in_network is None else {"in_network": switch}

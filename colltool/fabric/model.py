@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
@@ -115,12 +115,6 @@ class InNetwork(Part):
     levels: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] | None = None
     eta_beta: Fraction | None = None
     protocols: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-
-    @property
-    def operations(self) -> frozenset[str]:
-        """What they compute: of ``reduce``, ``multicast`` and ``all_to_all``."""
-        can = {"reduce": self.reduce, "multicast": self.multicast, "all_to_all": self.all_to_all}
-        return frozenset(name for name, does in can.items() if does)
 
 
 class Level(Part):
@@ -281,11 +275,6 @@ class ClosTier(SizedTier):
 
 
 Tier = Annotated[StarTier | FullMeshTier | LatticeTier | ClosTier, Field(discriminator="topology")]
-
-TOPOLOGIES: dict[str, type[TierBase]] = {
-    name: model for model in get_args(get_args(Tier)[0]) for name in get_args(model.model_fields["topology"].annotation)
-}
-"""The tier class of each word that ``topology`` takes."""
 
 
 class Fabric(Part):

@@ -11,13 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, prod
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never, get_args
 
 from colltool.algorithms.registry import Axis
 from colltool.fabric.kind import DistanceClass, Kind
-from colltool.fabric.model import MAX_RANKS, ClosTier, FullMeshTier, InNetwork, LatticeTier, Level, Sizing, StarTier, Tier
+from colltool.fabric.model import (
+    MAX_RANKS,
+    ClosTier,
+    FullMeshTier,
+    InNetwork,
+    LatticeTier,
+    Level,
+    Sizing,
+    StarTier,
+    Tier,
+    TierBase,
+)
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
+
+TOPOLOGIES: dict[str, type[TierBase]] = {
+    name: model for model in get_args(get_args(Tier)[0]) for name in get_args(model.model_fields["topology"].annotation)
+}
+"""The tier class of each word that ``topology`` takes."""
 
 
 def kind_of(tier: Tier) -> Kind[Tier]:

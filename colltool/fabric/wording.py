@@ -13,10 +13,10 @@ from colltool.fabric.model import (
     MIN_ALPHA_S,
     MIN_BANDWIDTH_BPS,
     SCHEMA,
-    TOPOLOGIES,
     Fabric,
 )
 from colltool.fabric.source import KeyPath, shown
+from colltool.fabric.topology import TOPOLOGIES
 from colltool.units import format_rate, format_time
 
 MOST = 100  # findings worth reading in one go

@@ -118,13 +118,12 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
 def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
     tier, kind = span.tier, kind_of(span.tier)
     reach = tier_reach(tier, span.endpoints, readings, idle_nics)
-    spec = kind.in_network
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
         axes=kind.part(span.endpoints) or (),
         scale_out=scale_out or kind.joins == "hosts",
-        switch=spec.operations if spec else frozenset(),
+        switch=kind.operations,
         switch_levels=reach.in_switch.levels if reach.in_switch else 1,
         tree_beta=readings.tree_beta,
     )

@@ -78,7 +78,7 @@ def _protocol(one: Protocol) -> str:
 
 
 def _in_network(spec: InNetwork) -> str:
-    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if name in spec.operations]
+    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
     eta = f", all-reduce eta_beta {spec.eta_beta:g}" if spec.eta_beta else ""
     under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""

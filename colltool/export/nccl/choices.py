@@ -85,9 +85,7 @@ def _one_rank_a_node(cluster: Cluster) -> bool:
 def _nvswitch(cluster: Cluster) -> bool:
     """NVLS: the innermost domain is a star whose switch reduces and multicasts."""
     kind = kind_of(cluster.placed.spans[0].tier)
-    if kind.joins != "accelerators" or kind.in_network is None:
-        return False
-    return not _one_rank_a_node(cluster) and {"reduce", "multicast"} <= kind.in_network.operations
+    return kind.joins == "accelerators" and not _one_rank_a_node(cluster) and {"reduce", "multicast"} <= kind.operations
 
 
 def _nvswitch_alone(cluster: Cluster) -> bool:
