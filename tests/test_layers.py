@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import colltool
+from colltool.fabric.topology import TOPOLOGIES
 
 PACKAGE = Path(colltool.__file__).parent
 MAX_MODULE_LINES = 400
@@ -182,3 +183,59 @@ def test_streams_belong_to_the_command_line() -> None:
             if isinstance(node, ast.Call):
                 assert ast.unparse(node.func) not in ("print", "sys.exit", "exit", "os._exit"), f"{module}:{node.lineno}"
             assert not (isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout", "sys.stderr")), module
+
+
+TIER_CLASSES = {"TierBase", "SizedTier", *(model.__name__ for model in TOPOLOGIES.values())}
+
+
+def case_classes(pattern: ast.AST) -> set[str]:
+    return {node.cls.id for node in ast.walk(pattern) if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
+
+
+def silent_checks(tree: ast.AST) -> Iterator[str]:
+    """Questions about the kind of a tier that mypy does not see through: a new topology would slip past them."""
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, ast.expr) else ""
+        named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, ast.Call) else set()
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance" and named & TIER_CLASSES:
+            yield text
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
+            subject = ast.unparse(node.args[0]).rpartition(".")[2]
+            if subject == "tier" or (subject == "self" and "in_network" in text):
+                yield text
+        if isinstance(node, ast.Compare) and any(
+            isinstance(one, ast.Attribute) and one.attr == "topology" and ast.unparse(one.value).rpartition(".")[2] == "tier"
+            for one in ast.walk(node)
+        ):
+            yield text
+        if isinstance(node, ast.Match) and set().union(*(case_classes(case.pattern) for case in node.cases)) & TIER_CLASSES:
+            last = node.cases[-1]
+            if not any("assert_never" in ast.unparse(line) for line in last.body) or last.guard is not None:
+                yield f"match {ast.unparse(node.subject)}"
+
+
+@every_module
+def test_nobody_asks_a_tier_for_its_kind_where_mypy_cannot_follow(module: str) -> None:
+    assert not list(silent_checks(TREES[module])), f"{module}: ask colltool.fabric.topology.kind_of"
+
+
+def test_silent_checks_are_seen() -> None:
+    lines = (
+        "isinstance(tier, LatticeTier)",
+        "isinstance(span.tier, StarTier | ClosTier)",
+        "getattr(tier, 'in_network', None)",
+        "hasattr(span.tier, 'levels')",
+        "span.tier.topology == 'torus'",
+        "tier.topology in ('torus', 'mesh')",
+        "match tier:\n    case LatticeTier():\n        a()\n    case _:\n        b()\n",
+    )
+    for line in lines:
+        assert list(silent_checks(ast.parse(line))), line
+    told = "match tier:\n    case LatticeTier():\n        a()\n    case _:\n        assert_never(tier)\n"
+    assert not list(silent_checks(ast.parse(told)))
+
+
+def test_only_groups_place_ranks() -> None:
+    makers = {module for module, tree in TREES.items() for node in ast.walk(tree)
+              if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Span", "Placed")}  # fmt: skip
+    assert makers == {"colltool.pricing.groups"}

@@ -165,7 +165,7 @@ def one_shot(group: Group) -> Terms:
     For small messages on few ranks.
     """
     peers = group.ranks - 1
-    return Terms(1, 1 if group.topology == "full_mesh" else peers, AllPeers(1.0))
+    return Terms(1, 1 if group.dedicated else peers, AllPeers(1.0))
 
 
 @algorithm(
@@ -182,6 +182,6 @@ def two_shot(group: Group) -> Schedule:
     t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW
     """
     n = group.ranks
-    n_beta = 1 / n if group.topology == "full_mesh" else (n - 1) / n
+    n_beta = 1 / n if group.dedicated else (n - 1) / n
     scatter = Terms(1, n_beta, AllPeers(1 / n), primitive=RS, label="reduce-scatter")
     return scatter, Terms(1, n_beta, AllPeers(1 / n), primitive=AG, label="all-gather")

@@ -61,4 +61,4 @@ def direct(group: Group) -> Terms:
     t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
     """
     n = group.ranks
-    return Terms(1, 1 / n if group.topology == "full_mesh" else (n - 1) / n, AllPeers(1 / n))
+    return Terms(1, 1 / n if group.dedicated else (n - 1) / n, AllPeers(1 / n))

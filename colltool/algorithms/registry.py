@@ -4,7 +4,8 @@ A formula is registered where it stands and looked up only here. Its docstring i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, get_args
+from functools import cache
+from typing import Literal, NamedTuple, assert_never, get_args
 
 from colltool.cost import Schedule, Terms
 from colltool.errors import ColltoolError, nearest
@@ -15,29 +16,61 @@ Status = Literal["shipped", "reference", "idealised", "hypothetical"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 """From what somebody can run today to what no hardware does."""
 
-ONE_TIER: frozenset[Topology] = frozenset({"star", "full_mesh", "clos"})
-SWITCHED: frozenset[Topology] = frozenset({"star", "clos"})
+JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
+
+
+class _Words(NamedTuple):
+    """A topology: what joins its ranks, and how people call it."""
+
+    joined_by: JoinedBy
+    here: str
+
+
+def _words(topology: Topology) -> _Words:
+    match topology:
+        case "star":
+            return _Words("switches", "a star")
+        case "full_mesh":
+            return _Words("pair_links", "a full mesh")
+        case "clos":
+            return _Words("switches", "a Clos")
+        case "tiers":
+            return _Words("tiers", "a group over several tiers")
+        case "lattice_tiers":
+            return _Words("tiers", "a group over several tiers, one of them a lattice")
+        case "torus":
+            return _Words("neighbour_links", "a torus")
+        case "mesh":
+            return _Words("neighbour_links", "a mesh")
+        case _:
+            assert_never(topology)
+
+
+_WORDS: dict[Topology, _Words] = {topology: _words(topology) for topology in get_args(Topology)}
+
+
+def joined_by(topology: Topology) -> JoinedBy:
+    """What joins the ranks: switches, a link for each pair, links between neighbours, or several tiers."""
+    return _WORDS[topology].joined_by
+
+
+def _joined(*by: JoinedBy) -> frozenset[Topology]:
+    return frozenset(topology for topology, words in _WORDS.items() if words.joined_by in by)
+
+
+SWITCHED = _joined("switches")
+ONE_TIER = _joined("switches", "pair_links")
 ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
-LATTICE: frozenset[Topology] = frozenset({"torus", "mesh"})
-SEVERAL_TIERS: frozenset[Topology] = frozenset({"tiers", "lattice_tiers"})
-
-_HERE: dict[Topology, str] = {
-    "star": "a star",
-    "full_mesh": "a full mesh",
-    "clos": "a Clos",
-    "tiers": "a group over several tiers",
-    "lattice_tiers": "a group over several tiers, one of them a lattice",
-    "torus": "a torus",
-    "mesh": "a mesh",
-}
+LATTICE = _joined("neighbour_links")
+SEVERAL_TIERS = _joined("tiers")
 
 
+@cache
 def needs(topologies: frozenset[Topology]) -> str:
     """Where an algorithm runs, in words: what to print when it does not."""
     if topologies == SEVERAL_TIERS:
         return "needs a group over several tiers"
-    kinds = {"a star": "star", "a full mesh": "full_mesh", "a Clos": "clos", "a torus": "torus", "a mesh": "mesh"}
-    *others, last = [text for text, topology in kinds.items() if topology in topologies]
+    *others, last = [words.here for topology, words in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
@@ -73,6 +106,16 @@ class Group(NamedTuple):
     switch: frozenset[str] = frozenset()
     switch_levels: int = 1
     tree_beta: float = 2.0
+
+    @property
+    def joined_by(self) -> JoinedBy:
+        """What joins the ranks."""
+        return _WORDS[self.topology].joined_by
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether every pair of ranks has a link of its own."""
+        return self.joined_by == "pair_links"
 
 
 class Caveat(NamedTuple):
@@ -150,7 +193,7 @@ class Algorithm(NamedTuple):
     def why_not(self, group: Group) -> str | None:
         """The reason why this group cannot run it, or None."""
         if group.topology not in self.topologies:
-            return f"{needs(self.topologies)}; this is {_HERE[group.topology]}"
+            return f"{needs(self.topologies)}; this is {_WORDS[group.topology].here}"
         return next((reason for requirement in self.requires if (reason := requirement(group))), None)
 
 

@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Sequence
 from math import ceil, prod
 from textwrap import wrap
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
 from colltool.pricing.distances import Level, tier_reach
 from colltool.pricing.groups import Placed, Span, place
 from colltool.pricing.protocols import under_protocols
@@ -80,12 +81,18 @@ def _widest_protocol(placed: Placed) -> Placed:
 
 
 def _dimensions(span: Span, readings: Readings) -> list[Dimension]:
-    if isinstance(span.tier, LatticeTier):
-        return _rings(span.tier, span.endpoints, readings)
-    level = _one_class(span, readings)
-    switched = isinstance(span.tier, StarTier | ClosTier)
-    topology, links = ("Switch", 2) if switched else ("FullyConnected", 1)
-    return [_dimension(topology, span.endpoints, level, links)]
+    joined = kind_of(span.tier).joined_by
+    match joined:
+        case "neighbour_links":
+            return _rings(span, readings)
+        case "switches":
+            return [_dimension("Switch", span.endpoints, _one_class(span, readings), 2)]
+        case "pair_links":
+            return [_dimension("FullyConnected", span.endpoints, _one_class(span, readings), 1)]
+        case "tiers":
+            raise AssertionError("a tier alone is not several")
+        case _:
+            assert_never(joined)
 
 
 def _one_class(span: Span, readings: Readings) -> Level:
@@ -99,32 +106,34 @@ def _one_class(span: Span, readings: Readings) -> Level:
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
-        fix = f"take a group below that level with --ranks, or --set {name}.levels.LEVEL.oversubscription=1"
+        change = f", or --set {name}.levels.LEVEL.oversubscription=1" if kind_of(span.tier).levels else ""
+        fix = f"take a group below that level with --ranks{change}"
         raise ColltoolError(what, where="--fabric", fix=fix)
     if len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
         what = f"the group spans levels of '{name}' with different alpha ({levels}), which ASTRA-sim cannot express"
-        fix = f"take a group inside '{used[0].name}' with --ranks, or --set {name}.levels.LEVEL.alpha=TIME"
+        change = f", or --set {name}.levels.LEVEL.alpha=TIME" if kind_of(span.tier).levels else ""
+        fix = f"take a group inside '{used[0].name}' with --ranks{change}"
         raise ColltoolError(what, where="--fabric", fix=fix)
     return used[-1]
 
 
-def _rings(tier: LatticeTier, endpoints: int, readings: Readings) -> list[Dimension]:
+def _rings(span: Span, readings: Readings) -> list[Dimension]:
     """A torus as one ring per axis.
 
     Raises:
         ColltoolError: a mesh, or a part of an axis: both are open lines.
     """
-    if tier.topology == "mesh":
+    tier, kind = span.tier, kind_of(span.tier)
+    if not all(axis.wrap for axis in kind.axes):
         what = f"'{tier.name}' is a mesh, and ASTRA-sim has no lines without wraparound"
         raise ColltoolError(what, where="--fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
-    (level,) = tier_reach(tier, endpoints, readings).used()
-    rings, left = [], endpoints
-    for size in tier.shape:
-        taken = min(size, left)
-        left //= taken
-        if taken not in (1, size):
-            what = f"{taken} of the {size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"
+    (level,) = tier_reach(tier, span.endpoints, readings).used()
+    rings = []
+    for axis, part in zip(kind.axes, kind.part(span.endpoints) or (), strict=True):
+        taken = part.size
+        if taken not in (1, axis.size):
+            what = f"{taken} of the {axis.size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"
             raise ColltoolError(what, where="--ranks", fix="take whole axes")
         if taken > 1:
             rings.append(_dimension("Ring", taken, level, 1))
@@ -162,7 +171,7 @@ def _notes(placed: Placed, dimensions: Sequence[Dimension], ideal: bool) -> list
     if placed.local_copy_Bps is not None:
         said.append("left out: the copy of a rank's own share")
     for span in placed.spans:
-        if getattr(span.tier, "in_network", None) is not None:
+        if kind_of(span.tier).in_network is not None:
             said.append(f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work")
     if switched:
         said.append("run the congestion-aware binary: in the other one the messages of 'direct' do not share a Switch's port")

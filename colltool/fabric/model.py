@@ -5,12 +5,21 @@ Numbers are SI once validated: seconds, bytes/s. ``source`` and ``notes`` are te
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError
+from colltool.fabric.agreement import (
+    check_common_protocols,
+    check_levels,
+    check_named_once,
+    check_protocols,
+    check_switch,
+    known_algorithm,
+)
 from colltool.primitives import SHORT, Primitive, parse_primitive
 from colltool.units import parse_rate, parse_time
 
@@ -31,23 +40,6 @@ def _time(value: Any) -> float:
 
 def _rate(value: Any) -> float:
     return float(_quoted(parse_rate, value))
-
-
-def known_algorithm(primitive: Primitive, name: str) -> str:
-    """A name that ``--algorithm`` takes for a primitive, a composition with its choices included."""
-    import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import every_algorithm, find
-
-    composed = [row.name for row in compositions(primitive)]
-    base, colon, choice = name.partition(":")
-    if base not in composed:
-        return find(primitive, name, composed).name
-    known = {row.name for row in every_algorithm()}
-    unknown = [part for part in choice.split("/") if part not in known] if colon else []
-    if unknown:
-        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=nearest(unknown[0], sorted(known)))
-    return name
 
 
 def _primitive(value: Any) -> Primitive:
@@ -170,9 +162,9 @@ class TierBase(Part):
     algorithms: dict[PrimitiveName, Annotated[tuple[AlgorithmName, ...], Field(min_length=1)]] | None = None
 
     @property
+    @abstractmethod
     def endpoints(self) -> int:
         """Endpoints that the tier joins: ranks, or whole lower-tier domains."""
-        raise NotImplementedError
 
     def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
         """The protocols under which a primitive runs here, by name; empty where the tier lists none for it."""
@@ -183,11 +175,7 @@ class TierBase(Part):
     @field_validator("algorithms", mode="before")
     @classmethod
     def _named_once(cls, listed: Any) -> Any:
-        words = [key.lower().replace("-", "_") for key in listed if isinstance(key, str)] if isinstance(listed, dict) else []
-        names = [primitive for word in words for primitive, short in SHORT.items() if word in (short, primitive)]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"gives {twice[0]} twice, under two of its names")
+        check_named_once([key for key in listed if isinstance(key, str)] if isinstance(listed, dict) else [])
         return listed
 
     @field_validator("algorithms")
@@ -200,18 +188,7 @@ class TierBase(Part):
 
     @model_validator(mode="after")
     def _protocols_agree(self) -> TierBase:
-        listed = self.protocols or ()
-        for index, one in enumerate(listed):
-            for other in listed[:index]:
-                both = set(one.primitives or ()) & set(other.primitives or ())
-                if one.name == other.name and (both or one.primitives is other.primitives is None):
-                    what = f"for {min(both)}" if both else "for all primitives"
-                    raise ValueError(f"two protocols are called '{one.name}' {what}")
-        switch: InNetwork | None = getattr(self, "in_network", None)
-        names = [one.name for one in listed]
-        for name in (switch.protocols or ()) if switch else ():
-            if name not in names:
-                raise ValueError(f"in_network.protocols names '{name}', protocols lists {', '.join(names) or 'none'}")
+        check_protocols(self.protocols or ())
         return self
 
     @model_validator(mode="after")
@@ -238,6 +215,11 @@ class StarTier(SizedTier):
     topology: Literal["star"]
     alpha: Alpha
     in_network: InNetwork | None = None
+
+    @model_validator(mode="after")
+    def _switch_agrees(self) -> StarTier:
+        check_switch(self.in_network, self.protocols or ())
+        return self
 
 
 class FullMeshTier(SizedTier):
@@ -277,26 +259,18 @@ class ClosTier(SizedTier):
     sizing: Sizing | None = None
 
     @model_validator(mode="after")
+    def _switch_agrees(self) -> ClosTier:
+        check_switch(self.in_network, self.protocols or ())
+        return self
+
+    @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
         if (self.alpha is None) == (self.levels is None):
             raise ValueError(
                 "has both alpha and levels: give each level its own alpha" if self.levels else "needs alpha, or levels"
             )
-        if self.levels is None:
-            return self
-        first, last = self.levels[0], self.levels[-1]
-        if len({level.name for level in self.levels}) < len(self.levels):
-            raise ValueError(f"two levels have the same name: {', '.join(level.name for level in self.levels)}")
-        if first.oversubscription != 1:
-            raise ValueError(f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below")
-        for below, above in zip(self.levels, self.levels[1:], strict=False):
-            if above.group % below.group or above.group <= below.group:
-                raise ValueError(
-                    f"groups do not nest: '{above.name}' has {above.group} endpoints, "
-                    f"which is not a larger multiple of the {below.group} of '{below.name}'"
-                )
-        if last.group < self.size:
-            raise ValueError(f"the last level '{last.name}' joins {last.group} endpoints, the tier has {self.size}")
+        if self.levels is not None:
+            check_levels(self.levels, self.size)
         return self
 
 
@@ -324,14 +298,5 @@ class Fabric(Part):
             raise ValueError(f"two tiers have the same name: {', '.join(names)}")
         if self.ranks > MAX_RANKS:
             raise ValueError(f"{self.ranks} ranks are more than {MAX_RANKS}")
-        for primitive in Primitive:
-            self._share_protocols(primitive)
+        check_common_protocols(self)
         return self
-
-    def _share_protocols(self, primitive: Primitive) -> None:
-        """A collective runs under one protocol throughout, so the tiers that list any need one in common."""
-        lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
-        common = set.intersection(*map(set, lists.values())) if lists else {""}
-        if not common:
-            listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
-            raise ValueError(f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout")

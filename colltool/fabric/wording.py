@@ -13,25 +13,13 @@ from colltool.fabric.model import (
     MIN_ALPHA_S,
     MIN_BANDWIDTH_BPS,
     SCHEMA,
-    ClosTier,
     Fabric,
-    FullMeshTier,
-    LatticeTier,
-    StarTier,
-    TierBase,
 )
 from colltool.fabric.source import KeyPath, shown
+from colltool.fabric.topology import TOPOLOGIES
 from colltool.units import format_rate, format_time
 
 MOST = 100  # findings worth reading in one go
-
-TOPOLOGIES: dict[str, type[TierBase]] = {
-    "star": StarTier,
-    "full_mesh": FullMeshTier,
-    "torus": LatticeTier,
-    "mesh": LatticeTier,
-    "clos": ClosTier,
-}
 
 _TIME = f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us"
 _COUNT = f"a whole number from 1 to {MAX_RANKS}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from colltool.algorithms.registry import JoinedBy
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
@@ -36,9 +37,12 @@ ONLY_ONE = frozenset({A2A})
 """Where two algorithms differ in latency alone, their union is the faster one."""
 
 
-def tried(primitive: Primitive, library: str, topology: str, tiers: int) -> tuple[str, ...]:
-    """Algorithms to try on a group over so many tiers, the likeliest first; some may not run there."""
-    if topology == "full_mesh" and primitive in _DIRECT:
+def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
+    """Algorithms to try on a group over so many tiers, the likeliest first; ``joined_by`` is of the outermost one.
+
+    Some may not run there.
+    """
+    if joined_by == "pair_links" and primitive in _DIRECT:
         return _DIRECT[primitive]
     if library == "MPI":
         return _MPI[primitive]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Eta, Protocol, Tier
+from colltool.fabric.topology import kind_of
 from colltool.fitting.candidates import IN_SWITCH
 from colltool.pricing.catalogue import named_candidates
 from colltool.pricing.costed import Curve
@@ -64,7 +66,7 @@ def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inne
            bandwidth_Bps: float) -> Curve:  # fmt: skip
     probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
     spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
-    bare = placed._replace(spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
+    bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
     return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
 
 
@@ -72,7 +74,7 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     """A tier under one protocol's numbers, without a list to choose from; an ideal switch on the tier under test."""
     tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
     update: dict[str, object] = {"protocols": None}
-    switch = getattr(tier, "in_network", None)
-    if protocol is not None and protocol.name == "probe" and switch is not None:
-        update["in_network"] = switch.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0})
-    return span._replace(tier=tier.model_copy(update=update))
+    kind = kind_of(tier)
+    if protocol is not None and protocol.name == "probe" and kind.in_network is not None:
+        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0}))
+    return replace(span, tier=tier.model_copy(update=update))

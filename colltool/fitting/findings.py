@@ -11,7 +11,8 @@ from functools import partial
 from math import inf
 from statistics import median
 
-from colltool.fabric.model import ClosTier, StarTier, Tier
+from colltool.fabric.model import Tier
+from colltool.fabric.topology import kind_of
 from colltool.fitting.case import CLOSE, WITHIN, Case
 from colltool.fitting.cliffs import SHAPE, breaks, cliff_in
 from colltool.fitting.sizes import of_rates, percent, size_text
@@ -89,7 +90,7 @@ def _port(case: Case) -> str:
     tier = case.placed.spans[-1].tier
     rate = tier.bandwidth * tier.ports
     exceeds = case.checked[-1].busbw_measured_Bps > rate
-    single = len(case.placed.spans) == 1 and isinstance(tier, StarTier | ClosTier)
+    single = len(case.placed.spans) == 1 and kind_of(tier).joined_by == "switches"
     return f" on a {format_rate(rate, 3)} port" if single and exceeds else ""
 
 
@@ -175,7 +176,7 @@ def in_network(case: Case) -> str | None:
 
 
 def _without_switch(tier: Tier) -> Tier:
-    return tier.model_copy(update={"in_network": None}) if getattr(tier, "in_network", None) else tier
+    return tier.model_copy(update=dict(kind_of(tier).with_switch(None)))
 
 
 def algorithm(case: Case) -> str | None:

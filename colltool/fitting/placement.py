@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import gcd, prod
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import ClosTier, Fabric, LatticeTier, SizedTier, Tier
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.measured.series import Series
 from colltool.pricing.groups import Placed, place
 
@@ -34,10 +35,10 @@ def check_fits(fabric: Fabric, series: Series) -> Placed:
 def _elsewhere(fabric: Fabric, series: Series) -> str:
     """Why the fabric places the ranks on other hosts than the log; empty where it does not, or the log names no hosts.
 
-    A Clos or a lattice as the innermost tier says nothing of hosts.
+    Where the innermost tier does not join the accelerators of one host (a Clos, a lattice), it says nothing of hosts.
     """
     inner = fabric.tiers[0]
-    if series.nodes is None or isinstance(inner, ClosTier | LatticeTier):
+    if series.nodes is None or kind_of(inner).joins != "accelerators":
         return ""
     if series.ranks % series.nodes:
         return "the ranks do not spread evenly over the nodes, and a price is of equal nodes"
@@ -77,10 +78,7 @@ def _per_domain(inner: Tier, series: Series) -> int | None:
 
 def _can_be(tier: Tier, size: int) -> bool:
     """Whether the file accepts that size of a tier."""
-    if not isinstance(tier, SizedTier):
-        return False
-    wired = tier.levels[-1].group if isinstance(tier, ClosTier) and tier.levels else size
-    return size <= min(wired, tier.max_size or size)
+    return size <= min(kind_of(tier).most, tier.max_size or size)
 
 
 def _holds(fabric: Fabric, tiers: list[Tier], series: Series) -> bool:

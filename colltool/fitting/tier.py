@@ -12,6 +12,7 @@ from colltool.algorithms.registry import algorithms
 from colltool.errors import ColltoolError
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.fabric.write import fabric_text
 from colltool.fitting.account import source_of
 from colltool.fitting.candidates import IN_SWITCH, sets, tried
@@ -140,7 +141,9 @@ def _group(
         raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
     placed = [check_fits(fabric, one) for one in series]
     spans = max(len(group.spans) for group in placed)
-    names = own_names(series[0], algorithms) if algorithms else tried(primitive, series[0].library, tier.topology, spans)
+    names = (
+        own_names(series[0], algorithms) if algorithms else tried(primitive, series[0].library, kind_of(tier).joined_by, spans)
+    )
     costed = {name: [one for group in placed if (one := _costs(group, primitive, tier.name, name))] for name in names}
     able = tuple(name for name in names if len(costed[name]) == len(placed))
     if not able or (algorithms and len(able) < len(names)):
@@ -182,10 +185,7 @@ def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs 
 
 def _alpha_s(tier: Tier) -> float:
     """α of a tier before any measurement, seconds."""
-    levels = getattr(tier, "levels", None)
-    nominal = levels[0].alpha if levels else tier.alpha
-    assert nominal is not None  # the model's validator
-    return float(nominal * tier.eta.alpha)
+    return kind_of(tier).classes[0].alpha_s * tier.eta.alpha
 
 
 def _note_algorithms(tier_data: dict[str, Any], chosen: Chosen) -> None:

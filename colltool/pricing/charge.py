@@ -78,16 +78,20 @@ def _leaving(stride: int, ranks: int) -> Flows:
 
 
 def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
-    """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered."""
+    """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered.
+
+    β is min(η_β, share): contention and oversubscription are never charged twice.
+    """
     count = _all if reach.scattered else flows
-    beta, share = level.effective_beta(count), level.share(count)
+    share = level.share(count)
+    beta = min(level.eta_beta, share)
     alpha = level.alpha_s * level.eta_alpha
     bandwidth = level.bandwidth_Bps
     return Charge(level.tier, level.name, n_alpha, n_beta, alpha, level.eta_alpha, bandwidth, beta, share, _crosses(level))
 
 
 def _crosses(level: Level) -> bool:
-    return any(boundary.oversubscription > 1 for boundary in level.boundaries)
+    return bool(level.thinned)
 
 
 def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> Charge:

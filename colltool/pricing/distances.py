@@ -1,9 +1,12 @@
 """Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from colltool.fabric.model import ClosTier, FullMeshTier, InNetwork, Tier
+from colltool.fabric.model import InNetwork, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
 
 Flows = Callable[[int], float]
@@ -28,6 +31,7 @@ class Level(NamedTuple):
         bandwidth_Bps: of an endpoint's port, or of one link; all parallel ports together, without η.
         eta_beta: in (0, 1].
         boundaries: uplinks that a message of this class crosses inside its tier.
+        thinned: those of them that are oversubscribed; others carry whatever the endpoints below can send.
         dedicated: every pair has a link of its own.
     """
 
@@ -39,15 +43,14 @@ class Level(NamedTuple):
     bandwidth_Bps: float
     eta_beta: float
     boundaries: tuple[Boundary, ...] = ()
+    thinned: tuple[Boundary, ...] = ()
     dedicated: bool = False
 
     def share(self, flows: Flows) -> float:
         """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
-        return min((1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.boundaries)))
-
-    def effective_beta(self, flows: Flows) -> float:
-        """min(η_β, share): contention and oversubscription are never charged twice."""
-        return min(self.eta_beta, self.share(flows))
+        if not self.thinned:
+            return 1.0
+        return min(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
 
 
 class View(NamedTuple):
@@ -65,12 +68,13 @@ class InSwitch(NamedTuple):
     eta_beta: float
 
 
-class Reach(NamedTuple):
+@dataclass(frozen=True)
+class Reach:
     """The distance classes of a group of consecutive ranks, nearest first.
 
     ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
     cross the whole tier but the number of peers in one's own leaf is still known. ``unit`` ranks stay together then: the
-    domain that is one endpoint of the outermost tier.
+    domain that is one endpoint of the outermost tier. A reach serves many algorithms: what follows from it is worked out once.
     """
 
     ranks: int
@@ -82,30 +86,45 @@ class Reach(NamedTuple):
 
     def top(self) -> Level:
         """The nearest class that holds the whole group."""
-        return next(level for level in self.levels if level.span >= self.ranks)
+        return self._used[-1]
 
     def used(self) -> tuple[Level, ...]:
         """The classes that pairs of the group fall in."""
-        return self.levels[: self.levels.index(self.top()) + 1]
+        return self._used
 
-    def hops(self) -> list[tuple[Level, int]]:
+    def hops(self) -> tuple[tuple[Level, int], ...]:
         """(class, hops) of one closed ring through all ranks: a packed ring leaves each domain once."""
-        counts, domains = [], self.ranks
-        for level in self.used():
-            above = -(-self.ranks // level.span)
-            counts.append((level, domains - above if above > 1 else domains))
-            domains = above
-        return [(level, count) for level, count in counts if count]
+        return self._hops
 
     def block(self, size: int) -> Level:
         """The nearest class in which aligned blocks of that many ranks never cross a domain's edge."""
-        top = self.top()
-        return next((level for level in self.used() if level.span % size == 0), top)
+        for level in self._used:
+            if level.span % size == 0:
+                return level
+        return self._used[-1]
 
-    def views(self) -> list[View]:
+    def views(self) -> tuple[View, ...]:
         """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
+        return self._views
+
+    @cached_property
+    def _used(self) -> tuple[Level, ...]:
+        top = next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)
+        return self.levels[: top + 1]
+
+    @cached_property
+    def _hops(self) -> tuple[tuple[Level, int], ...]:
+        counts, domains = [], self.ranks
+        for level in self._used:
+            above = -(-self.ranks // level.span)
+            counts.append((level, domains - above if above > 1 else domains))
+            domains = above
+        return tuple((level, count) for level, count in counts if count)
+
+    @cached_property
+    def _views(self) -> tuple[View, ...]:
         first, last = self._view(full=True), self._view(full=False)
-        return [first] if first.peers == last.peers else [first, last]
+        return (first,) if first.peers == last.peers else (first, last)
 
     def _view(self, *, full: bool) -> View:
         counts, near = [], 1
@@ -131,21 +150,29 @@ def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:
 
 def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int) -> tuple[Level, ...]:
     """A tier's classes. ``inside`` ranks make one endpoint; ``nics`` ports of an endpoint are idle beside the one that sends."""
+    kind = kind_of(tier)
     eta_alpha, eta_beta = _eta(tier, readings)
-    bandwidth = tier.bandwidth * tier.ports
-    if not isinstance(tier, ClosTier) or tier.levels is None:
-        span = tier.endpoints * inside
-        dedicated = isinstance(tier, FullMeshTier)
-        assert tier.alpha is not None  # the model's validator: a Clos without levels has alpha
-        return (Level(tier.name, tier.name, span, tier.alpha, eta_alpha, bandwidth, eta_beta, dedicated=dedicated),)
+    bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
     levels: list[Level] = []
     boundaries: tuple[Boundary, ...] = ()
-    for below, level in zip((None, *tier.levels), tier.levels, strict=False):
-        if below is not None:
-            endpoints = below.group * inside
-            boundaries += (Boundary(endpoints, endpoints * nics, level.oversubscription),)
-        span = level.group * inside
-        levels.append(Level(tier.name, level.name, span, level.alpha, eta_alpha, bandwidth, eta_beta, boundaries))
+    for one in kind.classes:
+        if levels:
+            below = levels[-1].span
+            boundaries += (Boundary(below, below * nics, one.oversubscription),)
+        levels.append(
+            Level(
+                tier=tier.name,
+                name=one.name,
+                span=one.group * inside,
+                alpha_s=one.alpha_s,
+                eta_alpha=eta_alpha,
+                bandwidth_Bps=bandwidth,
+                eta_beta=eta_beta,
+                boundaries=boundaries,
+                thinned=tuple(boundary for boundary in boundaries if boundary.oversubscription > 1),
+                dedicated=dedicated,
+            )
+        )
     return tuple(levels)
 
 
@@ -157,17 +184,17 @@ def _placed(levels: tuple[Level, ...], readings: Readings) -> tuple[Level, ...]:
 def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1) -> Reach:
     """The reach of a group on one tier alone, counted in the tier's endpoints."""
     levels = _tier_levels(tier, 1, readings, idle_nics)
-    reach = Reach(ranks, _placed(levels, readings), levels, readings.placement == "scattered")
-    spec = getattr(tier, "in_network", None)
-    return reach._replace(in_switch=_in_switch(spec, tier, reach, readings)) if spec is not None else reach
+    spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
+    in_switch = None if spec is None else _in_switch(spec, tier, levels, ranks, readings)
+    return Reach(ranks, _placed(levels, readings), levels, scattered, in_switch=in_switch)
 
 
-def _in_switch(spec: InNetwork, tier: Tier, reach: Reach, readings: Readings) -> InSwitch:
+def _in_switch(spec: InNetwork, tier: Tier, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
     """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit."""
-    spanned = 1 + next(i for i, level in enumerate(reach.peer_levels) if level.span >= reach.ranks)
-    if reach.scattered:
-        spanned = len(reach.peer_levels)
-    only_level = len(reach.peer_levels) == 1
+    spanned = 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
+    if readings.placement == "scattered":
+        spanned = len(levels)
+    only_level = len(levels) == 1
     height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
     eta_beta = 1.0 if readings.ideal else tier.eta.beta if spec.eta_beta is None else spec.eta_beta
     return InSwitch(spec.alpha_switch, height, eta_beta)

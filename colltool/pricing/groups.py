@@ -1,29 +1,41 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
 
+from dataclasses import dataclass, field
 from operator import index
-from typing import NamedTuple
 
-from colltool.algorithms.registry import Axis, Group, Topology
+from colltool.algorithms.registry import Group, Topology
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric, LatticeTier, Tier
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.distances import Reach, flat_reach, tier_reach
 from colltool.pricing.readings import Readings
+from colltool.primitives import Primitive
+
+Seen = tuple[Group, Reach]
+"""A group as formulas see it, and the distances between its ranks."""
 
 
-class Span(NamedTuple):
-    """A tier of the group: how many of the tier's endpoints it takes, and how many ranks stand behind each."""
+@dataclass(frozen=True)
+class Span:
+    """A tier of the group: how many of the tier's endpoints it takes, and how many ranks stand behind each.
+
+    ``seen`` keeps the groups that :func:`tier_group` made of it: every algorithm of every phase asks for them.
+    """
 
     tier: Tier
     endpoints: int
     ranks_inside: int
+    seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
-class Placed(NamedTuple):
+@dataclass(frozen=True)
+class Placed:
     """A group on its fabric, under one protocol.
 
     ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is paid once a call;
     ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time. ``protocol`` is empty
-    where the tiers list none.
+    where the tiers list none. ``under`` keeps what :func:`colltool.pricing.protocols.under_protocols` made of it, ``seen`` the
+    group that :func:`flat_group` made.
     """
 
     fabric: Fabric
@@ -32,6 +44,8 @@ class Placed(NamedTuple):
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
+    under: dict[Primitive, tuple["Placed", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -74,7 +88,7 @@ def _spans(fabric: Fabric, ranks: int) -> tuple[Span, ...] | None:
         endpoints = min(tier.endpoints, ranks // inside)
         if ranks > inside * tier.endpoints:
             endpoints = tier.endpoints
-        if isinstance(tier, LatticeTier) and _axes(tier, endpoints) is None:
+        if kind_of(tier).part(endpoints) is None:
             return None
         if endpoints > 1:
             spans.append(Span(tier, endpoints, inside))
@@ -88,52 +102,46 @@ def _does_not_fit(fabric: Fabric, ranks: int) -> ColltoolError:
     below = next((n for n in range(ranks - 1, 1, -1) if _spans(fabric, n) is not None), None)
     above = next((n for n in range(ranks + 1, fabric.ranks + 1) if _spans(fabric, n) is not None), None)
     near = " and ".join(str(n) for n in (below, above) if n is not None)
-    shape = ", ".join(f"{tier.name} {_extent(tier)}" for tier in fabric.tiers)
+    shape = ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
     what = f"{ranks} ranks leave a domain half full on {fabric.name} ({shape})"
     return ColltoolError(what, where="--ranks", fix=f"the nearest sizes that fill whole domains are {near}")
 
 
-def _extent(tier: Tier) -> str:
-    return "x".join(map(str, tier.shape)) if isinstance(tier, LatticeTier) else str(tier.endpoints)
-
-
-def _axes(tier: LatticeTier, endpoints: int) -> tuple[Axis, ...] | None:
-    """The axes of a group that fills a lattice axis by axis; a part of an axis is an open line."""
-    axes, left = [], endpoints
-    for size in tier.shape:
-        taken = min(size, left)
-        if left % taken:
-            return None
-        axes.append(Axis(taken, wrap=tier.topology == "torus" and taken == size))
-        left //= taken
-    return tuple(axes)
-
-
-def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> tuple[Group, Reach]:
+def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
     """The group that one phase runs on: a tier alone. With ``leaders``, one rank of each endpoint takes part."""
-    tier = span.tier
-    reach = tier_reach(tier, span.endpoints, readings, span.ranks_inside if leaders else 1)
-    axes = (_axes(tier, span.endpoints) or ()) if isinstance(tier, LatticeTier) else ()
-    spec = getattr(tier, "in_network", None)
-    can = frozenset(name for name in ("reduce", "multicast", "all_to_all") if spec is not None and getattr(spec, name))
+    key = (readings, scale_out, leaders)
+    if key not in span.seen:
+        span.seen[key] = _tier_group(span, readings, scale_out, span.ranks_inside if leaders else 1)
+    return span.seen[key]
+
+
+def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
+    tier, kind = span.tier, kind_of(span.tier)
+    reach = tier_reach(tier, span.endpoints, readings, idle_nics)
     group = Group(
-        span.endpoints,
-        tier.topology,
-        axes=axes,
-        scale_out=scale_out or tier.topology == "clos",
-        switch=can,
+        ranks=span.endpoints,
+        topology=tier.topology,
+        axes=kind.part(span.endpoints) or (),
+        scale_out=scale_out or kind.joins == "hosts",
+        switch=kind.operations,
         switch_levels=reach.in_switch.levels if reach.in_switch else 1,
         tree_beta=readings.tree_beta,
     )
     return group, reach
 
 
-def flat_group(placed: Placed, readings: Readings) -> tuple[Group, Reach]:
+def flat_group(placed: Placed, readings: Readings) -> Seen:
     """The whole group seen flat: on its only tier, or over several."""
+    if readings not in placed.seen:
+        placed.seen[readings] = _flat_group(placed, readings)
+    return placed.seen[readings]
+
+
+def _flat_group(placed: Placed, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         span = placed.spans[0]
         return tier_group(span, readings, scale_out=span.ranks_inside == 1 and span.tier.name != placed.fabric.tiers[0].name)
     tiers = tuple(span.tier for span in placed.spans)
-    lattice = any(isinstance(tier, LatticeTier) for tier in tiers)
+    lattice = any(kind_of(tier).axes for tier in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
     return Group(placed.ranks, topology, tree_beta=readings.tree_beta), flat_reach(tiers, placed.ranks, readings)

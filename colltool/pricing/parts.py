@@ -68,10 +68,10 @@ def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part
 def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
     """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
     routes = {type(part.route) for part in parts}
-    if group.topology == "full_mesh" and AllPeers not in routes and Pair not in routes:
+    if group.dedicated and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
     single = any(isinstance(r, Chain | Trees) or (isinstance(r, Ring) and r.via == "packed") for r in (p.route for p in parts))
-    if group.topology in ("tiers", "lattice_tiers") and single:
+    if group.joined_by == "tiers" and single:
         return ["one stream: a single NIC of each domain carries it"]
     return []
 

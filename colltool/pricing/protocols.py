@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import ClosTier, Protocol, Tier
+from colltool.fabric.model import Protocol, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.groups import Placed, Span
 from colltool.primitives import Primitive
 
 
-def under_protocols(placed: Placed, primitive: Primitive) -> list[Placed]:
+def under_protocols(placed: Placed, primitive: Primitive) -> tuple[Placed, ...]:
     """The group under each protocol, in the order of its innermost tier that lists any; itself alone where none does.
 
     A tier without a list keeps its own numbers under every protocol. The launch overhead and the local copy are paid once a
@@ -19,6 +21,12 @@ def under_protocols(placed: Placed, primitive: Primitive) -> list[Placed]:
     Raises:
         ColltoolError: tiers list protocols for the primitive but share none.
     """
+    if primitive not in placed.under:
+        placed.under[primitive] = tuple(_under_each(placed, primitive))
+    return placed.under[primitive]
+
+
+def _under_each(placed: Placed, primitive: Primitive) -> list[Placed]:
     lists = {span.tier.name: own for span in placed.spans if (own := span.tier.protocols_for(primitive))}
     if not lists:
         return [placed]
@@ -37,26 +45,21 @@ def _under(placed: Placed, chosen: dict[str, Protocol], name: str) -> Placed:
     for protocol in chosen.values():  # innermost first: the last one that speaks holds
         overhead = protocol.launch_overhead if protocol.launch_overhead is not None else overhead
         copy = protocol.local_copy if protocol.local_copy is not None else copy
-    return placed._replace(spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name)
+    return replace(placed, spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name)
 
 
 def _span_under(span: Span, protocol: Protocol | None) -> Span:
-    return span if protocol is None else span._replace(tier=tier_under(span.tier, protocol))
+    return span if protocol is None else replace(span, tier=tier_under(span.tier, protocol))
 
 
 def tier_under(tier: Tier, protocol: Protocol) -> Tier:
-    """A tier with a protocol's numbers. On a Clos its α is the first level's, and farther levels keep what they add to it."""
-    numbers: dict[str, Any] = {
-        name: value for name in ("alpha", "bandwidth", "eta") if (value := getattr(protocol, name)) is not None
-    }
-    switch = getattr(tier, "in_network", None)
+    """A tier with a protocol's numbers; its α is that of the nearest pairs, and farther ones keep what they add to it."""
+    kind = kind_of(tier)
+    given = {"bandwidth": protocol.bandwidth, "eta": protocol.eta}
+    numbers: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if protocol.alpha is not None:
+        numbers |= kind.at_alpha(protocol.alpha)
+    switch = kind.in_network
     if switch is not None and switch.protocols is not None and protocol.name not in switch.protocols:
-        numbers["in_network"] = None
-    if isinstance(tier, ClosTier) and tier.levels and protocol.alpha is not None:
-        nearest = tier.levels[0].alpha
-        farther = [max(level.alpha - nearest, 0.0) for level in tier.levels]
-        del numbers["alpha"]
-        numbers["levels"] = tuple(
-            level.model_copy(update={"alpha": protocol.alpha + extra}) for level, extra in zip(tier.levels, farther, strict=True)
-        )
+        numbers |= kind.with_switch(None)
     return tier.model_copy(update=numbers)

@@ -13,7 +13,7 @@ from colltool.pricing.readings import Readings
 from colltool.schedules.composed import compose
 from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
-from colltool.schedules.network import Clos, FullMesh, Lattice, Network, Ports
+from colltool.schedules.network import Clos, Network, network_of
 from colltool.schedules.network_tiers import Tiers
 
 _SAME = 1e-9
@@ -48,9 +48,7 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 def network_for(group: Group) -> Network:
     """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank."""
-    if group.axes:
-        return Lattice(group.axes)
-    return FullMesh(group.ranks) if group.topology == "full_mesh" else Ports(group.ranks)
+    return network_of(group.joined_by, group.ranks, group.axes)
 
 
 def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, size: float, execution: Execution,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.fabric.derive import FabricFacts, TierFacts
-from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Protocol, Tier
+from colltool.fabric.model import Eta, Fabric, InNetwork, Protocol, Tier
 from colltool.fabric.sizing import FatTree, RailPods
+from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
 from colltool.units import format_rate, format_time
 
@@ -35,28 +36,24 @@ def list_blocks(fabrics: Sequence[Fabric]) -> list[Block]:
     )
     rows = []
     for one in fabrics:
-        tiers = ", ".join(f"{tier.name} {tier.topology} {_extent(tier)}" for tier in one.tiers)
+        tiers = ", ".join(f"{tier.name} {tier.topology} {kind_of(tier).extent}" for tier in one.tiers)
         texts = (one.name, str(one.ranks), tiers, one.description)
         rows.append(tuple(plain(text) for text in texts))
     return [Table(columns, tuple(rows))]
 
 
-def _extent(tier: Tier) -> str:
-    return "x".join(map(str, tier.shape)) if isinstance(tier, LatticeTier) else str(tier.endpoints)
-
-
 def _tier_lines(tier: Tier, indent: str) -> list[str]:
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-    per = "link" if isinstance(tier, LatticeTier) or tier.topology == "full_mesh" else "port"
+    kind = kind_of(tier)
+    per = "port" if kind.joined_by == "switches" else "link"
     alpha = "" if tier.alpha is None else f"alpha {format_time(tier.alpha)}, "
-    lines = [f"{indent}+- {tier.name}: {tier.topology} of {_extent(tier)}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}"]
-    levels = tier.levels if isinstance(tier, ClosTier) and tier.levels else ()
-    for level in reversed(levels):
-        s = f", s {level.oversubscription:g}" if level is not levels[0] else ""
-        lines.append(f"{indent}|    {level.name}: {level.group} endpoints, alpha {format_time(level.alpha)}{s}")
-    spec: InNetwork | None = getattr(tier, "in_network", None)
-    if spec is not None:
-        lines.append(f"{indent}|    in-network: {_in_network(spec)}")
+    lines = [f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}"]
+    classes = kind.classes if kind.levels or len(kind.classes) > 1 else ()
+    for one in reversed(classes):
+        s = f", s {one.oversubscription:g}" if one is not classes[0] else ""
+        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, alpha {format_time(one.alpha_s)}{s}")
+    if kind.in_network is not None:
+        lines.append(f"{indent}|    in-network: {_in_network(kind.in_network)}")
     lines += [f"{indent}|    protocol {one.name}: {_protocol(one)}" for one in tier.protocols or ()]
     listed = (tier.algorithms or {}).items()
     return lines + [f"{indent}|    {primitive.spoken} runs {', '.join(names)}" for primitive, names in listed]

@@ -5,11 +5,12 @@ busiest resource, what a schedule in lock step waits for; ``busiest`` is the lar
 """
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.algorithms.registry import Axis
+from colltool.algorithms.registry import Axis, JoinedBy
 from colltool.schedules.step import Indices, Step
 
 Loads = NDArray[np.float64]
@@ -183,3 +184,16 @@ class Lattice(Network):
         there = list(place)
         there[axis] = (there[axis] + (1 if direction == 0 else -1)) % self.sizes[axis]
         return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"
+
+
+def network_of(joined_by: JoinedBy, ranks: int, axes: Sequence[Axis]) -> Network:
+    """What carries messages between so many ranks: links of a lattice or of a full mesh, else a port for each."""
+    match joined_by:
+        case "switches" | "tiers":
+            return Ports(ranks)
+        case "pair_links":
+            return FullMesh(ranks)
+        case "neighbour_links":
+            return Lattice(axes)
+        case _:
+            assert_never(joined_by)

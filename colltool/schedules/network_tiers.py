@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.registry import Axis, Group
-from colltool.schedules.network import FullMesh, Lattice, Loads, Network, Ports
+from colltool.schedules.network import Loads, Network, network_of
 from colltool.schedules.step import Indices, Step
 
 
@@ -57,7 +57,6 @@ def _only(one: Step, wanted: Indices) -> Step:
 def _network(groups: Sequence[Group], k: int) -> Network:
     """Tier k's ports or links, for all of its domains and all parallel instances in them."""
     sizes = [group.ranks for group in groups]
-    topology = groups[k].topology
-    if topology in ("torus", "mesh"):  # every domain a lattice: axes between instances are there, and carry nothing
-        return Lattice([Axis(prod(sizes[:k]), False), *groups[k].axes, Axis(prod(sizes[k + 1 :]), False)])
-    return FullMesh(prod(sizes)) if topology == "full_mesh" else Ports(prod(sizes))
+    # every domain of a lattice is one: axes between instances are there, and carry nothing
+    axes = [Axis(prod(sizes[:k]), False), *groups[k].axes, Axis(prod(sizes[k + 1 :]), False)]
+    return network_of(groups[k].joined_by, prod(sizes), axes)

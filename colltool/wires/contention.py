@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric, LatticeTier
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
 from colltool.primitives import A2A, AR, Primitive
 from colltool.schedules.step import Indices
 from colltool.wires.hottest import busiest_names, line_loads, link_loads
 from colltool.wires.layout import GroupLayout, Layout
-from colltool.wires.links import Switched, Wires, wires_of
+from colltool.wires.links import Wires, wires_of
 from colltool.wires.loads import Ideal, LineTotals, Messages, ideal, met, totals
 from colltool.wires.results import Contention, GroupCost, TierEta
 from colltool.wires.traffic import (
@@ -183,14 +184,14 @@ def _traffic(group: GroupLayout, primitive: Primitive, name: str, members: Membe
 
 def _grid(fabric: Fabric, group: GroupLayout) -> Indices | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the innermost tier."""
-    tier = fabric.tiers[0]
+    lattice, inside = kind_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
     ends = np.array(group.endpoints)
-    if not isinstance(tier, LatticeTier) or len(np.unique(ends // prod(tier.shape))) > 1:
+    if not lattice or len(np.unique(ends // inside)) > 1:
         return None
-    axes, here = [], ends % prod(tier.shape)
-    for size in tier.shape:
-        axes.append(np.unique(here % size, return_inverse=True))
-        here = here // size
+    axes, here = [], ends % inside
+    for axis in lattice:
+        axes.append(np.unique(here % axis.size, return_inverse=True))
+        here = here // axis.size
     extents = [len(values) for values, _ in axes]
     if prod(extents) != len(ends):
         return None
@@ -254,7 +255,7 @@ def _notes(
     ]
     used = {line.tier for line in lines}
     shared = any((line.users > 1).any() for line in lines)
-    lattice = any(isinstance(wires[tier].tier, LatticeTier) for tier in used)
+    lattice = any(wires[tier].hop_alpha_s is not None for tier in used)
     rings = all(one_run.algorithm == "ring" for one_run in running)
     if lattice and rings and len(running) > 1 and not shared and float(slowdowns.max()) == 1:
         notes.append(
@@ -267,7 +268,7 @@ def _notes(
         notes.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
     if len({(one_run.primitive, one_run.size, len(one_run.group.ranks)) for one_run in running}) > 1:
         notes.append("groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap")
-    if any(isinstance(one := wires[tier], Switched) and one.rails > 1 for tier in used):
+    if any(wires[tier].rails > 1 for tier in used):
         notes.append(
             "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes rail inside its "
             "domain where its group has the neighbour on that rail; otherwise it climbs to the last level"

@@ -8,13 +8,14 @@ load/capacity. A member of an inner domain has its own port on the outer tier, a
 from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.topology import kind_of
 from colltool.schedules.step import Indices
 
 Floats = NDArray[np.float64]
@@ -50,6 +51,11 @@ class Wires:
     """One tier's resources. Messages are given by the fabric's endpoints (ranks), shape (m,)."""
 
     lines: list[Line]
+    rails = 1
+    """Separate fabrics that the tier consists of; a leaf joins ports of one."""
+
+    hop_alpha_s: float | None = None
+    """α of one link, where ring neighbours can be one link apart: on a lattice."""
 
     def __init__(self, tier: Tier, inside: int, ranks: int) -> None:
         self.tier, self.inside, self.ranks = tier, inside, ranks
@@ -60,6 +66,10 @@ class Wires:
         """The tier's endpoint of each rank, and which copy of the tier (domain and position inside) it is on."""
         endpoint = ranks // self.inside % self.tier.endpoints
         return endpoint, ranks // (self.inside * self.tier.endpoints) * self.inside + ranks % self.inside
+
+    def departures(self, src: Indices, dst: Indices) -> Indices:  # noqa: ARG002
+        """By whose port the messages should leave where a neighbour may pass them on: the sender's own."""
+        return src
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[Use]:
         """What the messages load, line by line."""
@@ -83,10 +93,10 @@ class Switched(Wires):
 
     def __init__(self, tier: StarTier | ClosTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        levels = (tier.levels or ()) if isinstance(tier, ClosTier) else ()
+        kind = kind_of(tier)
+        levels, sizing = kind.classes, kind.sizing
         self.levels = levels
-        self.alphas = np.array([level.alpha for level in levels] or [tier.alpha or 0.0])  # without levels a tier has alpha
-        sizing = tier.sizing if isinstance(tier, ClosTier) else None
+        self.alphas = np.array([level.alpha_s for level in levels])
         self.rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
         every = np.ones(ranks, dtype=bool)
         self.lines = [Line(tier.name, f"ports {way}", every, self.rate) for way in ("out", "in")]
@@ -106,6 +116,10 @@ class Switched(Wires):
         if self.rails > 1:
             met[self.rail(src) != self.rail(dst)] = len(self.levels) - 1
         return met
+
+    def departures(self, src: Indices, dst: Indices) -> Indices:
+        """The sender's neighbour on the receiver's rail."""
+        return src - self.rail(src) + self.rail(dst)
 
     def rail(self, ranks: Indices) -> Indices:
         """The rail of a rank's port: its position in the domain, modulo rails."""
@@ -147,7 +161,7 @@ class Meshed(Wires):
 
     def __init__(self, tier: FullMeshTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        size = tier.endpoints
+        self.alpha_s, size = tier.alpha, tier.endpoints
         if self.copies * size * size > 2**25:
             what = f"{tier.name} has {self.copies * size * (size - 1)} links, too many to follow"
             raise ColltoolError(what, where="--fabric", fix="a smaller full mesh with --set")
@@ -162,8 +176,7 @@ class Meshed(Wires):
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:  # noqa: ARG002
         """One link."""
-        assert isinstance(self.tier, FullMeshTier)
-        return np.full(len(src), self.tier.alpha), np.ones(len(src), dtype=np.int64)
+        return np.full(len(src), self.alpha_s), np.ones(len(src), dtype=np.int64)
 
     def name(self, line: int, resource: int) -> str:  # noqa: ARG002
         """``xgmi 2 -> 5``, with the copy where there are several."""
@@ -182,9 +195,9 @@ class Links(Wires):
 
     def __init__(self, tier: LatticeTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        self.shape = tier.shape
+        self.shape, self.alpha_s, self.hop_alpha_s = tier.shape, tier.alpha, tier.alpha
         self.strides = [prod(tier.shape[:axis]) for axis in range(len(tier.shape))]
-        self.closed = [tier.topology == "torus" and size >= 3 for size in tier.shape]
+        self.closed = [axis.is_ring for axis in kind_of(tier).axes]
         self.lines = []
         node = np.arange(tier.endpoints)
         for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
@@ -223,11 +236,10 @@ class Links(Wires):
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """One α a hop."""
-        assert isinstance(self.tier, LatticeTier)
         hops = np.zeros(len(src), dtype=np.int64)
         for _, _, up, down in self._legs(src, dst):
             hops += np.minimum(up, down)
-        return np.asarray(hops * self.tier.alpha, dtype=np.float64), hops
+        return np.asarray(hops * self.alpha_s, dtype=np.float64), hops
 
     def name(self, line: int, resource: int) -> str:
         """``torus (0, 2, 1) -> (1, 2, 1)``."""
@@ -253,11 +265,18 @@ def wires_of(fabric: Fabric) -> list[Wires]:
     out: list[Wires] = []
     inside = 1
     for tier in fabric.tiers:
-        if isinstance(tier, LatticeTier):
-            out.append(Links(tier, inside, fabric.ranks))
-        elif isinstance(tier, FullMeshTier):
-            out.append(Meshed(tier, inside, fabric.ranks))
-        else:
-            out.append(Switched(tier, inside, fabric.ranks))
+        out.append(_wires(tier, inside, fabric.ranks))
         inside *= tier.endpoints
     return out
+
+
+def _wires(tier: Tier, inside: int, ranks: int) -> Wires:
+    match tier:
+        case LatticeTier():
+            return Links(tier, inside, ranks)
+        case FullMeshTier():
+            return Meshed(tier, inside, ranks)
+        case StarTier() | ClosTier():
+            return Switched(tier, inside, ranks)
+        case _:
+            assert_never(tier)

@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.fabric.model import LatticeTier
 from colltool.schedules.step import Indices
-from colltool.wires.links import Links, Switched, Wires
+from colltool.wires.links import Wires
 from colltool.wires.traffic import Floats
 
 
@@ -54,9 +53,9 @@ def departures(wires: Wires, messages: Messages, chosen: Indices) -> Indices:
     not counted.
     """
     src, dst, group = messages.src[chosen], messages.dst[chosen], messages.group[chosen]
-    if not isinstance(wires, Switched) or wires.rails == 1:
+    if wires.rails == 1:
         return src
-    neighbour = src - wires.rail(src) + wires.rail(dst)
+    neighbour = wires.departures(src, dst)
     ends = np.concatenate([messages.src, messages.dst])
     members = np.unique(np.tile(messages.group, 2) * wires.ranks + ends)
     return np.where(np.isin(group * wires.ranks + neighbour, members), neighbour, src)
@@ -160,7 +159,7 @@ def ideal(wires: list[Wires], src: Indices, dst: Indices, size: Floats, neighbou
     own, as along the ring of a full axis.
     """
     tier = tier_of(wires, src, dst)
-    embedded = np.isin(tier, [i for i, one in enumerate(wires) if isinstance(one, Links)]) & neighbours
+    embedded = np.isin(tier, [i for i, one in enumerate(wires) if one.hop_alpha_s is not None]) & neighbours
     messages = Messages(src, dst, size, np.zeros(len(src), dtype=np.int64))
     far = ~embedded
     walked = Messages(src[far], dst[far], size[far], messages.group[far])
@@ -173,17 +172,12 @@ def ideal(wires: list[Wires], src: Indices, dst: Indices, size: Floats, neighbou
         seconds = float(size[embedded & (tier == number)].max()) / wires[number].rate
         busy[number] = busy[number].with_line(seconds, endpoint=True)
     alpha, links = latency(wires, messages)
-    alpha[embedded] = [_one_hop(wires[number]) for number in tier[embedded]]
+    alpha[embedded] = [wires[number].hop_alpha_s for number in tier[embedded]]
     links[embedded] = 1
     worst = max(busy, key=lambda one: one.busiest_s)
     return Ideal(
         worst.busiest_s, worst.endpoint_s, float(alpha.mean()), int(links.max()), worst.tier, tuple(map(int, np.unique(tier)))
     )
-
-
-def _one_hop(wires: Wires) -> float:
-    assert isinstance(wires.tier, LatticeTier)
-    return wires.tier.alpha
 
 
 class _Busy(NamedTuple):

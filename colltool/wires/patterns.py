@@ -9,7 +9,8 @@ from random import Random
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError, nearest
-from colltool.fabric.model import Fabric, LatticeTier
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
 
 KINDS = ("block", "cyclic", "random", "axis", "box")
 MAP_KINDS = ("identity", "reverse", "cyclic", "rotate", "random")
@@ -148,9 +149,9 @@ def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list
 
 def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
     tier = fabric.tiers[0]
-    if not isinstance(tier, LatticeTier):
+    shape, size = tuple(axis.size for axis in kind_of(tier).axes), tier.endpoints
+    if not shape:
         raise PatternError("kind", f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}")
-    shape, size = tier.shape, prod(tier.shape)
     if pattern.kind == "axis":
         each, within = f"along axis {pattern.axis}", list(_lines(pattern, shape))
     else:

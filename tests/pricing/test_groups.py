@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from math import ceil, log2, prod
 
@@ -17,7 +18,7 @@ from colltool.algorithms.registry import Axis
 from colltool.algorithms.trees import double_tree
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.groups import flat_group, place
+from colltool.pricing.groups import flat_group, place, tier_group
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Row
 
@@ -480,3 +481,34 @@ def test_more_oversubscription_never_helps(primitive: str) -> None:
     by_ratio = [{row.algorithm: row.total_s for row in colltool.price(thin(4, s), primitive, size=M).results} for s in ratios]
     for less, more in pairwise(by_ratio):
         assert all(less[name] <= more[name] * (1 + 1e-12) for name in less)
+
+
+def test_a_group_with_other_numbers_is_seen_afresh() -> None:
+    """What is kept on a span or a group never outlives its numbers."""
+    placed, readings = place(colltool.load_fabric("nvl72")), Readings()
+    span = placed.spans[-1]
+    group, reach = tier_group(span, readings, scale_out=True)
+    assert tier_group(span, readings, scale_out=True)[1] is reach
+    slower = replace(span, tier=span.tier.model_copy(update={"bandwidth": span.tier.bandwidth / 2}))
+    assert tier_group(slower, readings, scale_out=True)[1].top().bandwidth_Bps == reach.top().bandwidth_Bps / 2
+    leaders = tier_group(span, readings, scale_out=True, leaders=True)[1]
+    assert leaders.top().boundaries[-1].ports == reach.top().boundaries[-1].ports * span.ranks_inside
+    assert tier_group(span, readings._replace(tree_beta=1.0), scale_out=True)[0].tree_beta == 1.0 != group.tree_beta
+    assert tier_group(span, readings._replace(ideal=True), scale_out=True)[1].top().eta_beta == 1.0
+    whole = flat_group(placed, readings)[1]
+    assert flat_group(replace(placed, spans=(placed.spans[0], slower)), readings)[1].top() != whole.top()
+
+
+def test_only_thinned_boundaries_take_a_share() -> None:
+    """Uplinks that are not oversubscribed carry whatever the endpoints below them send, so leaving them out changes nothing."""
+    levels = [
+        {"name": f"l{g}", "group": g, "alpha": "1us", "oversubscription": s} for g, s in ((2, 1), (4, 1), (8, 2), (16, 1.5))
+    ]
+    fabric = Fabric.model_validate(
+        {"name": "f", "tiers": [{"name": "t", "topology": "clos", "size": 16, "bandwidth": 1e9, "levels": levels}]}
+    )
+    reach = tier_group(place(fabric).spans[0], Readings(), scale_out=True)[1]
+    for level in reach.levels:
+        for most in (0.5, 1, 3, 8, 16):
+            shares = [b.ports / (b.oversubscription * min(most, b.endpoints)) for b in level.boundaries]
+            assert level.share(lambda endpoints, most=most: min(most, endpoints)) == min([1.0, *shares])

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from colltool.algorithms.choice import parse_choice
 from colltool.errors import ColltoolError
 from colltool.export.nccl.protocols import BY_POSITION, PROTOCOLS, Call, named, published, runs_under
-from colltool.fabric.model import ClosTier, Fabric, StarTier, Tier
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.catalogue import library_runs, named_candidates
 from colltool.pricing.costed import Costed, Curve
 from colltool.pricing.crossover import lower_envelope
@@ -85,9 +86,8 @@ def _one_rank_a_node(cluster: Cluster) -> bool:
 
 def _nvswitch(cluster: Cluster) -> bool:
     """NVLS: the innermost domain is a star whose switch reduces and multicasts."""
-    tier = cluster.placed.spans[0].tier
-    spec = tier.in_network if isinstance(tier, StarTier) else None
-    return not _one_rank_a_node(cluster) and spec is not None and spec.reduce and spec.multicast
+    kind = kind_of(cluster.placed.spans[0].tier)
+    return kind.joins == "accelerators" and not _one_rank_a_node(cluster) and {"reduce", "multicast"} <= kind.operations
 
 
 def _nvswitch_alone(cluster: Cluster) -> bool:
@@ -126,13 +126,13 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
         ColltoolError: a lattice, a full mesh, or a rank count that does not fit.
     """
     for tier in fabric.tiers:
-        if not isinstance(tier, StarTier | ClosTier):
+        if kind_of(tier).joined_by != "switches":
             what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
             fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
             raise ColltoolError(what, where="--fabric", fix=fix)
     placed = place(fabric, ranks)
     inner = fabric.tiers[0]
-    domain = 1 if isinstance(inner, ClosTier) else min(placed.ranks, inner.endpoints)
+    domain = 1 if kind_of(inner).joins == "hosts" else min(placed.ranks, inner.endpoints)
     return Cluster(placed, placed.ranks, placed.ranks // domain)
 
 

@@ -1,0 +1,257 @@
+"""What a tier of each kind can do: the one module that asks a tier for its kind.
+
+Every other room asks :func:`kind_of` and gets the questions of ``kind.py`` answered. A new topology is a tier class in
+``model.py``, its answers here, its words in ``algorithms.registry`` and its wires in ``wires.links``: mypy names each of these
+places as soon as the class is in the union ``Tier``.
+
+Source of the counts: Collectives Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+from typing import Any, TypeVar, assert_never, get_args
+
+from colltool.algorithms.registry import Axis
+from colltool.fabric.kind import DistanceClass, Kind
+from colltool.fabric.model import (
+    MAX_RANKS,
+    ClosTier,
+    FullMeshTier,
+    InNetwork,
+    LatticeTier,
+    Level,
+    Sizing,
+    StarTier,
+    Tier,
+    TierBase,
+)
+
+OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
+
+TOPOLOGIES: dict[str, type[TierBase]] = {
+    name: model for model in get_args(get_args(Tier)[0]) for name in get_args(model.model_fields["topology"].annotation)
+}
+"""The tier class of each word that ``topology`` takes."""
+
+
+def kind_of(tier: Tier) -> Kind[Tier]:
+    """What a tier can do."""
+    match tier:
+        case StarTier():
+            return Star(tier)
+        case FullMeshTier():
+            return FullMesh(tier)
+        case LatticeTier():
+            return Lattice(tier)
+        case ClosTier():
+            return Clos(tier)
+        case _:
+            assert_never(tier)
+
+
+class _Simple(Kind[OneAlpha]):
+    """One distance class, and no sizing."""
+
+    levels = ()
+    sizing = None
+    as_fat_tree = False
+
+    @property
+    def classes(self) -> tuple[DistanceClass, ...]:
+        """One: every pair is alike."""
+        return (DistanceClass(self.tier.name, self.tier.endpoints, self.tier.alpha),)
+
+    def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
+        """The one α."""
+        return {"alpha": alpha_s}
+
+
+class Star(_Simple[StarTier]):
+    """One switch, however many chips share its ports."""
+
+    joins = "accelerators"
+    most = MAX_RANKS
+    axes = ()
+    neighbours = 1
+
+    @property
+    def in_network(self) -> InNetwork | None:
+        """What its switch computes."""
+        return self.tier.in_network
+
+    @property
+    def diameter_links(self) -> int:
+        """Up and down: 2."""
+        return 2 if self.tier.size > 1 else 0
+
+    @property
+    def bisection_Bps(self) -> float:
+        """floor(N/2)·BW: the ports of one half."""
+        return self._rate * (self.tier.size // 2)
+
+    def links(self, copies: int) -> int:
+        """A cable for each endpoint."""
+        return copies * self.tier.size
+
+    def switches(self, planes: int) -> int:  # noqa: ARG002
+        """One, across all planes."""
+        return 1
+
+
+class FullMesh(_Simple[FullMeshTier]):
+    """A link for every pair, and no switch."""
+
+    joins = "accelerators"
+    most = MAX_RANKS
+    axes = ()
+    in_network = None
+
+    @property
+    def neighbours(self) -> int:
+        """N - 1."""
+        return self.tier.size - 1
+
+    @property
+    def diameter_links(self) -> int:
+        """1."""
+        return 1 if self.tier.size > 1 else 0
+
+    @property
+    def bisection_Bps(self) -> float:
+        """floor(N/2)·ceil(N/2)·BW: a link for each pair across."""
+        half = self.tier.size // 2
+        return self._rate * half * (self.tier.size - half)
+
+    def links(self, copies: int) -> int:
+        """N (N - 1)/2 a copy."""
+        return copies * self.tier.size * (self.tier.size - 1) // 2
+
+    def switches(self, planes: int) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
+class Lattice(_Simple[LatticeTier]):
+    """A torus or a k-D mesh: links between neighbours, and no switch."""
+
+    joins = "either"
+    most = 0
+    in_network = None
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Those of its shape, closed on a torus."""
+        return tuple(Axis(size, wrap=self._wraps) for size in self.tier.shape)
+
+    @property
+    def _wraps(self) -> bool:
+        match self.tier.topology:
+            case "torus":
+                return True
+            case "mesh":
+                return False
+            case _:
+                assert_never(self.tier.topology)
+
+    @property
+    def neighbours(self) -> int:
+        """Σ min(d_i - 1, 2): d = 1 has no link, d = 2 one (direct and wraparound are the same), d >= 3 two."""
+        return sum(min(d - 1, 2) for d in self.tier.shape)
+
+    @property
+    def diameter_links(self) -> int:
+        """Torus Σ floor(d_i/2), mesh Σ (d_i - 1)."""
+        return sum(axis.size // 2 if axis.wrap else axis.size - 1 for axis in self.axes)
+
+    @property
+    def bisection_Bps(self) -> float:
+        """An axis is cut, N/d lines of 2 links on a torus axis of d >= 3, else of 1; the axis with the fewest links.
+
+        That is the longest one (on a torus of threes and twos, one of two).
+        """
+        cuts = (prod(self.tier.shape) // axis.size * (2 if axis.is_ring else 1) for axis in self.axes if axis.size > 1)
+        return self._rate * min(cuts, default=0)
+
+    def links(self, copies: int) -> int:
+        """Per line of an axis d - 1, and one more for the wraparound of a torus axis of d >= 3."""
+        lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
+        return copies * sum(count * (axis.size if axis.is_ring else axis.size - 1) for count, axis in lines)
+
+    def switches(self, planes: int) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
+class Clos(Kind[ClosTier]):
+    """Levels of switches, every one a distance class of its own; a single class where the file gives ``alpha``."""
+
+    joins = "hosts"
+    axes = ()
+    neighbours = 1
+
+    @property
+    def most(self) -> int:
+        """As many as its last level joins."""
+        return self.levels[-1].group if self.levels else MAX_RANKS
+
+    @property
+    def in_network(self) -> InNetwork | None:
+        """What its switches compute."""
+        return self.tier.in_network
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Those that the file lists."""
+        return self.tier.levels or ()
+
+    @property
+    def classes(self) -> tuple[DistanceClass, ...]:
+        """One for each level."""
+        if self.tier.alpha is not None:
+            return (DistanceClass(self.tier.name, self.tier.size, self.tier.alpha),)
+        return tuple(DistanceClass(one.name, one.group, one.alpha, one.oversubscription) for one in self.levels)
+
+    def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
+        """α of the first level; the others rise or fall with it."""
+        if not self.levels:
+            return {"alpha": alpha_s}
+        nearest = self.levels[0].alpha
+        return {"levels": tuple(_at(one, alpha_s + max(one.alpha - nearest, 0.0)) for one in self.levels)}
+
+    @property
+    def diameter_links(self) -> int:
+        """2 for every level that a pair of the tier can meet at."""
+        return 2 * len(self.reached) if self.tier.size > 1 else 0
+
+    @property
+    def bisection_Bps(self) -> float:
+        """floor(N/2)·BW/s, with s the largest ratio of the boundaries between the halves.
+
+        A ratio compares a boundary with the endpoints below it, so the tightest one holds and ratios do not multiply.
+        """
+        return self._rate * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
+
+    def links(self, copies: int) -> int:
+        """A cable for each endpoint's port, and N/s uplinks for each boundary of levels, as links of the port's rate."""
+        ports = copies * self.tier.size
+        return ports + sum(ceil(ports / one.oversubscription) for one in self.reached[1:])
+
+    def switches(self, planes: int) -> int | None:
+        """One where a single level joins all; else the radix decides."""
+        return 1 if planes == 1 and len(self.reached) < 2 else None
+
+    @property
+    def sizing(self) -> Sizing | None:
+        """As the file gives it."""
+        return self.tier.sizing
+
+    @property
+    def as_fat_tree(self) -> bool:
+        """From two levels on."""
+        return len(self.reached) > 1
+
+
+def _at(level: Level, alpha_s: float) -> Level:
+    return level.model_copy(update={"alpha": alpha_s})
