@@ -1,7 +1,6 @@
 """The prices of a series: of every algorithm that may have run, at all its sizes in one call."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from colltool.pricing.catalogue import library_runs
 from colltool.pricing.groups import place
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Row
+from colltool.pricing.results import Row, bound_by
 from colltool.primitives import Primitive
 
 
@@ -106,8 +105,7 @@ def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
     def column(values: Any) -> list[Any]:
         return list(np.broadcast_to(np.asarray(values), count).tolist())
 
-    names = ("alpha_s", "bandwidth_s", "overhead_s", "bytes")
-    parts = zip(*(column(getattr(row, name)) for name in names), strict=True)
-    bounds = [replace(row, **dict(zip(names, part, strict=True))).bound for part in parts]
+    parts = zip(*(column(getattr(row, name)) for name in ("alpha_s", "bandwidth_s", "overhead_s")), strict=True)
+    bounds = [bound_by(*part) for part in parts]
     columns = (column(row.protocol), column(row.total_s), bounds)
     return tuple(Quote(row.title, *quote) for quote in zip(*columns, strict=True))

@@ -15,7 +15,7 @@ from colltool.algorithms.registry import Status
 from colltool.cost import Number, Pipeline, Route, split_seconds
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.results import Laid, Phase, Row, titled
+from colltool.pricing.results import Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
 
 
@@ -128,8 +128,8 @@ class Costed:
             phases = self._phases(size)
             alpha = reduce(add, (phase.alpha_s for phase in phases))
             return self._row(size, alpha, _bandwidth(phases, self.phases), phases)
-        line = self._line  # one multiply-add for the whole array; its phases wait until somebody asks
-        return self._row(size, line.a, line.b * size, partial(self._phases, size))
+        line = self._line  # one multiply-add for the whole array, and that only when somebody asks
+        return self._row(size, line.a, lambda: line.b * size, partial(self._phases, size))
 
     @cached_property
     def curve(self) -> Curve:
@@ -159,7 +159,7 @@ class Costed:
     def _phases(self, size: Number) -> tuple[Phase, ...]:
         return tuple(part.phase(size, self.readings) for part in self.parts)
 
-    def _row(self, size: Number, alpha_s: Number, bandwidth_s: Number, phases: Laid) -> Row:
+    def _row(self, size: Number, alpha_s: Number, moved: Moved, phases: Laid) -> Row:
         n_alpha, n_beta = self._counts(size)
         return Row(
             choice=self.choice,
@@ -167,7 +167,7 @@ class Costed:
             n_alpha=n_alpha,
             n_beta=n_beta,
             alpha_s=alpha_s,
-            bandwidth_s=bandwidth_s,
+            moved=moved,
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,

@@ -68,26 +68,28 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         doc, runs_on, note = row.steps.__doc__, needs(SEVERAL_TIERS), ""
         requires: tuple[str, ...] = ()
         status: Status = "shipped"
+        in_switch = False
     else:
-        doc, runs_on, note, status = row.formula.__doc__, needs(row.topologies), row.note, row.status
+        doc, runs_on, note = row.formula.__doc__, needs(row.topologies), row.note
+        status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
     title, formula, text = _sections(doc or "")
-    means = SIZE_MEANS[row.primitive]
     return Explained(
-        row.name,
-        row.primitive,
-        title,
-        formula,
-        text,
-        means,
-        runs_on,
-        requires,
-        status,
-        row.shipped_by,
-        row.source,
-        note,
-        found,
-        reason,
+        algorithm=row.name,
+        primitive=row.primitive,
+        title=title,
+        formula=formula,
+        text=text,
+        size_means=SIZE_MEANS[row.primitive],
+        runs_on=runs_on,
+        requires=requires,
+        status=status,
+        shipped_by=row.shipped_by,
+        source=row.source,
+        note=note,
+        in_switch=in_switch,
+        row=found,
+        reason=reason,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from colltool.pricing.results import Phase, Row
 
-_ROW = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "overhead_s", "protocol")
+_ROW = ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share")
 
 Chosen = Callable[[Sequence[Any]], Any]
@@ -36,7 +36,8 @@ def fastest(rows: Sequence[Row]) -> Row:
 
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
     fields = {name: chosen([getattr(row, name) for row in rows]) for name in _ROW}
-    return replace(rows[0], notes=notes, laid=lambda: _phases(rows, chosen), **fields)
+    moved = chosen([row.bandwidth_s for row in rows])
+    return replace(rows[0], notes=notes, moved=moved, laid=lambda: _phases(rows, chosen), **fields)
 
 
 def _phases(rows: Sequence[Row], chosen: Chosen) -> tuple[Phase, ...]:

@@ -52,6 +52,7 @@ class Phase(NamedTuple):
         return self.alpha_s + self.bandwidth_s
 
 
+Moved = Number | Callable[[], Number]
 Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
 
 
@@ -61,8 +62,9 @@ class Row:
 
     ``choice`` names it, ``variant`` says which readings of a composition are not its own. ``n_alpha``, ``n_beta`` are None where
     phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the total; under pipelined phases ``bandwidth_s``
-    is less than the phases' sum. ``laid`` are the phases, or what lays them out when they are asked for. ``protocol`` is the one
-    it is fastest under, an array of names where the sizes were an array, empty where the fabric lists none.
+    is less than the phases' sum. ``moved`` is the bandwidth term and ``laid`` are the phases, or what works them out when they
+    are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
+    of names where the sizes were an array, empty where the fabric lists none.
     """
 
     choice: Choice
@@ -70,7 +72,7 @@ class Row:
     n_alpha: Number | None
     n_beta: Number | None
     alpha_s: Number
-    bandwidth_s: Number
+    moved: Moved
     overhead_s: Number
     status: Status
     shipped_by: tuple[str, ...]
@@ -83,8 +85,10 @@ class Row:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name != "laid")
-        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+        names = (one.name for one in fields(self) if one.name not in ("moved", "laid"))
+        return _same(self.bandwidth_s, other.bandwidth_s) and all(
+            _same(getattr(self, name), getattr(other, name)) for name in names
+        )
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 
@@ -92,6 +96,11 @@ class Row:
     def phases(self) -> tuple[Phase, ...]:
         """The phases in order."""
         return self.laid() if callable(self.laid) else self.laid
+
+    @cached_property
+    def bandwidth_s(self) -> Number:
+        """The bandwidth term, seconds."""
+        return self.moved() if callable(self.moved) else self.moved
 
     @property
     def algorithm(self) -> str:
@@ -116,7 +125,7 @@ class Row:
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        return (self.alpha_s + self.overhead_s) + self.bandwidth_s
+        return (self.alpha_s + self.overhead_s) + (self.moved() if callable(self.moved) else self.moved)
 
     @property
     def algbw_Bps(self) -> Number:
@@ -137,13 +146,18 @@ class Row:
         """
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single bound", fix="compare alpha_s, bandwidth_s and overhead_s")
-        parts = {"latency": self.alpha_s, "bandwidth": self.bandwidth_s, "overhead": self.overhead_s}
-        return max(parts, key=lambda part: float(parts[part]))
+        return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s))
 
     @property
     def title(self) -> str:
         """The row's name with its choices: ``hierarchical (ring / ring)``."""
         return titled(self.choice, self.variant)
+
+
+def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float) -> str:
+    """What takes most of a price: ``latency``, ``bandwidth`` or ``overhead``."""
+    parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s}
+    return max(parts, key=lambda part: parts[part])
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -302,6 +316,7 @@ class Explained(NamedTuple):
     shipped_by: tuple[str, ...]
     source: str
     note: str
+    in_switch: bool
     row: Row | None = None
     reason: str = ""
 

@@ -17,13 +17,12 @@ from colltool.pricing.results import Infeasible
 from colltool.primitives import Primitive
 from colltool.proof.executed import Counts, composed, flat, formula, judge, lock_step_seconds
 from colltool.proof.results import Verification, Verified
-from colltool.schedules.library import maker
+from colltool.schedules.library import effort, maker
 
 SEGMENTS = 16
 MOST_MESSAGES = 40_000_000
 """Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
 
-_LINEAR = ("ring", "chain", "pairwise", "dim-ring", "dim-chain", "send", "binomial", "pipelined-tree")
 _SAME_TIME = 1e-6
 
 
@@ -71,7 +70,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
         cannot = row.why_not(group)
         if (names and row.name not in names) or (not names and cannot):
             continue
-        reason = cannot or _why_skip(row, group)
+        reason = cannot or _why_skip(row, group, segments)
         if reason:
             yield Infeasible(_called(row.name, primitive), reason)
         else:
@@ -86,11 +85,20 @@ def _called(name: str, primitive: Primitive) -> str:
     return f"{name} ({primitive.spoken})"
 
 
-def _why_skip(row: Algorithm, group: Group) -> str:
+def _why_skip(row: Algorithm, group: Group, segments: int) -> str:
     if maker(row.primitive, row.name) is None:
         return "a baseline: the schedule of ring or pairwise over other wires"
-    messages = group.ranks**2 * (1 if row.name in _LINEAR else 16)
-    return "" if messages <= MOST_MESSAGES else f"{group.ranks} ranks are too many to execute; take -n 512"
+    cut = segments if _pipelined(row, group) else None
+    if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
+        return ""
+    if cut is None:
+        return f"{group.ranks} ranks are too many to execute; take -n 512"
+    fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
+    return f"{segments} segments on {group.ranks} ranks are too many to execute; take --segments {fewest} or fewer"
+
+
+def _pipelined(row: Algorithm, group: Group) -> bool:
+    return any(terms.fill is not None for terms in row.schedule(group))
 
 
 def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: Readings, size: float,
@@ -99,7 +107,7 @@ def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: 
     verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
     if not execution.outcome.holds:
         verdict, note = "mismatch", execution.outcome.problem
-    notes = [f"{segments} segments"] if any(terms.fill is not None for terms in row.schedule(group)) else []
+    notes = [f"{segments} segments"] if _pipelined(row, group) else []
     time = None
     if len(placed.spans) == 1:
         costed = cost_flat(row, group, reach, readings)
@@ -108,10 +116,17 @@ def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: 
         if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
             note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
     return Verified(
-        row.primitive, row.name, placed.fabric.name, group.ranks, verdict,
-        (wanted.n_alpha, execution.counts.n_alpha), (wanted.n_beta, execution.counts.n_beta),
-        execution.outcome.holds, "; ".join(filter(None, [*notes, note])), time,
-    )  # fmt: skip
+        primitive=row.primitive,
+        algorithm=row.name,
+        fabric=placed.fabric.name,
+        ranks=group.ranks,
+        verdict=verdict,
+        n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
+        n_beta=(wanted.n_beta, execution.counts.n_beta),
+        post_condition=execution.outcome.holds,
+        note="; ".join(filter(None, [*notes, note])),
+        time_s=time,
+    )
 
 
 def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Verified | Infeasible:
@@ -128,6 +143,13 @@ def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings)
         verdict, note = "mismatch", outcome.problem
     wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
     return Verified(
-        costed.primitive, costed.title, placed.fabric.name, placed.ranks, verdict,
-        (wanted.n_alpha, counted.n_alpha), (wanted.n_beta, counted.n_beta), outcome.holds, note,
-    )  # fmt: skip
+        primitive=costed.primitive,
+        algorithm=costed.title,
+        fabric=placed.fabric.name,
+        ranks=placed.ranks,
+        verdict=verdict,
+        n_alpha=(wanted.n_alpha, counted.n_alpha),
+        n_beta=(wanted.n_beta, counted.n_beta),
+        post_condition=outcome.holds,
+        note=note,
+    )

@@ -43,7 +43,7 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
-    if row.n_beta is not None and row.algorithm != "in-network":
+    if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
     return lines

@@ -35,7 +35,7 @@ def _exchanged(n: int) -> Batches:
         yield (step(rank, rank ^ stride, 0, add=True),)
 
 
-@schedule("ring", AR)
+@schedule("ring", AR, per_pair=1)
 def ring(group: Group, _segments: int) -> Program:
     """Twice around the ring, once adding, once copying; on a lattice along its links."""
     n = group.ranks

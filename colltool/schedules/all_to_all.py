@@ -37,7 +37,7 @@ def _at_once(n: int) -> Batches:
     yield (step(src, dst, src * n + dst),)
 
 
-@schedule("pairwise", A2A)
+@schedule("pairwise", A2A, per_pair=1)
 def pairwise(group: Group, _segments: int) -> Program:
     """One peer after the other."""
     return _program(group.ranks, _one_peer_after_the_other(group.ranks))

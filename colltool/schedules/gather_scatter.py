@@ -73,13 +73,13 @@ def gather_direct(n: int) -> Batches:
     yield (step(src, dst, src),)
 
 
-@schedule("ring", AG)
+@schedule("ring", AG, per_pair=1)
 def ring_gather(group: Group, _segments: int) -> Program:
     """Around the ring, N-1 steps; on a lattice along its links."""
     return embedded_ring(AG, group) if group.axes else _program(AG, group.ranks, gather_on_ring(group.ranks))
 
 
-@schedule("ring", RS)
+@schedule("ring", RS, per_pair=1)
 def ring_scatter(group: Group, _segments: int) -> Program:
     """Around the ring, N-1 steps; on a lattice along its links."""
     return embedded_ring(RS, group) if group.axes else _program(RS, group.ranks, scatter_on_ring(group.ranks))

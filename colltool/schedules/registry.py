@@ -9,16 +9,23 @@ from colltool.schedules.step import Program
 Maker = Callable[[Group, int], Program]
 
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
+_PER_PAIR: dict[tuple[Primitive, str], int] = {}
+
+_MANY = 16
 
 
-def schedule(name: str, *primitives: Primitive) -> Callable[[Maker], Maker]:
-    """Register a maker: (group, segments P) -> program. P matters to pipelined algorithms only."""
+def schedule(name: str, *primitives: Primitive, per_pair: int = _MANY) -> Callable[[Maker], Maker]:
+    """Register a maker: (group, segments P) -> program. P matters to pipelined algorithms only.
+
+    ``per_pair``: about how many chunks move for each pair of ranks, so that nobody waits for hours.
+    """
 
     def register(maker: Maker) -> Maker:
         for primitive in primitives:
             if (primitive, name) in _MAKERS:
                 raise ValueError(f"a schedule of {name} is registered twice for {primitive}")
             _MAKERS[primitive, name] = maker
+            _PER_PAIR[primitive, name] = per_pair
         return maker
 
     return register
@@ -27,3 +34,10 @@ def schedule(name: str, *primitives: Primitive) -> Callable[[Maker], Maker]:
 def maker(primitive: Primitive, name: str) -> Maker | None:
     """The maker of that algorithm's schedule, or None."""
     return _MAKERS.get((primitive, name))
+
+
+def effort(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
+    """About how much work an execution is, in messages moved at once; ``segments`` of a pipelined one go step by step."""
+    if segments is not None:
+        return _MANY * ranks * segments
+    return ranks**2 * _PER_PAIR[primitive, name]

@@ -53,13 +53,13 @@ def chain_reduce(group: Group, segments: int) -> Program:
     return _program(REDUCE, group.ranks, segments, backwards(_along_the_chain(group.ranks, segments)))
 
 
-@schedule("binomial", BC)
+@schedule("binomial", BC, per_pair=1)
 def binomial_broadcast(group: Group, _segments: int) -> Program:
     """Those who have it double in every round."""
     return _program(BC, group.ranks, 1, fan_out(group.ranks))
 
 
-@schedule("binomial", REDUCE)
+@schedule("binomial", REDUCE, per_pair=1)
 def binomial_reduce(group: Group, _segments: int) -> Program:
     """Those who still hold a partial sum halve in every round."""
     return _program(REDUCE, group.ranks, 1, backwards(fan_out(group.ranks)))
@@ -86,7 +86,7 @@ def scatter_allgather(group: Group, _segments: int) -> Program:
     return _program(BC, n, n, joined(_scattered(n), gather_on_ring(n)))
 
 
-@schedule("send", P2P)
+@schedule("send", P2P, per_pair=1)
 def send(group: Group, _segments: int) -> Program:
     """From rank 0 to the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
     far, stride = 0, 1

@@ -160,3 +160,9 @@ def test_too_many_ranks_are_not_executed() -> None:
     with pytest.raises(ColltoolError, match="nothing to execute on 4096 ranks") as refused:
         colltool.verify("tpu-v5p", "a2a", ranks=4096)
     assert "take -n 512" in str(refused.value)
+
+
+@pytest.mark.parametrize("segments", [100_000, 10**12])
+def test_too_many_segments_are_refused_before_they_are_laid_out(segments: int) -> None:
+    with pytest.raises(ColltoolError, match="take --segments"):
+        colltool.verify(star(64), "ar", algorithms="double-binary-tree", segments=segments)
