@@ -122,7 +122,8 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.wires.{name}" for name in ("contention", "hottest", "loads", "traffic", "links")),
+    *(f"colltool.wires.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
+    *(f"colltool.wires.{name}" for name in ("contention", "ideal", "met", "hottest", "etas")),
     "colltool.fitting",
 }
 

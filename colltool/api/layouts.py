@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.wires.layout import Layout
+    from colltool.wires.groups import Layout
     from colltool.wires.results import Contention
 
 
@@ -54,7 +54,7 @@ def contention(
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
     """
     from colltool.wires.contention import contention as run
-    from colltool.wires.traffic import Skew
+    from colltool.wires.skew import Skew
 
     loaded = fabric_of(fabric)
     placed_groups = _layout(loaded, layout, placed, seed)
@@ -80,7 +80,8 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.wires.layout import Layout, load_layout, pattern_layout
+    from colltool.wires.groups import Layout
+    from colltool.wires.layout import load_layout, pattern_layout
     from colltool.wires.patterns import MapPattern, Pattern
 
     if isinstance(layout, Layout):

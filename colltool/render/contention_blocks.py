@@ -1,6 +1,7 @@
 """``contention`` as blocks: a row per group, the hottest links, and a strip of shades for every line of links."""
 
 from collections.abc import Sequence
+from heapq import nsmallest
 from math import ceil
 
 from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
@@ -21,9 +22,9 @@ def contention_blocks(result: Contention, *, width: int | None = None, unicode: 
         unicode: whether it shows block characters.
         whole: every group, for CSV.
     """
-    groups = list(result.groups)
+    groups = result.groups
     if not whole and len(groups) > MOST_GROUPS:
-        groups = sorted(groups, key=lambda group: -group.slowdown)[:MOST_GROUPS]
+        groups = nsmallest(MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
     about = _group_table(groups, result)
     per_link = [_link_table(result.links, result.unit, "every loaded link")] if result.links else []
     left = len(result.groups) - len(groups)

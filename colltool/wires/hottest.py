@@ -1,79 +1,99 @@
 """The hottest links, the load of every link, and lines of links for a heat strip."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from colltool.schedules.step import Indices
+from colltool.wires.arrays import Floats, Indices
 from colltool.wires.links import Wires
 from colltool.wires.loads import LineTotals
 from colltool.wires.results import LineLoad, LinkLoad
-from colltool.wires.traffic import Floats
 
 HOTTEST = 10
 CELLS = 64
 
 
-def _line_name(wires: list[Wires], line: LineTotals) -> str:
-    kind = wires[line.tier].lines[line.line]
-    return f"{kind.tier} {kind.name}"
+class Heat:
+    """The links of all lines, filled line by line.
 
+    Args:
+        wires: of every tier.
+        ideal_s: the ideal of each group, shape (groups,).
+        per_link: keep every loaded resource, not only the hottest.
 
-def busiest_names(wires: list[Wires], lines: list[LineTotals], at: Indices) -> list[str]:
-    """For each group the busiest resource that it uses of line ``at[group]``, the first of equals."""
-    names = [""] * len(at)
-    for number in np.unique(at):
-        line = lines[number]
-        resource, by = line.pairs
-        order = np.lexsort((resource, -line.load[resource], by))
-        groups, first = np.unique(by[order], return_index=True)
-        for group, place in zip(groups, resource[order][first], strict=True):
-            if at[group] == number:
-                names[group] = wires[line.tier].name(line.line, int(place))
-    return names
+    Attributes:
+        loaded, shared: resources with a load, and those with loads of several groups.
+        tiers: those in use.
+    """
 
+    def __init__(self, wires: Sequence[Wires], ideal_s: Floats, *, per_link: bool) -> None:
+        self.wires, self.ideal_s, self.per_link = wires, ideal_s, per_link
+        self._links: list[tuple[float, LinkLoad]] = []
+        self.loaded = self.shared = 0
+        self.tiers: set[int] = set()
+        self._hottest_s = 0.0
+        self._strips: list[tuple[LineLoad, Floats]] = []
 
-def link_loads(
-    wires: list[Wires], lines: list[LineTotals], alone_s: Floats, per_link: bool
-) -> tuple[tuple[LinkLoad, ...], tuple[LinkLoad, ...]]:
-    """Every loaded resource in the order of the wiring (with ``per_link``), and the hottest, hottest first."""
-    found: list[tuple[float, int, int]] = []
-    least = []
-    for number, line in enumerate(lines):
-        resource, by = line.pairs
-        smallest = np.full(len(line.load), np.inf)
-        np.minimum.at(smallest, resource, alone_s[by])
-        least.append(smallest)
-        seconds = line.load / wires[line.tier].lines[line.line].capacity_Bps
+    def add(self, line: LineTotals) -> None:
+        """One more line."""
+        seconds = line.load / line.kind.capacity_Bps
         used = np.flatnonzero(line.users)
-        kept = used if per_link else used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]]
-        found += [(float(seconds[one]), number, int(one)) for one in kept]
+        self.tiers.add(line.tier)
+        self.loaded += len(used)
+        self.shared += int(np.count_nonzero(line.users > 1))
+        self._hottest_s = max(self._hottest_s, float(seconds.max()))
+        kept = used if self.per_link else np.sort(used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]])
+        self._keep(line, seconds, kept)
+        self._strip(line)
 
-    def as_link(number: int, resource: int) -> LinkLoad:
-        line = lines[number]
-        one, rate = wires[line.tier], wires[line.tier].lines[line.line].capacity_Bps
-        load = float(line.load[resource])
-        over = float(f"{load / rate / float(least[number][resource]):.10g}")
-        name = one.name(line.line, resource)
-        return LinkLoad(name, _line_name(wires, line), load, rate, over, int(line.users[resource]))
+    def _keep(self, line: LineTotals, seconds: Floats, kept: Indices) -> None:
+        least = np.full(len(line.load), np.inf)
+        np.minimum.at(least, line.resource, self.ideal_s[line.group])
+        name, of_tier, rate = _name(line), self.wires[line.tier], line.kind.capacity_Bps
+        for one in kept.tolist():
+            load = float(line.load[one])
+            link = LinkLoad(
+                link=of_tier.name(line.line, one),
+                line=name,
+                load=load,
+                capacity_Bps=rate,
+                over_ideal=float(f"{load / rate / float(least[one]):.10g}"),
+                groups=int(line.users[one]),
+            )
+            self._links.append((float(seconds[one]), link))
 
-    found.sort(key=lambda item: (item[1], item[2]))
-    every = tuple(as_link(number, resource) for _, number, resource in found) if per_link else ()
-    top = sorted(found, key=lambda item: -float(f"{item[0]:.9e}"))[:HOTTEST]
-    return every, tuple(as_link(number, resource) for _, number, resource in top)
-
-
-def line_loads(wires: list[Wires], lines: list[LineTotals]) -> tuple[LineLoad, ...]:
-    """Every line of the tiers in use, cut in cells for a strip."""
-    rates = [wires[line.tier].lines[line.line] for line in lines]
-    hottest = max(float(line.load.max()) / kind.capacity_Bps for line, kind in zip(lines, rates, strict=True) if len(line.load))
-    out = []
-    for line, kind in zip(lines, rates, strict=True):
-        load = line.load[kind.exists]
+    def _strip(self, line: LineTotals) -> None:
+        load = line.load[line.kind.exists]
         if not len(load):
-            continue
+            return
         per_cell = -(-len(load) // CELLS)
-        cells = np.maximum.reduceat(load, np.arange(0, len(load), per_cell)) / kind.capacity_Bps / hottest
+        cells = np.maximum.reduceat(load, np.arange(0, len(load), per_cell)) / line.kind.capacity_Bps
         loaded = load[load > 0]
-        mean = float(loaded.mean()) if len(loaded) else 0.0
-        shades = tuple(float(cell) for cell in cells)
-        out.append(LineLoad(_line_name(wires, line), len(load), len(loaded), float(load.max()), mean, per_cell, shades))
-    return tuple(out)
+        one = LineLoad(
+            line=_name(line),
+            links=len(load),
+            loaded=len(loaded),
+            busiest=float(load.max()),
+            mean=float(loaded.mean()) if len(loaded) else 0.0,
+            per_cell=per_cell,
+            cells=(),
+        )
+        self._strips.append((one, cells))
+
+    def hottest(self) -> tuple[LinkLoad, ...]:
+        """The hottest resources, hottest first; of equals the first of the wiring."""
+        ordered = sorted(self._links, key=lambda one: -float(f"{one[0]:.9e}"))
+        return tuple(link for _, link in ordered[:HOTTEST])
+
+    def every(self) -> tuple[LinkLoad, ...]:
+        """Every loaded resource in the order of the wiring, where it was asked for."""
+        return tuple(link for _, link in self._links) if self.per_link else ()
+
+    def lines(self) -> tuple[LineLoad, ...]:
+        """Every line of the tiers in use, cut in cells for a strip, 1 the hottest."""
+        return tuple(one._replace(cells=tuple((cells / self._hottest_s).tolist())) for one, cells in self._strips)
+
+
+def _name(line: LineTotals) -> str:
+    """``torus axis 1 +``."""
+    return f"{line.kind.tier} {line.kind.name}"

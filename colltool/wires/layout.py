@@ -11,14 +11,15 @@ group that does not give its own. Read with the strictness of a fabric file: all
 """
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.source import KeyPath, Position, Source, read_source, read_text, shown
-from colltool.primitives import Primitive, parse_primitive
+from colltool.primitives import parse_primitive
 from colltool.units import parse_size
-from colltool.wires.patterns import MapPattern, Pattern, PatternError, Ranks, expand, expand_map
+from colltool.wires.groups import GroupLayout, Layout, PatternGroups, Ranks, numbers
+from colltool.wires.patterns import MapPattern, Pattern, PatternError, expand, expand_map
 
 SCHEMA = "colltool.layout/1"
 MOST_RANKS = 2**20
@@ -28,28 +29,6 @@ _RUN = ("primitive", "algorithm", "size")
 _KEYS = ("schema", "name", "description", "groups", "pattern", *_RUN, "map", "overlap", "notes", "source")
 _GROUP_KEYS = ("name", "ranks", "pattern", *_RUN, "notes")
 _MOST_ERRORS = 20
-
-
-class GroupLayout(NamedTuple):
-    """A group: its members in order, and what it runs; None is left to the caller. ``size`` in bytes per rank.
-
-    ``ranks`` are as the file numbers them, ``endpoints`` where the map puts them; ``where`` is its place in the file.
-    """
-
-    name: str
-    ranks: Ranks
-    endpoints: Ranks
-    primitive: Primitive | None = None
-    algorithm: str | None = None
-    size: float | None = None
-    where: str = ""
-
-
-class Layout(NamedTuple):
-    """The groups that run at the same time."""
-
-    name: str
-    groups: tuple[GroupLayout, ...]
 
 
 def load_layout(path: str | os.PathLike[str], fabric: Fabric) -> Layout:
@@ -84,14 +63,14 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
     """
     _small_enough(fabric)
     try:
-        endpoints = expand_map(placed or MapPattern(), fabric)
+        endpoints = numbers(expand_map(placed or MapPattern(), fabric))
     except PatternError as error:
         raise ColltoolError(error.what, where="--map", fix=error.fix) from error
     try:
         groups = expand(pattern, fabric, fabric.ranks)
     except PatternError as error:
         raise ColltoolError(error.what, where=f"--{_OPTIONS.get(error.key, error.key)}", fix=error.fix) from error
-    return Layout(pattern.kind, tuple(_numbered(groups, "g", endpoints)))
+    return Layout(pattern.kind, PatternGroups(groups, endpoints))
 
 
 _OPTIONS = {"kind": "pattern"}

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from colltool.errors import ColltoolError
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.topology import kind_of
-from colltool.schedules.step import Indices
-
-Floats = NDArray[np.float64]
+from colltool.wires.arrays import Floats, Indices
 
 
 class Line(NamedTuple):

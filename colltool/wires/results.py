@@ -1,5 +1,6 @@
 """What ``contention`` returns: frozen records in SI units."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.primitives import Primitive
@@ -66,7 +67,7 @@ class Contention(NamedTuple):
     fabric: str
     layout: str
     unit: str
-    groups: tuple[GroupCost, ...]
+    groups: Sequence[GroupCost]
     slowdown: float
     hottest: tuple[LinkLoad, ...]
     links: tuple[LinkLoad, ...]

@@ -9,22 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.registry import find
 from colltool.errors import ColltoolError
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
-from colltool.schedules.step import Indices
+from colltool.wires.arrays import Floats, Indices
 
 assert _filled
-Floats = NDArray[np.float64]
 
 MOST_MESSAGES = 2**21
 """Pairs that a run follows: beyond it, minutes and gigabytes."""
-
-DEFAULT = {AR: "ring", AG: "ring", RS: "ring", A2A: "pairwise", BC: "chain", REDUCE: "chain", P2P: "send"}
-"""The algorithm of a group that names none."""
 
 
 class Traffic(NamedTuple):
@@ -36,23 +31,86 @@ class Traffic(NamedTuple):
     neighbours: bool = False
 
 
+class SubLattice(NamedTuple):
+    """A group that fills a box of a torus or mesh.
+
+    Args:
+        members: by their coordinates, the last axis first.
+        rings: of each of those axes, whether its lines close.
+    """
+
+    members: Indices
+    rings: tuple[bool, ...]
+
+
 class Members(NamedTuple):
-    """A group as its traffic sees it: N, and for dim-ring its members by lattice coordinates, the last axis first."""
+    """A group as its traffic sees it: N, and how its members stand on a lattice, for an algorithm that goes by its axes."""
 
     ranks: int
-    grid: Indices | None = None
+    lattice: SubLattice | None = None
 
 
-Maker = Callable[[Members], Traffic]
-_MAKERS: dict[tuple[Primitive, str], Maker] = {}
+Maker = Callable[[Members, Primitive], Traffic]
 
 
-def _traffic(name: str, *primitives: Primitive) -> Callable[[Callable[[Members, Primitive], Traffic]], None]:
-    def register(maker: Callable[[Members, Primitive], Traffic]) -> None:
+class Row(NamedTuple):
+    """An algorithm whose partners are known.
+
+    Args:
+        maker: its traffic.
+        dense: every member sends straight to every other.
+        default: what a group of this primitive runs that names none.
+        by_axes: it needs to know how its members stand on a lattice.
+    """
+
+    maker: Maker
+    dense: bool = False
+    default: bool = False
+    by_axes: bool = False
+
+
+_ROWS: dict[tuple[Primitive, str], Row] = {}
+
+
+def _traffic(
+    name: str, *primitives: Primitive, dense: bool = False, default: bool = False, by_axes: bool = False
+) -> Callable[[Maker], Maker]:
+    """Registers a maker of traffic for some primitives."""
+
+    def register(maker: Maker) -> Maker:
         for primitive in primitives:
-            _MAKERS[primitive, name] = lambda members, primitive=primitive: maker(members, primitive)  # type: ignore[misc]
+            _ROWS[primitive, name] = Row(maker, dense, default, by_axes)
+        return maker
 
     return register
+
+
+def row_of(primitive: Primitive, algorithm: str) -> Row:
+    """What is known of an algorithm's partners.
+
+    Raises:
+        ColltoolError: no such algorithm, or one whose partners are not modelled.
+    """
+    row = _ROWS.get((primitive, algorithm))
+    if row is not None:
+        return row
+    known = modelled(primitive)
+    if not isinstance(algorithm, str):
+        raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", where="--algorithm", fix=", ".join(known))
+    find(primitive, algorithm, known)
+    what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
+    fix = f"its trees or switches differ between libraries; modelled: {', '.join(known)}"
+    raise ColltoolError(what, where="--algorithm", fix=fix)
+
+
+def modelled(primitive: Primitive) -> list[str]:
+    """The algorithms of a primitive whose partners are known."""
+    return [name for one, name in _ROWS if one is primitive]
+
+
+def default_of(primitive: Primitive) -> str:
+    """The algorithm of a group that names none."""
+    return next(name for (one, name), row in _ROWS.items() if one is primitive and row.default)
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
@@ -61,20 +119,12 @@ def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
     Raises:
         ColltoolError: no such algorithm, one whose partners are not modelled, or a group that it cannot run on.
     """
-    maker = _MAKERS.get((primitive, algorithm))
-    if maker is None:
-        known = [name for prim, name in _MAKERS if prim is primitive]
-        find(primitive, algorithm, known)
-        what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
-        fix = f"its trees or switches differ between libraries; modelled: {', '.join(known)}"
-        raise ColltoolError(what, where="--algorithm", fix=fix)
-    return maker(members)
+    return row_of(primitive, algorithm).maker(members, primitive)
 
 
-def messages_of(primitive: Primitive, algorithm: str, ranks: int) -> int:
-    """How many pairs :func:`traffic` would list, before it lists them."""
-    dense = algorithm in ("direct", "one-shot", "two-shot") or (primitive is A2A and algorithm != "bruck")
-    return ranks * (ranks - 1 if dense else log2_ceil(ranks))
+def messages_of(row: Row, ranks: int) -> int:
+    """About how many pairs :func:`traffic` would list, before it lists them."""
+    return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
 def _power_of_two(ranks: int, name: str) -> None:
@@ -99,52 +149,61 @@ def _at_distances(ranks: int, sizes: Sequence[float], partner: Callable[[Indices
     return Traffic(np.tile(here, len(sizes)), dst, np.repeat(np.asarray(sizes, dtype=np.float64), ranks))
 
 
-@_traffic("ring", AR, AG, RS)
+@_traffic("ring", AR, AG, RS, default=True)
 def _ring(members: Members, primitive: Primitive) -> Traffic:
     """Every byte but a rank's own passes every rank, twice in an all-reduce."""
     n = members.ranks
     return _to_next(n, (2 if primitive is AR else 1) * (n - 1) / n)
 
 
-@_traffic("dim-ring", AR, AG, RS)
+@_traffic("dim-ring", AR, AG, RS, by_axes=True)
 def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
-    """A ring along each axis of a sub-lattice; the payload shrinks by each axis passed."""
-    grid = members.grid
-    if grid is None:
+    """A reduce-scatter along each axis in turn, the payload shrinking by each; an all-gather is that backwards, every message
+    the other way; an all-reduce is both.
+    """
+    if members.lattice is None:
         what = "dim-ring needs a group that fills a sub-lattice of a torus or mesh"
         raise ColltoolError(what, where="--algorithm", fix="--algorithm ring runs on any group")
-    src, dst, size, payload = [], [], [], 2.0 if primitive is AR else 1.0
+    src, dst, size, payload = [], [], [], 1.0
+    grid, rings = members.lattice
     for axis in reversed(range(grid.ndim)):
-        d = grid.shape[axis]
-        if d > 1:
-            src.append(grid.ravel())
-            dst.append(np.roll(grid, -1, axis).ravel())
-            size.append(np.full(grid.size, payload * (d - 1) / d))
-        payload /= d
+        line = np.moveaxis(grid, axis, -1)
+        up, down = (payload * share for share in _reduce_scatter_along(line.shape[-1], ring=rings[axis]))
+        forth, back = {RS: (up, down), AG: (down, up), AR: (up + down, up + down)}[primitive]
+        here, there = (ends[..., : len(up)] for ends in (line, np.roll(line, -1, -1)))
+        for one, other, sizes in ((here, there, forth), (there, here, back)):
+            used = sizes > 0
+            src.append(one[..., used].ravel())
+            dst.append(other[..., used].ravel())
+            size.append(np.broadcast_to(sizes[used], one[..., used].shape).ravel())
+        payload /= line.shape[-1]
     return Traffic(np.concatenate(src), np.concatenate(dst), np.concatenate(size), neighbours=True)
 
 
-@_traffic("direct", AG, RS, A2A)
-def _direct(members: Members, _: Primitive) -> Traffic:
+def _reduce_scatter_along(d: int, *, ring: bool) -> tuple[Floats, Floats]:
+    """What each link of a line of d places carries upwards and downwards, in units of what a place holds at first.
+
+    A ring takes every block but one's own upwards. On an open line the sums of a block flow to its place from both ends.
+    """
+    if ring:
+        return np.full(d, (d - 1) / d), np.zeros(d)
+    below = np.arange(1, d)
+    return (d - below) / d, below / d
+
+
+@_traffic("shortest-path", A2A, dense=True)
+@_traffic("pairwise", A2A, dense=True, default=True)
+@_traffic("direct", AG, RS, A2A, dense=True)
+def _each_to_each(members: Members, _: Primitive) -> Traffic:
     return _to_all(members.ranks, 1 / members.ranks)
 
 
-@_traffic("pairwise", A2A)
-def _pairwise(members: Members, _: Primitive) -> Traffic:
-    return _to_all(members.ranks, 1 / members.ranks)
-
-
-@_traffic("shortest-path", A2A)
-def _shortest_path(members: Members, _: Primitive) -> Traffic:
-    return _to_all(members.ranks, 1 / members.ranks)
-
-
-@_traffic("one-shot", AR)
+@_traffic("one-shot", AR, dense=True)
 def _one_shot(members: Members, _: Primitive) -> Traffic:
     return _to_all(members.ranks, 1.0)
 
 
-@_traffic("two-shot", AR)
+@_traffic("two-shot", AR, dense=True)
 def _two_shot(members: Members, _: Primitive) -> Traffic:
     return _to_all(members.ranks, 2 / members.ranks)
 
@@ -186,7 +245,7 @@ def _halving(members: Members, name: str, times: float) -> Traffic:
     return _at_distances(n, [times * 2.0**k / n for k in range(log2_ceil(n))], np.bitwise_xor)
 
 
-@_traffic("chain", BC, REDUCE)
+@_traffic("chain", BC, REDUCE, default=True)
 def _chain(members: Members, primitive: Primitive) -> Traffic:
     """Member 0 is the root."""
     here = np.arange(members.ranks - 1)
@@ -194,104 +253,8 @@ def _chain(members: Members, primitive: Primitive) -> Traffic:
     return Traffic(src, dst, np.ones(len(here)), neighbours=True)
 
 
-@_traffic("send", P2P)
+@_traffic("send", P2P, default=True)
 def _send(members: Members, _: Primitive) -> Traffic:
     if members.ranks != 2:
         raise ColltoolError(f"p2p joins 2 ranks, got a group of {members.ranks}", where="--algorithm", fix="groups of 2")
     return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)
-
-
-class Skew(NamedTuple):
-    """How an all-to-all leaves the uniform one: at most one of them.
-
-    Args:
-        matrix: bytes from row to column, N x N; the diagonal stays at home and does not count.
-        hot: the mean's multiple that each hot destination gets; the others share the rest alike.
-        hot_members: which members are hot.
-        zipf: s: destination k (from 0) gets a share in proportion to (k+1)^-s.
-    """
-
-    matrix: Sequence[Sequence[float]] | Floats | None = None
-    hot: float | None = None
-    hot_members: tuple[int, ...] = (0,)
-    zipf: float | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether there is any."""
-        return any(value is not None for value in (self.matrix, self.hot, self.zipf))
-
-
-def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
-    """The traffic of a skewed all-to-all and the sizes of the uniform one that moves as many bytes, pair by pair.
-
-    Both in units of M: every rank sends M in all, its own share included; under a matrix M is :func:`mean_bytes`.
-
-    Raises:
-        ColltoolError: a matrix of another shape or with entries that are no bytes, weights that no distribution has.
-    """
-    if skew.matrix is not None:
-        sizes = _checked(as_matrix(skew.matrix), ranks) / mean_bytes(skew)
-    else:
-        weights = _hot(skew, ranks) if skew.hot is not None else _zipf(skew.zipf or 0.0, ranks)
-        sizes = np.tile(weights / ranks, (ranks, 1))
-    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    out = sizes[src, dst]
-    return Traffic(src, dst, out), np.full(len(out), 1 / ranks)
-
-
-def as_matrix(matrix: Sequence[Sequence[float]] | Floats) -> Floats:
-    """Anything array-like as an array.
-
-    Raises:
-        ColltoolError: rows of different lengths, or no numbers.
-    """
-    try:
-        return np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ColltoolError("the matrix is no table of numbers", where="--matrix", fix="rows of the same length") from error
-
-
-def mean_bytes(skew: Skew) -> float:
-    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal over N - 1."""
-    matrix = as_matrix(skew.matrix if skew.matrix is not None else [])
-    if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
-        shape = "x".join(map(str, matrix.shape))
-        raise ColltoolError(f"the matrix is {shape}", where="--matrix", fix="one row and one column per rank, at least 2")
-    total = float(_checked(matrix, len(matrix)).sum() - np.trace(matrix))
-    return total / (len(matrix) - 1)
-
-
-def _checked(matrix: Floats, ranks: int) -> Floats:
-    if matrix.shape != (ranks, ranks):
-        shape = "x".join(map(str, matrix.shape))
-        what = f"the matrix is {shape}, the group has {ranks} ranks"
-        raise ColltoolError(what, where="--matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
-    bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
-    if len(bad):
-        row, column = map(int, bad[0])
-        what = f"entry ({row}, {column}) of the matrix is {matrix[row, column]:g}"
-        raise ColltoolError(what, where="--matrix", fix="bytes, 0 or more")
-    if not (matrix.sum() - np.trace(matrix)) > 0:
-        raise ColltoolError("no bytes to move: the matrix is zero off the diagonal", where="--matrix")
-    return matrix
-
-
-def _hot(skew: Skew, ranks: int) -> Floats:
-    hot, members = float(skew.hot or 0.0), sorted(set(skew.hot_members))
-    if not members or members[0] < 0 or members[-1] >= ranks:
-        raise ColltoolError(f"a hot member is outside the group of {ranks}", where="--hot", fix=f"0 .. {ranks - 1}")
-    if not 1 <= hot * len(members) <= ranks or hot < 1:
-        what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
-        raise ColltoolError(what, where="--hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
-    rest = (ranks - hot * len(members)) / max(1, ranks - len(members))
-    weights = np.full(ranks, rest)
-    weights[members] = hot
-    return weights
-
-
-def _zipf(s: float, ranks: int) -> Floats:
-    if not 0 <= s <= 100:
-        raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", where="--zipf", fix="0 is uniform, 1 is usual")
-    weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
-    return np.asarray(weights * ranks / weights.sum(), dtype=np.float64)
