@@ -58,7 +58,7 @@ def contention(
 
     loaded = fabric_of(fabric)
     placed_groups = _layout(loaded, layout, placed, seed)
-    skew = Skew(_matrix(matrix), hot, tuple(hot_members), zipf)
+    skew = Skew(_matrix(matrix), hot, hot_members, zipf)
     if sum(value is not None for value in (matrix, hot, zipf)) > 1:
         raise ColltoolError("a matrix, a hot spot and a Zipf skew exclude each other", where="--matrix", fix="give one of them")
     if matrix is not None and size is not None:

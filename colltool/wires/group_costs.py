@@ -77,6 +77,9 @@ class GroupCosts(Sequence[GroupCost]):
             together_s=float(columns.together_s[number]) if sized else None,
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} groups)"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 

@@ -64,6 +64,9 @@ class PatternGroups(Sequence[GroupLayout]):
         number = range(len(self))[index]
         return GroupLayout(f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist()))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} groups)"
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PatternGroups):
             return np.array_equal(self.ranks, other.ranks) and np.array_equal(self.ends, other.ends)

@@ -28,7 +28,7 @@ class Skew(NamedTuple):
 
     matrix: Sequence[Sequence[float]] | Floats | None = None
     hot: float | None = None
-    hot_members: tuple[int, ...] = (0,)
+    hot_members: Sequence[int] = (0,)
     zipf: float | None = None
 
     @property
@@ -63,7 +63,7 @@ def mean_bytes(skew: Skew) -> float:
     """
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
-        shape = "x".join(map(str, matrix.shape))
+        shape = "x".join(map(str, matrix.shape)) or "a single number"
         raise ColltoolError(f"the matrix is {shape}", where="--matrix", fix="one row and one column per rank, at least 2")
     bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
     if len(bad):
@@ -76,7 +76,7 @@ def mean_bytes(skew: Skew) -> float:
     with np.errstate(over="ignore"):
         mean = float(away.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
-        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", where="--matrix", fix="bytes, at most 1 EB per rank")
+        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", where="--matrix", fix="bytes: 1e-9 to 1 EB per rank")
     return mean
 
 
