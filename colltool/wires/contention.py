@@ -113,9 +113,9 @@ def _each(running: Sequence[Batch], ideals: Sequence[Ideal], number: Callable[[I
 def _paths(wires: list[Wires], messages: Messages, groups: int) -> tuple[Floats, Floats]:
     """Of every group the mean α of its messages in seconds, without η, and the most links of any."""
     alpha, links = latency(wires, messages)
-    most = np.zeros(groups)
-    np.maximum.at(most, messages.group, links)
-    return np.bincount(messages.group, alpha, groups) / np.bincount(messages.group, minlength=groups), most
+    most, by = np.zeros(groups), messages.group.astype(np.intp)  # what ``at`` is fast with
+    np.maximum.at(most, by, links.astype(np.float64))
+    return np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups), most
 
 
 def _columns(running: Sequence[Batch], ideals: Sequence[Ideal], met: Met, alpha_s: Floats, links: Floats) -> Columns:

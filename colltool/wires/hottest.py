@@ -47,17 +47,16 @@ class Heat:
         self._strip(line)
 
     def _keep(self, line: LineTotals, seconds: Floats, kept: Indices) -> None:
-        least = np.full(len(line.load), np.inf)
-        np.minimum.at(least, line.resource, self.ideal_s[line.group])
+        starts, ends = (np.searchsorted(line.resource, kept, side) for side in ("left", "right"))
         name, of_tier, rate = _name(line), self.wires[line.tier], line.kind.capacity_Bps
-        for one in kept.tolist():
-            load = float(line.load[one])
+        for one, start, end in zip(kept.tolist(), starts, ends, strict=True):
+            load, shortest_s = float(line.load[one]), float(self.ideal_s[line.group[start:end]].min())
             link = LinkLoad(
                 link=of_tier.name(line.line, one),
                 line=name,
                 load=load,
                 capacity_Bps=rate,
-                over_ideal=float(f"{load / rate / float(least[one]):.10g}"),
+                over_ideal=float(f"{load / rate / shortest_s:.10g}"),
                 groups=int(line.users[one]),
             )
             self._links.append((float(seconds[one]), link))

@@ -25,11 +25,12 @@ class Met:
     def add(self, line: LineTotals) -> None:
         """What groups meet on one more line."""
         groups, capacity = len(self.busiest_s), line.kind.capacity_Bps
-        np.maximum.at(self.alone_s, line.group, line.own / capacity)
+        by = line.group.astype(np.intp)  # what ``at`` is fast with
+        np.maximum.at(self.alone_s, by, line.own / capacity)
         load = line.load[line.resource]
         most = np.zeros(groups)
-        np.maximum.at(most, line.group, load)
-        mean = np.bincount(line.group, load / capacity, groups) / np.maximum(np.bincount(line.group, minlength=groups), 1)
+        np.maximum.at(most, by, load)
+        mean = np.bincount(by, load / capacity, groups) / np.maximum(np.bincount(by, minlength=groups), 1)
         busier = most / capacity > self.busiest_s * (1 + _TIE)
         self.busiest_s[busier], self.mean_s[busier] = most[busier] / capacity, mean[busier]
         self.tier[busier], self.line[busier] = line.tier, line.line
@@ -38,7 +39,7 @@ class Met:
 
 def _first_with(most: Floats, line: LineTotals, load: Floats) -> Indices:
     """For each group the first resource that carries the most of those it uses."""
-    top = load == most[line.group]
-    first = np.full(len(most), len(line.load), dtype=np.int64)
-    np.minimum.at(first, line.group[top], line.resource[top])
+    top = np.flatnonzero(load == most[line.group])[::-1]  # from the last resource to the first, so that it stays
+    first = np.zeros(len(most), dtype=SMALL)
+    first[line.group[top]] = line.resource[top]
     return first
