@@ -28,10 +28,11 @@ class GroupLayout(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The groups that run at the same time."""
+    """The groups that run at the same time; ``overrides`` are those that the layout was read with."""
 
     name: str
     groups: Sequence[GroupLayout]
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
 def numbers(ranks: Iterable[int]) -> Indices:

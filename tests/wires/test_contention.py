@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,10 @@ from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.schedules.network import Lattice
-from colltool.wires.groups import GroupLayout, Layout
 from colltool.wires.links import Links, Switched, wires_of
 from colltool.wires.results import Contention
-from colltool.wires.skew import Skew, skewed
 from colltool.wires.traffic import Members, messages_of, row_of, traffic
-from tests import small
-
-
-def on(fabric: str, *overrides: str, **options: Any) -> Contention:
-    """A run on a shipped fabric; keys of a pattern and options of the run together."""
-    keys = ("kind", "group", "count", "axis", "stride", "start", "seed", "shape")
-    pattern = {key: options.pop(key) for key in keys if key in options}
-    return colltool.contention(load_fabric(fabric, overrides), pattern, **options)
+from tests.wiring import on
 
 
 def test_all_to_all_on_a_4x4_torus_puts_8_chunks_on_every_link() -> None:
@@ -76,158 +66,6 @@ def test_random_groups_are_the_same_for_a_seed() -> None:
     assert one == same
     assert one.hottest != other.hottest
     assert one.slowdown > 2
-
-
-@pytest.mark.parametrize("factor", [1, 2, 3, 8])
-def test_a_destination_three_times_as_hot_costs_three_times_at_its_port(factor: float) -> None:
-    result = on("star512", group=64, count=1, hot=factor)
-    assert result.slowdown == pytest.approx(factor, rel=1e-9)
-    assert result.groups[0].tail_over_mean == pytest.approx(factor, rel=1e-9)
-    if factor > 1:
-        assert result.hottest[0].link == "star rank 0 in"
-
-
-def test_zipf_is_its_largest_weight() -> None:
-    weights = 1 / np.arange(1, 65)
-    result = on("star512", group=64, count=1, zipf=1.0)
-    assert result.slowdown == pytest.approx(64 * weights[0] / weights.sum())
-    assert on("star512", group=64, count=1, zipf=0.0).slowdown == 1.0
-
-
-def test_a_matrix_counts_bytes_off_the_diagonal() -> None:
-    matrix = [[9e9, 100, 300], [100, 0, 300], [100, 100, 5]]
-    (group,) = (result := on("star512", group=3, count=1, matrix=matrix)).groups
-    assert (result.unit, result.hottest[0].link, result.hottest[0].load) == ("bytes", "star rank 2 in", 600.0)
-    assert group.slowdown == pytest.approx(600 / (1000 / 3))
-    assert group.together_s == pytest.approx(600 / 900e9)
-    assert group.bytes == 500
-
-
-@pytest.mark.parametrize(
-    ("matrix", "what"),
-    [
-        ([[0, 1], [1, 0]], "2x2"),
-        ([[0, 1, 1], [1, 0, 1]], "2x3"),
-        ([[0, 1, 1], [1, 0]], "no table"),
-        ([[0, -1, 1], [1, 0, 1], [1, 1, 0]], "-1"),
-        (np.diag([1, 1, 1]), "no bytes"),
-        ([[0, float("nan"), 1], [1, 0, 1], [1, 1, 0]], "nan"),
-        ([[0, float("inf"), 1], [1, 0, 1], [1, 1, 0]], "inf"),
-        ([["a", "b"], ["c", "d"]], "no table"),
-        ([], "matrix is 0"),
-        (7, "matrix is a single number"),
-        ([[0, 1e-320, 0], [0, 0, 0], [0, 0, 0]], "moves 4.99994e-321 bytes"),
-        ([[0, 1e308, 1e308], [1e308, 0, 0], [0, 0, 0]], "moves inf bytes"),
-        ([[0, 2e18, 1e18], [0, 0, 0], [0, 0, 0]], "1e-9 to 1 EB per rank"),
-    ],
-)
-def test_a_matrix_that_is_none(matrix: Any, what: str) -> None:
-    with pytest.raises(ColltoolError, match=what):
-        on("star512", group=3, count=1, matrix=matrix)
-
-
-NAN, INF = float("nan"), float("inf")
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        *(({"hot": hot}, "--hot: group 'g0': 1 destinations at") for hot in (0.5, 0, -1, 8.001, 9, NAN, INF, 5e-324)),
-        *(({"hot": hot}, "--hot: group 'g0': expected a number, got") for hot in ("x", "", True, [2], 10**400)),
-        ({"hot": 5, "hot_members": (0, 1)}, "2 destinations at 5 times"),
-        *(({"hot": 2, "hot_members": bad}, "a hot member is outside the group of 8") for bad in ((), (8,), (-1,), (0, 99))),
-        *(({"hot": 2, "hot_members": bad}, "numbers of members") for bad in (5, None, ("a",), (0.5,), (True,))),
-        ({"hot": 2, "hot_members": (3, 1, 3)}, "hot member 3 is named twice"),
-        *(({"zipf": s}, "--zipf: group 'g0': the exponent of Zipf") for s in (-1, -1e-300, 100.5, NAN, INF, -INF)),
-        *(({"zipf": s}, "--zipf: group 'g0': expected a number") for s in ("x", True, [1])),
-    ],
-)
-def test_a_skew_that_no_distribution_has(options: dict[str, Any], what: str) -> None:
-    with pytest.raises(ColltoolError, match=re.escape(what)):
-        on("star512", group=8, count=1, **options)
-
-
-@pytest.mark.parametrize(
-    "options", [{"hot": 8}, {"hot": 1, "hot_members": range(8)}, {"hot": 4, "hot_members": np.array([7, 0])}]
-)
-def test_the_edges_of_hot_are_taken(options: dict[str, Any]) -> None:
-    group = on("star512", group=8, count=1, **options).groups[0]
-    assert group.slowdown == options["hot"]
-
-
-def test_zipf_may_leave_destinations_nothing() -> None:
-    assert on("star512", group=8, count=1, zipf=100).slowdown == pytest.approx(8)
-
-
-@pytest.mark.parametrize("matrix", [[[0, 0, 0], [0, 0, 0], [4, 0, 0]], [[9, 0, 0], [0, 0, 0], [4, 1e-300, 0]]])
-def test_rows_that_send_nothing(matrix: list[list[float]]) -> None:
-    result = on("star512", group=3, count=1, matrix=matrix)
-    assert result.groups[0].slowdown == 3.0  # 4 bytes at one port; alone each would send 2/3 of 2 bytes
-    assert (result.hottest[0].link, result.hottest[0].load) == ("star rank 2 out", 4.0)
-
-
-@pytest.mark.parametrize("tier", [small.star(1), small.full_mesh(1), small.torus(1), small.mesh(1, 1), small.clos(1, (1, 1.0))])
-def test_a_tier_of_one_endpoint_carries_nothing(tier: small.Tier) -> None:
-    for fabric in (small.fabric(small.star(4), tier), small.fabric(tier, small.star(4)), small.fabric(tier, small.torus(4))):
-        result = colltool.contention(fabric, {}, per_link=True)
-        assert result.slowdown == 1
-        assert {link.load for link in result.links} == {1.5}
-    with pytest.raises(ColltoolError, match="small has one rank: nothing to send"):
-        colltool.contention(small.fabric(tier), {})
-
-
-@pytest.mark.parametrize(
-    ("groups", "what"),
-    [
-        ([], "layout 'made' has no groups"),
-        ([GroupLayout("a", (), ())], "group 'a' has 0 ranks"),
-        ([GroupLayout("a", (0, 1), (0, 1)), GroupLayout("b", (2,), (2,))], "group 'b' has 1 ranks"),
-        ([GroupLayout("a", (0, 1), (0, 512))], "endpoint 512 is outside star512"),
-        ([GroupLayout("a", (0, 1), (0, -1))], "endpoint -1 is outside star512"),
-        ([GroupLayout("a", (0, 1, 2), (5, 3, 5))], "endpoint 5 is in a group twice"),
-        *(([GroupLayout("a", (0, 1), (0, 1), size=size)], f"a size of {size} bytes") for size in (0.0, -1.0, NAN, INF, 5e-324)),
-        ([GroupLayout("a", (0, 1), (0, 1), algorithm="")], ""),
-    ],
-)
-def test_a_layout_made_in_python_is_checked(groups: list[GroupLayout], what: str) -> None:
-    if not what:  # no name is no name of its own
-        assert colltool.contention("star512", Layout("made", groups)).groups[0].algorithm == "ring"
-        return
-    with pytest.raises(ColltoolError, match=re.escape(what)):
-        colltool.contention("star512", Layout("made", groups))
-
-
-def test_an_algorithm_that_is_no_name() -> None:
-    with pytest.raises(ColltoolError, match="expected the name of an algorithm, got 5"):
-        on("star512", group=8, algorithm=5)
-
-
-@pytest.mark.parametrize("name", ["a\nb", "x|y", "=1+1", "\x1b[31m", "\u202e", "", "[red]"])
-def test_names_are_data(name: str) -> None:
-    """Escaped where they leave the program, not here: the group is found again under its own name."""
-    groups = [GroupLayout(name, (0, 2), (0, 2)), GroupLayout("other", (1, 3), (1, 3))]
-    result = colltool.contention(small.fabric(small.mesh(8)), Layout("made", groups))
-    assert [group.name for group in result.groups] == [name, "other"]
-    assert result.etas[0].group == name
-
-
-def test_a_million_ranks_are_two_arrays_until_somebody_looks() -> None:
-    result = colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 2})
-    assert repr(result.groups) == "GroupCosts(32 groups)"
-    assert result.groups[-1].name == "g31"
-    assert [group.name for group in result.groups[1:3]] == ["g1", "g2"]
-    assert [group.busiest for group in result.groups[:2]] == ["t1 rank 0 out", "t1 rank 2 out"]
-    with pytest.raises(IndexError):
-        result.groups[32]
-    again = colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 2})
-    assert result == again
-    assert hash(result) == hash(again)
-    assert result.groups != colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 4}).groups
-
-
-def test_a_skew_needs_an_all_to_all() -> None:
-    with pytest.raises(ColltoolError, match="no group runs one"):
-        on("star512", group=8, primitive="ar", hot=2)
 
 
 CLOS = """
@@ -393,13 +231,6 @@ def test_trees_and_switches_are_refused_in_words(name: str) -> None:
 def test_too_many_pairs_are_refused_before_they_are_listed() -> None:
     with pytest.raises(ColltoolError, match="followed one by one"):
         on("tpu-v5p", primitive="a2a")
-
-
-def test_skewed_totals() -> None:
-    one, even = skewed(Skew(hot=3.0, hot_members=(1, 2)), 16)
-    into = np.bincount(one.dst, one.size, 16)
-    assert into[1] == into[2] == pytest.approx(3 * 15 / 16)
-    assert one.size.sum() == pytest.approx(even.sum())
 
 
 @pytest.mark.parametrize("layout", [{"kind": "axis", "group": 4, "stride": 2}, {"kind": "random", "group": 8, "seed": 3}])
