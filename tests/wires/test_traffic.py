@@ -23,7 +23,7 @@ from colltool.schedules.step import Step
 from colltool.wires.groups import GroupLayout, Layout
 from colltool.wires.runs import Asked, batches
 from colltool.wires.skew import Skew
-from colltool.wires.traffic import Members, Traffic, default_of, messages_of, modelled, row_of, traffic
+from colltool.wires.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from tests import small
 
 Pairs = NDArray[np.float64]
@@ -84,8 +84,13 @@ def test_pair_by_pair_it_is_what_the_schedule_sends(primitive: Primitive, name: 
     np.testing.assert_allclose(modelled_pairs(one, ranks), executed(primitive, name, group), atol=1e-12)
     pairs = len(np.unique(one.src * ranks + one.dst))
     assert len(one.src) <= messages_of(row_of(primitive, name), ranks)
-    assert not row_of(primitive, name).dense or pairs == ranks * (ranks - 1)
+    assert not row_of(primitive, name).dense or pairs == messages_of(row_of(primitive, name), ranks)
     assert not one.neighbours or len(one.src) == pairs, "each message has its link to itself"
+
+
+def test_the_widest_all_to_all_is_the_one_that_its_refusal_names() -> None:
+    widest, wider = (messages_of(row_of(A2A, "pairwise"), ranks) for ranks in (1448, 1449))
+    assert widest <= MOST_MESSAGES < wider
 
 
 def lattice(kind: str, shape: tuple[int, ...]) -> Fabric:
