@@ -119,6 +119,43 @@ def test_units_cancel(tiers: list[Tier], primitive: str, size: float, factor: fl
         assert after[name].total_s == pytest.approx(before[name].total_s * factor, rel=1e-9)
 
 
+def spelt_otherwise(tiers: list[Tier]) -> list[Tier]:
+    """The same tiers with other names for themselves and their levels, α in ns and rates in bits."""
+
+    def in_ns(text: str) -> str:
+        return f"{float(text.removesuffix('us')) * 1000!r} ns"
+
+    made = []
+    for number, tier in enumerate(tiers):
+        new = dict(tier, name=f"other-{number}", bandwidth=f"{float(tier['bandwidth'].removesuffix('GB/s')) * 8e9!r}bps")
+        if "alpha" in tier:
+            new["alpha"] = in_ns(tier["alpha"])
+        if "levels" in tier:
+            new["levels"] = [dict(level, name=f"row{k}", alpha=in_ns(level["alpha"])) for k, level in enumerate(tier["levels"])]
+        if "in_network" in tier:
+            new["in_network"] = dict(tier["in_network"], alpha_switch=in_ns(tier["in_network"]["alpha_switch"]))
+        made.append(new)
+    return made
+
+
+@given(tier_lists(), PRIMITIVES, SIZES, MODELS)
+def test_names_and_units_change_nothing(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+    plain = colltool.price(fabric(*tiers), primitive, size=size, **model)
+    other = colltool.price(fabric(*spelt_otherwise(tiers)), primitive, size=f"{size!r}B", **model)
+    totals = {row.title: float(row.total_s) for row in plain.results}
+    assert {row.title: float(row.total_s) for row in other.results} == pytest.approx(totals, rel=1e-9)
+    winners = [[one.algorithm for one in colltool.crossover(where, "ar").winners]
+               for where in (fabric(*tiers), fabric(*spelt_otherwise(tiers)))]  # fmt: skip
+    assert winners[0] == winners[1]
+
+
+@given(tier_lists(), PRIMITIVES, SIZES, MODELS)
+def test_the_best_is_the_least_of_what_may_lead(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+    found = colltool.price(fabric(*tiers), primitive, size=size, **model)
+    able = found.leading or [row for row in found.others if row.status == found.others[0].status]
+    assert found.best.total_s == min(float(row.total_s) for row in able)
+
+
 @given(tier_lists(), PRIMITIVES, SIZES, MODELS)
 def test_parts_add_up(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
     where = fabric(*tiers, launch_overhead="3us")
