@@ -30,6 +30,7 @@ def double_tree(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return first, tuple(second)
 
 
+@lru_cache(maxsize=256)
 def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     """The most messages of half the payload that leave any domain of consecutive ranks, over both trees.
 

@@ -144,16 +144,18 @@ def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list
     lanes = []
     for k in range(log2_ceil(reach.ranks)):
         level = reach.block(2 << k)
-        lanes.append((_at(level, 0, 0, reach, _at_most(_tree_flows(level, terms, reach, route))), 1))
+        lanes.append((_at(level, 0, 0, reach, _tree_flows(terms, reach, route)), 1))
     return [_blend(lanes, terms.n_alpha, terms.n_beta)]
 
 
-def _tree_flows(level: Level, terms: Terms, reach: Reach, route: Trees) -> float:
+def _tree_flows(terms: Terms, reach: Reach, route: Trees) -> Flows:
     """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
-    if not _crosses(level):
-        return 1.0
-    edges = max(edges_leaving(reach.ranks, b.endpoints, both_ways=route.both_ways) for b in level.boundaries)
-    return max(edges / 2 / terms.n_beta, 1e-9)
+
+    def leaving(domain: int) -> float:
+        edges = edges_leaving(reach.ranks, domain, both_ways=route.both_ways)
+        return min(max(edges / 2 / terms.n_beta, 1e-9), domain)
+
+    return leaving
 
 
 @_charge.register

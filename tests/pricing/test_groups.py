@@ -383,6 +383,25 @@ def test_tree_edges_flow_by_flow(primitive: str, group: int, n: int, s: float) -
     assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(max(load, crossing) * M / 50e9)
 
 
+@pytest.mark.parametrize("n", [16, 32, 48])
+@pytest.mark.parametrize("ratios", [(16.0, 2.0), (2.0, 40.0), (8.0, 8.0)])
+@pytest.mark.parametrize("primitive", ["ar", "bc", "reduce"])
+def test_tree_edges_over_two_boundaries(primitive: str, ratios: tuple[float, float], n: int) -> None:
+    """Each boundary drains what its own domains send: a leaf's edges over the leaf's uplinks, a pod's over the pod's."""
+    where = fabric(clos(48, (2, 2.0), (16, 4.0, ratios[0]), (48, 8.0, ratios[1]), bw=50.0))
+    slowest = 2.0 if primitive == "ar" else 1.0
+    for group, s in zip((2, 16), ratios, strict=True):
+        out: Counter[int] = Counter()
+        for parents in double_tree(n):
+            for child, parent in enumerate(parents):
+                if parent >= 0 and parent // group != child // group:
+                    out[parent // group] += primitive in ("ar", "bc")
+                    out[child // group] += primitive in ("ar", "reduce")
+        slowest = max(slowest, max(out.values(), default=0) / 2 * s / group)
+    name = "double-binary-tree" if primitive == "ar" else "pipelined-tree"
+    assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(slowest * M / 50e9)
+
+
 def test_tree_rounds_pay_the_alpha_of_the_level_that_they_span() -> None:
     row = price_of(thin(4, 1.0), "bc", "pipelined-tree", 16)
     assert row.alpha_s == pytest.approx((2 + 2 + 8 + 8) * 1e-6)
