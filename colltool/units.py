@@ -7,13 +7,16 @@ and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or 
 from __future__ import annotations
 
 import math
+import numbers
+import operator
 import re
-from typing import SupportsFloat
+from typing import SupportsFloat, SupportsIndex
 
 from colltool.errors import ColltoolError
+from colltool.shown import clipped, shown
 
-_DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 _PREFIXES = {**_DECIMAL, **_BINARY}
 
 _SIZES = {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()}
@@ -22,9 +25,12 @@ _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for 
     f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
 }
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[ ]?([^\s\d]\S*)?\s*")
+_QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 MAX_SIZE = 1e18  # an exabyte per rank: beyond it a typing error, not a plan
+_MOST_BARE = 1e15  # a petabyte that is written without its unit is a slip of the exponent
+_MOST_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
 
 Quantity = str | SupportsFloat
 
@@ -33,11 +39,14 @@ def parse_size(value: Quantity) -> float:
     """Bytes of ``16MB``, ``16MiB``, ``4096`` or a number.
 
     Raises:
-        ColltoolError: not a number, a unit that is no size (bits included), below one byte, above an exabyte.
+        ColltoolError: not a number, a unit that is no size (bits included), below one byte, above an exabyte, above a
+            petabyte as text without its unit.
     """
     size = _parse(value, _SIZES, "size", "16MB (10^6 bytes) or 16MiB (2^20)", unitless=True)
     if not 1 <= size <= MAX_SIZE:
-        raise ColltoolError(f"a size of {value!s} is outside 1 byte .. 1 EB", fix="a size is bytes per rank, such as 16MB")
+        raise ColltoolError(f"a size of {_said(value)} is outside 1 byte .. 1 EB", fix="a size is bytes per rank, such as 16MB")
+    if size > _MOST_BARE and isinstance(value, str) and "B" not in value:
+        raise ColltoolError(f"'{clipped(value)}' has no unit", fix=f"a size above 1 PB needs one: write {format_size(size)}")
     return size
 
 
@@ -57,6 +66,36 @@ def parse_rate(value: Quantity) -> float:
         ColltoolError: an unknown unit, not finite, negative.
     """
     return _not_negative(value, _parse(value, _RATES, "rate", "900GB/s (bytes) or 400Gbps (bits)", unitless=True), "rate")
+
+
+def parse_count(value: str | SupportsIndex, what: str, least: int, most: int, *, where: str = "") -> int:
+    """A whole number of something out of an option or an argument.
+
+    Args:
+        value: digits 0 to 9, or any integer (numpy's too); never a boolean.
+        what: is counted, in the plural: ``ranks``, ``segments``.
+        least, most: the bounds, both allowed.
+        where: the option or argument, for errors.
+
+    Raises:
+        ColltoolError: not a whole number, or outside the bounds.
+    """
+    number = _whole(value)
+    if number is None or not least <= number <= most:
+        what = f"expected a whole number of {what} from {least} to {most}, got {shown(value if number is None else number)}"
+        raise ColltoolError(what, where=where, fix=f"write digits 0 to 9, such as {least}" if number is None else "")
+    return number
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, str):
+        return int(value) if len(value) <= _MOST_DIGITS and _WHOLE.fullmatch(value) else None
+    if not _is_real(value):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # what has no index is refused
+    except TypeError:
+        return None
 
 
 def format_size(size: float) -> str:
@@ -98,34 +137,52 @@ def _significant(number: float, digits: int) -> str:
 
 
 def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *, unitless: bool) -> float:
-    if isinstance(value, bool):
-        raise ColltoolError(f"expected a {kind}, got {value}", fix=f"write {example}")
     if not isinstance(value, str):
         return _from_number(value, kind, example)
-    match = _QUANTITY.fullmatch(value)
+    match = _QUANTITY.fullmatch(value) if len(value) <= _MOST_DIGITS else None
     if match is None:
-        raise ColltoolError(f"'{value}' is not a {kind}", fix=f"write {example}")
+        raise ColltoolError(f"'{clipped(value)}' is not a {kind}", fix=f"write {example}")
     number, unit = float(match[1]), match[2] or ""
     if not unit and not unitless:
         raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us or {value.strip()}ns")
     if unit and unit not in units:
         hint = _unit_hint(unit, units, kind, match[1], example)
-        raise ColltoolError(f"'{unit}' is not a unit of {kind} in '{value}'", fix=hint)
+        raise ColltoolError(f"'{clipped(unit)}' is not a unit of {kind} in '{clipped(value)}'", fix=hint)
     factor = units.get(unit, 1.0)
     result = number / factor if units is _TIMES else number * factor
     if not math.isfinite(result):
-        raise ColltoolError(f"'{value}' is too large for a {kind}", fix=f"write {example}")
+        raise ColltoolError(f"'{clipped(value)}' is too large for a {kind}", fix=f"write {example}")
     return result
 
 
 def _from_number(value: SupportsFloat, kind: str, example: str) -> float:
+    if not _is_real(value):
+        raise ColltoolError(f"expected a {kind}, got {_said(value)}", fix=f"write {example}")
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise ColltoolError(f"expected a {kind}, got {type(value).__name__}", fix=f"write {example}") from error
+        raise ColltoolError(f"expected a {kind}, got {_said(value)}", fix=f"write {example}") from error
+    except OverflowError as error:
+        raise ColltoolError(f"{shown(value)} is too large for a {kind}", fix=f"write {example}") from error
     if not math.isfinite(number):
         raise ColltoolError(f"a {kind} must be finite, got {number}", fix=f"write {example}")
     return number
+
+
+def _is_real(value: object) -> bool:
+    """False for true and false, a 1 that nobody meant, and for complex numbers, which lose a part; numpy's too."""
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c"):
+        return False
+    return not isinstance(value, bool) and (isinstance(value, numbers.Real) or not isinstance(value, numbers.Complex))
+
+
+def _said(value: object) -> str:
+    """A value in an error about a quantity: as typed, else its type."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shown(value)  # str refuses 5,000 digits
+    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else f"a {type(value).__name__}"
 
 
 def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, example: str) -> str:
@@ -144,5 +201,5 @@ def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, examp
 
 def _not_negative(value: Quantity, number: float, kind: str) -> float:
     if number < 0:
-        raise ColltoolError(f"a {kind} cannot be negative, got {value!s}")
+        raise ColltoolError(f"a {kind} cannot be negative, got {_said(value)}", fix="write it without the sign")
     return number

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.errors import ColltoolError
-from colltool.units import format_bytes, format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from colltool.units import format_bytes, format_rate, format_size, format_time, parse_count, parse_rate, parse_size, parse_time
 
 BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
 BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
@@ -31,6 +31,10 @@ BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
         ("1e6", 1e6),
         ("1e6B", 1e6),
         ("1TiB", 2**40),
+        ("1EB", 1e18),
+        ("0.5EiB", 2.0**59),
+        ("1e15", 1e15),
+        (10**18, 1e18),
         (16, 16),
         (np.int64(16), 16),
         (np.float32(16), 16),
@@ -80,13 +84,25 @@ def test_rates(text: str, rate: float) -> None:
         (parse_size, "0", "a size of 0 is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB"),
         (parse_rate, "900GB", "'GB' is not a unit of rate in '900GB'\n  a rate is per second: write 900GB/s"),
         (parse_rate, "900gbps", "'gbps' is not a unit of rate in '900gbps'\n  did you mean 900GBps or 900Gbps?"),
-        (parse_rate, "-1GB/s", "a rate cannot be negative, got -1GB/s"),
-        (parse_time, "-1us", "a time cannot be negative, got -1us"),
+        (parse_rate, "-1GB/s", "a rate cannot be negative, got -1GB/s\n  write it without the sign"),
+        (parse_time, "-1us", "a time cannot be negative, got -1us\n  write it without the sign"),
         (parse_time, "1US", "'US' is not a unit of time in '1US'\n  did you mean 1us?"),
         (parse_time, "soon", "'soon' is not a time\n  write 0.5us, 500ns or 2ms"),
         (parse_size, True, "expected a size, got True\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_size, None, "expected a size, got NoneType\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, None, "expected a size, got nothing\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
         (parse_size, math.nan, "a size must be finite, got nan\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, "1e18", "'1e18' has no unit\n  a size above 1 PB needs one: write 1EB"),
+        (parse_size, "2EB", "a size of 2EB is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB"),
+        (parse_size, "\u0665", "'\u0665' is not a size\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, 1j, "expected a size, got 1j\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, np.complex64(1), "expected a size, got (1+0j)\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, np.True_, "expected a size, got a bool\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (
+            parse_size,
+            10**400,
+            "a number of more than 60 digits is too large for a size\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
+        (parse_size, object(), "expected a size, got a object\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
         (parse_rate, math.inf, "a rate must be finite, got inf\n  write 900GB/s (bytes) or 400Gbps (bits)"),
     ],
 )
@@ -102,7 +118,27 @@ def test_a_time_needs_its_unit(text: str) -> None:
         parse_time(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "B", "1,000B", "0x10", "nan", "inf", "1e999B", "1 MB/s", "1..2", "1\nMB", "2EB"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "B",
+        "1,000B",
+        "0x10",
+        "nan",
+        "inf",
+        "1e999B",
+        "1 MB/s",
+        "1..2",
+        "1\nMB",
+        "2EB",
+        "1EiB",
+        "\u0665",
+        "9" * 5000,
+        "1e18",
+    ],
+)
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ColltoolError):
         parse_size(text)
@@ -113,7 +149,8 @@ def test_bits_are_not_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(16e6, "16MB"), (2**24, "16.777216MB"), (1, "1B"), (1500, "1.5KB"), (1e18, "1000PB"), (1e9, "1GB")]
+    ("size", "text"),
+    [(16e6, "16MB"), (2**24, "16.777216MB"), (1, "1B"), (1500, "1.5KB"), (1e18, "1EB"), (0.999e18, "999PB"), (1e9, "1GB")],
 )
 def test_format_size(size: float, text: str) -> None:
     assert format_size(float(size)) == text
@@ -151,3 +188,33 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for parse in (parse_size, parse_time, parse_rate):
         with contextlib.suppress(ColltoolError):
             assert math.isfinite(parse(text))
+
+
+@pytest.mark.parametrize(("value", "count"), [("8", 8), (" 8 ", 8), ("+8", 8), (8, 8), (np.int32(8), 8), ("08", 8)])
+def test_counts(value: str | int, count: int) -> None:
+    assert parse_count(value, "ranks", 1, 10) == count
+    assert type(parse_count(value, "ranks", 1, 10)) is int
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        ("0", "0"),
+        (11, "11"),
+        (-1, "-1"),
+        pytest.param(10**5000, "a number of more than 60 digits", id="5000 digits"),
+        ("9" * 5000, f"'{'9' * 57}...'\n  write digits 0 to 9, such as 1"),
+        ("\u0665", "'\u0665'\n  write digits 0 to 9, such as 1"),
+        ("8.0", "'8.0'\n  write digits 0 to 9, such as 1"),
+        ("1_0", "'1_0'\n  write digits 0 to 9, such as 1"),
+        (8.0, "8.0\n  write digits 0 to 9, such as 1"),
+        (True, "true\n  write digits 0 to 9, such as 1"),
+        (np.True_, "a bool\n  write digits 0 to 9, such as 1"),
+        (None, "nothing\n  write digits 0 to 9, such as 1"),
+        ([8], "a list\n  write digits 0 to 9, such as 1"),
+    ],
+)
+def test_what_is_no_count(value, got: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ColltoolError) as caught:
+        parse_count(value, "ranks", 1, 10, where="--ranks")
+    assert str(caught.value) == f"--ranks: expected a whole number of ranks from 1 to 10, got {got}"

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import Position, Source, read_source, read_text, shown
+from colltool.fabric.source import Position, Source, read_source
+from colltool.inputs import read_text
 from colltool.primitives import Primitive, parse_primitive
+from colltool.shown import shown
 from colltool.units import parse_size
 
 SCHEMA = "colltool.ladder-file/1"
@@ -46,15 +48,15 @@ def load_ladder(path_or_name: str | os.PathLike[str] = "n512") -> LadderDefiniti
         ColltoolError: no such ladder, an unreadable file, not YAML.
     """
     typed = os.fspath(path_or_name)
-    if os.path.isfile(typed):
-        return read_ladder(read_text(typed, typed), typed, Path(typed).parent)
+    if os.path.exists(typed) and not os.path.isdir(typed):
+        return read_ladder(read_text(typed, "definition"), typed, Path(typed).parent)
     if os.path.isdir(typed):
         raise ColltoolError("is a directory, expected a ladder file", where=typed)
     folder = shipped_folder() / "ladders"
     shipped = sorted(file.stem for file in folder.glob("*.yaml"))
     stem = typed.removesuffix(".yaml")
     if stem in shipped:
-        return read_ladder(read_text(str(folder / f"{stem}.yaml"), f"{stem}.yaml"), f"{stem}.yaml", folder)
+        return read_ladder(read_text(folder / f"{stem}.yaml", "definition", f"{stem}.yaml"), f"{stem}.yaml", folder)
     fix = f"{nearest(stem, shipped)} shipped: {', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped ladder is called {shown(typed)}", fix=fix)
 

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import KeyPath, Position, Refused, Source, dotted, printable, read_text, read_value, scan, shown
+from colltool.fabric.source import KeyPath, Position, Refused, Source, dotted, read_value, scan
 from colltool.fabric.wording import MOST, Finding, findings, keys_at, value_at
+from colltool.inputs import read_text
+from colltool.shown import printable, shown
 
 SUFFIX = ".yaml"
 
@@ -76,7 +78,7 @@ def load_fabric(path_or_name: str | os.PathLike[str], overrides: Sequence[str] =
         ColltoolError: no such fabric, an unreadable file, not YAML.
     """
     file, name = find_fabric(path_or_name)
-    return read_fabric(read_text(file, name), name, overrides)
+    return read_fabric(read_text(file, "definition", name), name, overrides)
 
 
 def fabric_data(path_or_name: str | os.PathLike[str], overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def fabric_data(path_or_name: str | os.PathLike[str], overrides: Sequence[str] =
         ColltoolError: as :func:`load_fabric`.
     """
     file, name = find_fabric(path_or_name)
-    text = read_text(file, name)
+    text = read_text(file, "definition", name)
     read_fabric(text, name, overrides)
     return _override(scan(text, name)[0].data, overrides)[0]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from colltool.errors import ColltoolError, ManyErrors
+from colltool.shown import clipped, printable, shown
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -95,32 +96,6 @@ class Source(NamedTuple):
         return _where(self.name, self.position(path, key=key))
 
 
-def read_text(file: str, name: str) -> str:
-    """The text of a definition file.
-
-    Args:
-        file: its path.
-        name: what errors call it.
-
-    Raises:
-        ColltoolError: cannot be read, is a directory, larger than 1 MiB, not UTF-8.
-    """
-    try:
-        with open(file, "rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise ColltoolError("is a directory, expected a YAML file", where=name) from error
-    except OSError as error:
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=name) from error
-    if len(content) > MAX_BYTES:
-        raise ColltoolError("is larger than 1 MiB: not a file that a person wrote", where=name)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        place = _position_at(content[: error.start].decode("utf-8"), error.start)
-        raise ColltoolError("is not UTF-8 text", where=_where(name, place), fix="save it as UTF-8") from error
-
-
 def read_source(text: str, name: str) -> Source:
     """The data of a definition file and the place of every part of it.
 
@@ -167,30 +142,6 @@ def read_value(text: str, where: str) -> Any:
     if builder.problems:
         raise builder.problems[0].error
     return value
-
-
-def shown(value: Any) -> str:
-    """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f"'{clipped(value)}'"
-    if isinstance(value, list | dict):
-        kind = "list" if isinstance(value, list) else "mapping"
-        return f"a {kind}" if value else f"an empty {kind}"
-    return repr(value)
-
-
-def clipped(text: str) -> str:
-    """``text`` on one line, not too long for one."""
-    return printable(text if len(text) <= 60 else f"{text[:57]}...")
-
-
-def printable(text: str) -> str:
-    """``text`` on one line, its control characters escaped: a file's text must not steer a terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def dotted(path: KeyPath) -> str:

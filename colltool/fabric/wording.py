@@ -15,8 +15,9 @@ from colltool.fabric.model import (
     SCHEMA,
     Fabric,
 )
-from colltool.fabric.source import KeyPath, shown
+from colltool.fabric.source import KeyPath
 from colltool.fabric.topology import TOPOLOGIES
+from colltool.shown import shown
 from colltool.units import format_rate, format_time
 
 MOST = 100  # findings worth reading in one go

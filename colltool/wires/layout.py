@@ -15,8 +15,10 @@ from typing import Any
 
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import KeyPath, Position, Source, read_source, read_text, shown
+from colltool.fabric.source import KeyPath, Position, Source, read_source
+from colltool.inputs import read_text
 from colltool.primitives import parse_primitive
+from colltool.shown import shown
 from colltool.units import parse_size
 from colltool.wires.groups import GroupLayout, Layout, PatternGroups, Ranks, numbers
 from colltool.wires.patterns import MapPattern, Pattern, PatternError, expand, expand_map
@@ -39,7 +41,7 @@ def load_layout(path: str | os.PathLike[str], fabric: Fabric) -> Layout:
         ColltoolError: an unreadable file, not YAML.
     """
     name = os.fspath(path)
-    return read_layout(read_text(name, name), name, fabric)
+    return read_layout(read_text(name, "definition"), name, fabric)
 
 
 def read_layout(text: str, name: str, fabric: Fabric) -> Layout:

@@ -3,9 +3,9 @@
 import math
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.fabric.source import clipped, printable
+from colltool.inputs import read_text
+from colltool.shown import clipped, printable
 
-MAX_BYTES = 2**26
 MOST_RANKS = 1448  # its pairs are as many as a contention run follows
 _MOST_ERRORS = 20
 
@@ -19,17 +19,7 @@ def load_matrix(path: str) -> Matrix:
         ManyErrors: cells that are no number, negative or not finite, rows of another length, with ``file:line:column``.
         ColltoolError: an unreadable file, no rows, not square, nothing but zeros off the diagonal.
     """
-    try:
-        with open(path, "rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(path)) from error
-    if len(content) > MAX_BYTES:
-        raise ColltoolError("is larger than 64 MiB: not a traffic matrix", where=printable(path))
-    try:
-        return read_matrix(content.decode("utf-8-sig"), printable(path))
-    except UnicodeDecodeError as error:
-        raise ColltoolError("is not UTF-8 text", where=printable(path), fix="save it as CSV in UTF-8") from error
+    return read_matrix(read_text(path, "matrix"), printable(path))
 
 
 def read_matrix(text: str, name: str) -> Matrix:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import source
-from colltool.fabric.source import Position, read_source, read_text, read_value, scan, shown
+from colltool.fabric.source import Position, read_source, read_value, scan
+from colltool.shown import shown
 
 TEXT = """\
 # a comment
@@ -173,21 +172,8 @@ def test_nesting_has_a_limit() -> None:
         assert "nested deeper than 32 levels" in refusal(text)
 
 
-def test_size_has_a_limit(tmp_path: Path) -> None:
+def test_size_has_a_limit() -> None:
     assert "larger than 1 MiB" in refusal("#" * (2**20 + 1))
-    (tmp_path / "big.yaml").write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(ColltoolError, match="big: is larger than 1 MiB"):
-        read_text(str(tmp_path / "big.yaml"), "big")
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ColltoolError, match="x: cannot be read: No such file or directory"):
-        read_text(str(tmp_path / "none.yaml"), "x")
-    with pytest.raises(ColltoolError, match="x: is a directory"):
-        read_text(str(tmp_path), "x")
-    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: caf\xe9\n")
-    with pytest.raises(ColltoolError, match="x:2:7: is not UTF-8 text"):
-        read_text(str(tmp_path / "latin.yaml"), "x")
 
 
 def test_values_are_shown_on_one_short_line() -> None:
