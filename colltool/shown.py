@@ -22,7 +22,8 @@ def shown(value: Any) -> str:
         return f"a number of more than {LONGEST} digits"  # repr takes quadratic time, and refuses 5,000 digits
     if isinstance(value, int | float):
         return repr(value)
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:

@@ -182,7 +182,7 @@ def _said(value: object) -> str:
         return "nothing"
     if isinstance(value, int) and not isinstance(value, bool):
         return shown(value)  # str refuses 5,000 digits
-    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else f"a {type(value).__name__}"
+    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else shown(value)
 
 
 def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, example: str) -> str:

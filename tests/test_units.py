@@ -102,7 +102,7 @@ def test_rates(text: str, rate: float) -> None:
             10**400,
             "a number of more than 60 digits is too large for a size\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
         ),
-        (parse_size, object(), "expected a size, got a object\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (parse_size, object(), "expected a size, got an object\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
         (parse_rate, math.inf, "a rate must be finite, got inf\n  write 900GB/s (bytes) or 400Gbps (bits)"),
     ],
 )

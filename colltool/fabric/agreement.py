@@ -1,16 +1,20 @@
-"""What ties the values of a fabric together: names that differ, protocols in common, levels that nest."""
+"""What ties the values of a fabric together: names that differ, protocols in common, levels that nest.
+
+Each check raises ``Slips``: every mistake that does not follow from another, at its own key below the validated part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colltool.errors import ColltoolError, nearest
+from colltool.fabric.accepted import Slip, Slips
 from colltool.primitives import SHORT, Primitive
 
 if TYPE_CHECKING:  # the model's validators call these
-    from colltool.fabric.model import Fabric, InNetwork, Level, Protocol
+    from colltool.fabric.model import Fabric, InNetwork, Level, Protocol, TierBase
 
 
 def known_algorithm(primitive: Primitive, name: str) -> str:
@@ -23,78 +27,139 @@ def known_algorithm(primitive: Primitive, name: str) -> str:
     base, colon, choice = name.partition(":")
     if base not in composed:
         return find(primitive, name, composed).name
-    known = {row.name for row in every_algorithm()}
+    known = sorted({row.name for row in every_algorithm()})
     unknown = [part for part in choice.split("/") if part not in known] if colon else []
     if unknown:
-        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=nearest(unknown[0], sorted(known)))
+        fix = nearest(unknown[0], known) or f"known: {', '.join(known)}"
+        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=fix)
     return name
+
+
+def check_algorithms(listed: Mapping[Primitive, Sequence[str]], keys: Sequence[str]) -> None:
+    """Every algorithm exists for its primitive, and stands there once.
+
+    Args:
+        listed: names by primitive.
+        keys: the primitives as the file spells them, in the same order.
+
+    Raises:
+        Slips: one does not, or stands twice.
+    """
+    slips = []
+    for key, (primitive, names) in zip(keys, listed.items(), strict=True):
+        for index, name in enumerate(names):
+            at = (key, index)
+            if name in names[:index]:
+                slips.append(Slip(f"'{name}' is named twice", "once is enough", at))
+                continue
+            try:
+                known_algorithm(primitive, name)
+            except ColltoolError as error:
+                slips.append(Slip(error.what, error.fix, at))
+    _raise(slips)
 
 
 def check_named_once(keys: Sequence[str]) -> None:
     """A mapping by primitive gives each once, whatever its spelling.
 
     Raises:
-        ValueError: one is there under two names.
+        Slips: one is there under two names.
     """
     words = [key.lower().replace("-", "_") for key in keys]
     names = [primitive for word in words for primitive, short in SHORT.items() if word in (short, primitive)]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ValueError(f"gives {twice[0]} twice, under two of its names")
+        raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
+
+
+def check_tier_names(tiers: Sequence[TierBase]) -> None:
+    """Tiers have names that differ.
+
+    Raises:
+        Slips: two have the same.
+    """
+    names = [tier.name for tier in tiers]
+    if (second := _repeated(names)) is not None:
+        at = ("tiers", second, "name")
+        raise Slips(Slip(f"two tiers have the same name: {', '.join(names)}", "give each a name of its own", at))
 
 
 def check_protocols(listed: Sequence[Protocol]) -> None:
     """A primitive finds one protocol of a name.
 
     Raises:
-        ValueError: it finds two.
+        Slips: it finds two.
     """
+    slips = []
     for index, one in enumerate(listed):
         for other in listed[:index]:
             both = set(one.primitives or ()) & set(other.primitives or ())
             if one.name == other.name and (both or one.primitives is other.primitives is None):
                 what = f"for {min(both)}" if both else "for all primitives"
-                raise ValueError(f"two protocols are called '{one.name}' {what}")
+                fix = "give each a name of its own, or primitives that differ"
+                slips.append(Slip(f"two protocols are called '{one.name}' {what}", fix, ("protocols", index)))
+                break
+    _raise(slips)
 
 
 def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
     """The switches compute under protocols that the tier lists.
 
     Raises:
-        ValueError: it does not list one of them.
+        Slips: it does not list one of them.
     """
     names = [one.name for one in listed]
-    for name in (switch.protocols or ()) if switch else ():
-        if name not in names:
-            raise ValueError(f"in_network.protocols names '{name}', protocols lists {', '.join(names) or 'none'}")
+    known = ", ".join(names) or "none"
+    _raise(
+        [
+            Slip(f"names '{name}', protocols lists {known}", "name a protocol of this tier", ("in_network", "protocols", index))
+            for index, name in enumerate((switch.protocols or ()) if switch else ())
+            if name not in names
+        ]
+    )
 
 
-def check_levels(levels: Sequence[Level], size: int) -> None:
-    """Levels nest, the last one around all endpoints.
+def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int) -> None:
+    """A Clos has one alpha, or levels that nest, the last one around all endpoints.
 
     Raises:
-        ValueError: names that are equal, groups that do not nest or hold too few, a ratio where no uplinks are.
+        Slips: both or neither, names that are equal, groups that do not nest or hold too few, a ratio where no uplinks are.
     """
+    if levels is None:
+        if alpha is None:
+            raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
+        return
+    slips = []
+    if alpha is not None:
+        slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
     first, last = levels[0], levels[-1]
-    if len({level.name for level in levels}) < len(levels):
-        raise ValueError(f"two levels have the same name: {', '.join(level.name for level in levels)}")
+    names = [level.name for level in levels]
+    if (second := _repeated(names)) is not None:
+        what = f"two levels have the same name: {', '.join(names)}"
+        slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
     if first.oversubscription != 1:
-        raise ValueError(f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below")
-    for below, above in pairwise(levels):
+        what = f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below"
+        slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
+    for index, (below, above) in enumerate(pairwise(levels), start=1):
         if above.group % below.group or above.group <= below.group:
-            raise ValueError(
+            what = (
                 f"groups do not nest: '{above.name}' has {above.group} endpoints, "
                 f"which is not a larger multiple of the {below.group} of '{below.name}'"
             )
+            near = max(2, -(-above.group // below.group)) * below.group
+            slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
     if last.group < size:
-        raise ValueError(f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}")
+        what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
+        fix = f"give it a group of {size} or more, or add a level above it"
+        slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
+    _raise(slips)
 
 
 def check_common_protocols(fabric: Fabric) -> None:
     """A collective runs under one protocol throughout, so the tiers that list any need one in common.
 
     Raises:
-        ValueError: they have none for a primitive.
+        Slips: they have none for a primitive.
     """
     for primitive in Primitive:
         lists = {tier.name: list(own) for tier in fabric.tiers if (own := tier.protocols_for(primitive))}
@@ -102,4 +167,14 @@ def check_common_protocols(fabric: Fabric) -> None:
         if not common:
             listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
             what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"
-            raise ValueError(what)
+            raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
+
+
+def _repeated(names: Sequence[str]) -> int | None:
+    """The first that was there before."""
+    return next((index for index, name in enumerate(names) if name in names[:index]), None)
+
+
+def _raise(slips: Sequence[Slip]) -> None:
+    if slips:
+        raise Slips(*slips)

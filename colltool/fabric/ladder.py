@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import Position, Source, read_source
+from colltool.fabric.places import Position, Source
+from colltool.fabric.source import read_source
 from colltool.inputs import read_text
 from colltool.primitives import Primitive, parse_primitive
 from colltool.shown import shown

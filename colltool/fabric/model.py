@@ -9,93 +9,48 @@ from abc import abstractmethod
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from colltool.errors import ColltoolError
+from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.fabric.agreement import (
+    check_algorithms,
     check_common_protocols,
     check_levels,
     check_named_once,
     check_protocols,
     check_switch,
-    known_algorithm,
+    check_tier_names,
 )
-from colltool.primitives import SHORT, Primitive, parse_primitive
-from colltool.units import parse_rate, parse_time
+from colltool.fabric.values import (
+    MAX_DEPTH,
+    MAX_LISTED,
+    MAX_RANKS,
+    AlgorithmName,
+    Alpha,
+    Bandwidth,
+    Count,
+    Flag,
+    Fraction,
+    Name,
+    Overhead,
+    Part,
+    PrimitiveName,
+    Ratio,
+    Words,
+)
+from colltool.primitives import Primitive
 
 SCHEMA = "colltool.fabric/1"
 
-# Bounds that catch a slipped unit rather than a bold design.
-MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
-MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
-MAX_RANKS = 10_000_000
-MAX_DEPTH = 8
 
-
-def _time(value: Any) -> float:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a time with a unit, got {value!r}; write 0.5us, 500ns or 2ms")
-    return float(_quoted(parse_time, value))
-
-
-def _rate(value: Any) -> float:
-    return float(_quoted(parse_rate, value))
-
-
-def _primitive(value: Any) -> Primitive:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a primitive, got {value!r}; one of {', '.join(SHORT.values())}")
-    return Primitive(_quoted(parse_primitive, value))
-
-
-def _quoted(parse: Any, value: Any) -> Any:
-    try:
-        return parse(value)
-    except ColltoolError as error:
-        raise ValueError(f"{error.what}; {error.fix}" if error.fix else error.what) from error
-
-
-# What an editor checks while typing; the validators above have the last word.
-_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_TIME_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$",
-        "description": "A time with its unit: 0.5us, 500ns, 2ms.",
-    }
-)
-_RATE_SCHEMA = WithJsonSchema(
-    {
-        "type": ["string", "number"],
-        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?\s*$",
-        "minimum": MIN_BANDWIDTH_BPS,
-        "maximum": MAX_BANDWIDTH_BPS,
-        "description": "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
-    }
-)
-
-Alpha = Annotated[float, BeforeValidator(_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA]
-Overhead = Annotated[float, BeforeValidator(_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA]
-Bandwidth = Annotated[float, BeforeValidator(_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA]
-Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
-Flag = Annotated[bool, Field(strict=True)]
-Ratio = Annotated[float, Field(ge=1, le=1000, strict=True)]
-Fraction = Annotated[float, Field(gt=0, le=1, strict=True)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)]
-Text = str | list[str] | dict[str, str] | None
-PrimitiveName = Annotated[
-    Primitive, BeforeValidator(_primitive), WithJsonSchema({"enum": [*SHORT.values(), *(str(primitive) for primitive in SHORT)]})
-]
-AlgorithmName = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class Part(BaseModel):
-    """A mapping of the file: unknown keys are refused, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-
-    notes: Text = None
-    source: Text = None
+_ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
+_IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
+_LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
+_PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+_PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
+_SHAPE = Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size")
+_SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class Eta(Part):
@@ -112,9 +67,18 @@ class InNetwork(Part):
     multicast: Flag = False
     all_to_all: Flag = False
     alpha_switch: Alpha
-    levels: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] | None = None
+    levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {MAX_DEPTH}")] = (
+        None
+    )
     eta_beta: Fraction | None = None
-    protocols: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    protocols: (
+        Annotated[
+            tuple[Name, ...],
+            Field(min_length=1, max_length=MAX_LISTED),
+            Accepted("a list of names of the tier's protocols, such as [Simple]"),
+        ]
+        | None
+    ) = None
 
 
 class Level(Part):
@@ -123,7 +87,7 @@ class Level(Part):
     name: Name
     group: Count
     alpha: Alpha
-    oversubscription: Ratio = 1.0
+    oversubscription: Annotated[Ratio, Accepted("a number from 1 to 1000, such as 2")] = 1.0
 
 
 class Protocol(Part):
@@ -137,9 +101,16 @@ class Protocol(Part):
     launch_overhead: Overhead | None = None
     alpha: Alpha | None = None
     bandwidth: Bandwidth | None = None
-    eta: Eta | None = None
+    eta: Annotated[Eta | None, _ETA] = None
     local_copy: Bandwidth | None = None
-    primitives: Annotated[tuple[PrimitiveName, ...], Field(min_length=1)] | None = None
+    primitives: (
+        Annotated[
+            tuple[PrimitiveName, ...],
+            Field(min_length=1, max_length=MAX_LISTED),
+            Accepted("a list of primitives, such as [all_reduce, all_gather]"),
+        ]
+        | None
+    ) = None
 
 
 class Sizing(Part):
@@ -155,11 +126,22 @@ class TierBase(Part):
 
     name: Name
     bandwidth: Bandwidth
-    eta: Annotated[Eta, Field(default_factory=lambda: Eta())]
-    ports: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
+    eta: Annotated[Eta, Field(default_factory=lambda: Eta()), _ETA]
+    ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
     max_size: Count | None = None
-    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, max_length=64)] | None = None
-    algorithms: dict[PrimitiveName, Annotated[tuple[AlgorithmName, ...], Field(min_length=1)]] | None = None
+    protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
+    algorithms: Annotated[
+        dict[
+            PrimitiveName,
+            Annotated[
+                tuple[AlgorithmName, ...],
+                Field(min_length=1, max_length=MAX_LISTED),
+                Accepted("a list of algorithms, such as [ring, in-network]"),
+            ],
+        ]
+        | None,
+        Accepted("a mapping such as {all_reduce: [ring, in-network]}"),
+    ] = None
 
     @property
     @abstractmethod
@@ -172,18 +154,13 @@ class TierBase(Part):
         own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
         return own or {one.name: one for one in listed if one.primitives is None}
 
-    @field_validator("algorithms", mode="before")
+    @field_validator("algorithms", mode="wrap")
     @classmethod
-    def _named_once(cls, listed: Any) -> Any:
-        check_named_once([key for key in listed if isinstance(key, str)] if isinstance(listed, dict) else [])
-        return listed
-
-    @field_validator("algorithms")
-    @classmethod
-    def _algorithms_exist(cls, listed: Any) -> Any:
-        for primitive, names in (listed or {}).items():
-            for name in names:
-                _quoted(lambda text, primitive=primitive: known_algorithm(primitive, text), name)
+    def _algorithms_exist(cls, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
+        check_named_once(keys)
+        listed = validate(given)
+        check_algorithms(listed or {}, keys)
         return listed
 
     @model_validator(mode="after")
@@ -194,14 +171,15 @@ class TierBase(Part):
     @model_validator(mode="after")
     def _fits(self) -> TierBase:
         if self.max_size is not None and self.endpoints > self.max_size:
-            raise ValueError(f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}")
+            what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
+            raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
         return self
 
 
 class SizedTier(TierBase):
     """A tier that gives its endpoints by number."""
 
-    size: Count
+    size: Annotated[Count, Accepted(f"a whole number from 1 to {MAX_RANKS}", instead="shape")]
 
     @property
     def endpoints(self) -> int:
@@ -214,7 +192,7 @@ class StarTier(SizedTier):
 
     topology: Literal["star"]
     alpha: Alpha
-    in_network: InNetwork | None = None
+    in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
 
     @model_validator(mode="after")
     def _switch_agrees(self) -> StarTier:
@@ -233,14 +211,14 @@ class LatticeTier(TierBase):
     """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction."""
 
     topology: Literal["torus", "mesh"]
-    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_DEPTH)]
+    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_DEPTH), _SHAPE]
     alpha: Alpha
 
     @field_validator("shape")
     @classmethod
     def _small_enough(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
         if prod(shape) > MAX_RANKS:
-            raise ValueError(f"{prod(shape)} endpoints are more than {MAX_RANKS}")
+            raise Slips(Slip(f"{prod(shape)} endpoints are more than {MAX_RANKS}", "shorten an axis"))
         return shape
 
     @property
@@ -254,9 +232,9 @@ class ClosTier(SizedTier):
 
     topology: Literal["clos"]
     alpha: Alpha | None = None
-    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=MAX_DEPTH)] | None = None
-    in_network: InNetwork | None = None
-    sizing: Sizing | None = None
+    levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=MAX_DEPTH), _LEVELS] | None = None
+    in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
+    sizing: Annotated[Sizing | None, _SIZING] = None
 
     @model_validator(mode="after")
     def _switch_agrees(self) -> ClosTier:
@@ -265,16 +243,15 @@ class ClosTier(SizedTier):
 
     @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
-        if (self.alpha is None) == (self.levels is None):
-            raise ValueError(
-                "has both alpha and levels: give each level its own alpha" if self.levels else "needs alpha, or levels"
-            )
-        if self.levels is not None:
-            check_levels(self.levels, self.size)
+        check_levels(self.alpha, self.levels, self.size)
         return self
 
 
-Tier = Annotated[StarTier | FullMeshTier | LatticeTier | ClosTier, Field(discriminator="topology")]
+Tier = Annotated[
+    StarTier | FullMeshTier | LatticeTier | ClosTier,
+    Field(discriminator="topology"),
+    Accepted("a tier: a mapping with name, topology, bandwidth ..."),
+]
 
 
 class Fabric(Part):
@@ -282,21 +259,44 @@ class Fabric(Part):
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
     name: Name
-    description: str = ""
-    tiers: Annotated[tuple[Tier, ...], Field(min_length=1, max_length=MAX_DEPTH)]
+    description: Words = ""
+    tiers: Annotated[
+        tuple[Tier, ...],
+        Field(min_length=1, max_length=MAX_DEPTH),
+        Accepted(f"a list of 1 to {MAX_DEPTH} tiers, innermost first"),
+    ]
     launch_overhead: Overhead = 0.0
+    _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
 
     @property
     def ranks(self) -> int:
         """Ranks of the whole fabric: the product of its tiers."""
         return prod(tier.endpoints for tier in self.tiers)
 
+    @property
+    def overrides(self) -> tuple[tuple[str, str], ...]:
+        """Key and value of every override that the fabric was loaded with, as given: ``(("ib.size", "64"),)``.
+
+        They say how the fabric came to be and are no part of it: neither of its data nor of its equality.
+        """
+        return self._overrides
+
+    def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
+        """The same fabric, remembering these."""
+        fabric = self.model_copy()
+        fabric._overrides = overrides
+        return fabric
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if isinstance(other, Fabric) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.launch_overhead, len(self.tiers)))
+
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        names = [tier.name for tier in self.tiers]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two tiers have the same name: {', '.join(names)}")
+        check_tier_names(self.tiers)
         if self.ranks > MAX_RANKS:
-            raise ValueError(f"{self.ranks} ranks are more than {MAX_RANKS}")
+            raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
         check_common_protocols(self)
         return self

@@ -8,12 +8,28 @@ come one at a time, so a file that nests too deep is refused before anything rec
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
 from colltool.errors import ColltoolError, ManyErrors
+from colltool.fabric.places import (
+    MAX_NESTING,
+    MAX_VALUES,
+    MORE,
+    MOST,
+    TOO_DEEP,
+    TOO_MANY,
+    KeyPath,
+    Position,
+    Problem,
+    Refused,
+    Source,
+    dotted,
+    place_text,
+)
+from colltool.inputs import BOUNDS
 from colltool.shown import clipped, printable, shown
 
 try:
@@ -21,11 +37,7 @@ try:
 except ImportError:  # PyYAML built without libyaml: the same events, slower
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
-MAX_BYTES = 2**20
-MAX_NESTING = 32
 MAX_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
-
-KeyPath = tuple[str | int, ...]
 
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -46,54 +58,6 @@ _HINTS = (
     ("expected ':'", "write 'key: value'"),
     ("expected ','", "close the bracket, or separate the items with commas"),
 )
-
-
-class Position(NamedTuple):
-    """A place in a text, both counted from 1."""
-
-    line: int
-    column: int
-
-
-class Problem(NamedTuple):
-    """Something refused: the key path it stands at, its place, and the error to report."""
-
-    path: KeyPath
-    position: Position
-    error: ColltoolError
-
-
-class Refused:
-    """Stands for a value that was refused, so that whoever validates the rest does not take it for a good one."""
-
-
-class Source(NamedTuple):
-    """A file's data, and where each part of it stands.
-
-    Args:
-        name: the file as the user knows it.
-        data: the top-level mapping, of plain Python values.
-        positions: of each value, by key path; ``()`` is the whole.
-        keys: of each key, by the key path of its value.
-    """
-
-    name: str
-    data: dict[str, Any]
-    positions: Mapping[KeyPath, Position]
-    keys: Mapping[KeyPath, Position]
-
-    def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Of the value at ``path`` (of its key, with ``key``), or of its nearest ancestor that is in the file."""
-        for end in range(len(path), -1, -1):
-            if key and path[:end] in self.keys:
-                return self.keys[path[:end]]
-            if path[:end] in self.positions:
-                return self.positions[path[:end]]
-        return Position(1, 1)
-
-    def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """``name:line:column`` of :meth:`position`."""
-        return _where(self.name, self.position(path, key=key))
 
 
 def read_source(text: str, name: str) -> Source:
@@ -117,17 +81,21 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
     """As :func:`read_source`, for a caller that adds its own findings: refused values are ``Refused`` in the data.
 
     Raises:
+        ManyErrors: more parts are refused than anybody reads.
         ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
     """
     builder = _Builder(name)
     data = builder.document(text)
     start = builder.positions.get((), Position(1, 1))
     if data is None:
-        raise ColltoolError("the file is empty, expected keys and values", where=_where(name, start))
+        raise ColltoolError(
+            "the file is empty, expected keys and values", where=place_text(name, start), fix="write 'key: value'"
+        )
     if not isinstance(data, dict):
         if builder.problems:
             raise builder.problems[0].error
-        raise ColltoolError(f"expected keys and values, got {shown(data)}", where=_where(name, start))
+        fix = "write 'key: value'"
+        raise ColltoolError(f"expected keys and values, got {shown(data)}", where=place_text(name, start), fix=fix)
     return Source(name, data, builder.positions, builder.keys), sorted(builder.problems, key=lambda problem: problem.position)
 
 
@@ -142,11 +110,6 @@ def read_value(text: str, where: str) -> Any:
     if builder.problems:
         raise builder.problems[0].error
     return value
-
-
-def dotted(path: KeyPath) -> str:
-    """``tiers.0.alpha``: a key path as errors name it and as ``--set`` takes it."""
-    return ".".join(clipped(str(step)) for step in path)
 
 
 class _Builder:
@@ -179,21 +142,24 @@ class _Builder:
         return data
 
     def _check_text(self, text: str) -> None:
-        if len(text) > MAX_BYTES:
-            raise ColltoolError("is larger than 1 MiB: not a file that a person wrote", where=self.name)
+        bound = BOUNDS["definition"]
+        if len(text) > bound.limit:
+            raise ColltoolError(f"is larger than {bound.limit // 2**20} MiB: {bound.larger}", where=self.name, fix=bound.smaller)
         if found := _UNPRINTABLE.search(text):
             place = _position_at(text, found.start())
-            raise self._error(place, f"not a text file: it holds the control character U+{ord(found[0]):04X}")
+            raise self._error(place, f"not a text file: it holds the control character U+{ord(found[0]):04X}", "remove it")
 
     def _value(self, event: yaml.Event, path: KeyPath) -> Any:
         self.positions[path] = _start(event)
+        if len(self.positions) > MAX_VALUES:
+            raise self._error(_start(event), *TOO_MANY)
         refused = self._refuse_extras(event, path)
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event, path)
         elif isinstance(event, yaml.AliasEvent):
             value = None
         elif len(path) >= MAX_NESTING:
-            raise self._error(_start(event), f"nested deeper than {MAX_NESTING} levels")
+            raise self._error(_start(event), *TOO_DEEP)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self._sequence(path)
         else:
@@ -273,12 +239,15 @@ class _Builder:
     def _refuse(self, path: KeyPath, place: Position, what: str, fix: str) -> None:
         key_path = dotted(path)
         self.problems.append(Problem(path, place, self._error(place, f"{key_path}: {what}" if key_path else what, fix)))
+        if len(self.problems) > MOST:
+            told = [problem.error for problem in sorted(self.problems[:MOST], key=lambda problem: problem.position)]
+            raise ManyErrors([*told, ColltoolError(MORE, where=printable(self.name))])
 
     def _error(self, place: Position, what: str, fix: str = "") -> ColltoolError:
-        return ColltoolError(what, where=_where(self.name, place) if self.place else self.name, fix=fix)
+        return ColltoolError(what, where=place_text(self.name, place) if self.place else self.name, fix=fix)
 
     def _first_at(self, first: Position) -> str:
-        return f", first given at {_where(self.name, first)}" if self.place else ""
+        return f", first given at {place_text(self.name, first)}" if self.place else ""
 
     def _syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ColltoolError:
         mark: Any = error.problem_mark or error.context_mark
@@ -315,7 +284,3 @@ def _start(event: yaml.Event) -> Position:
 def _position_at(text: str, offset: int) -> Position:
     before = text[:offset]
     return Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-
-
-def _where(name: str, position: Position) -> str:
-    return f"{printable(name)}:{position.line}:{position.column}"

@@ -10,7 +10,8 @@ import numpy as np
 
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS, Fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.values import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.fabric.write import fabric_text
 from colltool.fitting.account import head, line_notes, series_notes
 from colltool.fitting.placement import check_fits

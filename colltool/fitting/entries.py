@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from colltool.fabric.model import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
+from colltool.fabric.values import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fitting.certainty import certainty
 from colltool.fitting.results import Fitted
 from colltool.fitting.sample import SWITCH, components

@@ -15,7 +15,8 @@ from typing import Any
 
 from colltool.errors import ColltoolError, ManyErrors, nearest
 from colltool.fabric.model import Fabric
-from colltool.fabric.source import KeyPath, Position, Source, read_source
+from colltool.fabric.places import KeyPath, Position, Source
+from colltool.fabric.source import read_source
 from colltool.inputs import read_text
 from colltool.primitives import parse_primitive
 from colltool.shown import shown

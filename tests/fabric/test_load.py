@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.fabric import load, source, wording
+from colltool.fabric import load, source
+from colltool.fabric.accepted import spot_at
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Protocol, Sizing, StarTier
+from colltool.fabric.places import MOST
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 
@@ -156,7 +158,11 @@ def test_an_override_can_mend_the_file() -> None:
         ("nvlink.alpha", "--set nvlink.alpha: expected KEY=VALUE\n  write --set nvlink.alpha=1us"),
         ("nvlink.alpha=", "--set nvlink.alpha=: expected KEY=VALUE\n  write --set nvlink.alpha=1us"),
         ("=5", "--set =5: expected KEY=VALUE\n  write --set nvlink.alpha=1us"),
-        ("nvlink.alpha.x=3", "--set nvlink.alpha.x=3: 'tiers.nvlink.alpha' has no keys: it is '0.5us'"),
+        (
+            "nvlink.alpha.x=3",
+            "--set nvlink.alpha.x=3: 'tiers.nvlink.alpha' has no keys: it is '0.5us'\n"
+            "  set it as a whole, without what follows it",
+        ),
         (
             "nvlink.alpha=1",
             "--set nvlink.alpha=1: expected a time from 0.1 ns to 1 s, such as 0.5us, got 1\n"
@@ -173,7 +179,9 @@ def test_an_override_can_mend_the_file() -> None:
         ),
         (
             "ib.size=40",
-            "good.yaml:10:5: tiers.1: the last level 'spine' joins 32 endpoints, the tier has 40 (with --set ib.size=40)",
+            "good.yaml:16:30: tiers.1.levels.1.group: the last level 'spine' joins 32 endpoints, "
+            "the tier has 40 (with --set ib.size=40)\n"
+            "  give it a group of 40 or more, or add a level above it",
         ),
         ("nvlink.alpha=*x", "--set nvlink.alpha=*x: aliases ('*x') are not read\n  write the value out"),
         (
@@ -209,7 +217,7 @@ def test_errors_of_the_file_and_of_overrides_come_together() -> None:
 
 def test_a_flood_of_errors_is_cut() -> None:
     lines = refusal(text=GOOD + "".join(f"key{i}: 1\n" for i in range(500))).splitlines()
-    assert len([line for line in lines if line[0] != " "]) == wording.MOST + 1
+    assert len([line for line in lines if line[0] != " "]) == MOST + 1
     assert lines[-1] == "good.yaml: more errors follow these"
 
 
@@ -283,11 +291,20 @@ def models(annotation: object) -> set[type[BaseModel]]:
     return set().union(*(models(part) for part in get_args(annotation)))
 
 
-def test_every_key_of_the_model_has_words() -> None:
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Protocol, Sizing, *wording.TOPOLOGIES.values()}
-    for model in models(Fabric):
+@pytest.mark.parametrize("definition", [Fabric], ids=lambda model: model.__name__)
+def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
+    for model in models(definition):
         for name, field in model.model_fields.items():
-            assert wording.ACCEPTED.keys() & {field.alias or name, f"{model.__name__.lower()}.{name}"}
+            spot = spot_at(model, (field.alias or name,), {})
+            assert spot
+            assert spot.words != "another value", f"{model.__name__}.{name}"
+
+
+def test_every_tier_is_known_by_its_topology() -> None:
+    tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
+    assert tier
+    assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Protocol, Sizing, *tier.kinds.values()}
 
 
 PIECES = ["nvlink", "star", "72", "0.5us", "900GB/s", "levels", "alpha", "tiers", "- name", "topology", "{", "}", "0.80", "\n"]

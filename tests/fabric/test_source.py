@@ -7,7 +7,8 @@ import yaml
 
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import source
-from colltool.fabric.source import Position, read_source, read_value, scan
+from colltool.fabric.places import Position
+from colltool.fabric.source import read_source, read_value, scan
 from colltool.shown import shown
 
 TEXT = """\
@@ -129,13 +130,13 @@ def test_numbers_that_are_not_finite(number: str) -> None:
         ("a:\n  <<: {b: 1}", "f.yaml:2:3: a.<<: merge keys ('<<') are not read\n  write the keys out"),
         ("? [a]\n: 1", "f.yaml:1:3: a list or mapping cannot be a key\n  a key is text"),
         ("a: 1\n---\nb: 1", "f.yaml:2:1: a second document starts here\n  one file holds one document"),
-        ("", "f.yaml:1:1: the file is empty, expected keys and values"),
-        ("\n# only a comment\n", "f.yaml:1:1: the file is empty, expected keys and values"),
-        ("5", "f.yaml:1:1: expected keys and values, got 5"),
-        ("- a", "f.yaml:1:1: expected keys and values, got a list"),
-        ("some words", "f.yaml:1:1: expected keys and values, got 'some words'"),
-        ("a: \x01", "f.yaml:1:4: not a text file: it holds the control character U+0001"),
-        ("a: 1\nb: \ud800", "f.yaml:2:4: not a text file: it holds the control character U+D800"),
+        ("", "f.yaml:1:1: the file is empty, expected keys and values\n  write 'key: value'"),
+        ("\n# only a comment\n", "f.yaml:1:1: the file is empty, expected keys and values\n  write 'key: value'"),
+        ("5", "f.yaml:1:1: expected keys and values, got 5\n  write 'key: value'"),
+        ("- a", "f.yaml:1:1: expected keys and values, got a list\n  write 'key: value'"),
+        ("some words", "f.yaml:1:1: expected keys and values, got 'some words'\n  write 'key: value'"),
+        ("a: \x01", "f.yaml:1:4: not a text file: it holds the control character U+0001\n  remove it"),
+        ("a: 1\nb: \ud800", "f.yaml:2:4: not a text file: it holds the control character U+D800\n  remove it"),
     ],
 )
 def test_what_is_refused(text: str, words: str) -> None:

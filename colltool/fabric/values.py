@@ -1,0 +1,139 @@
+"""The values of definitions: quantities with units, counts, names and texts, each with its bounds and the words for them.
+
+Numbers are SI once validated: bytes, seconds, bytes/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from colltool.errors import ColltoolError
+from colltool.fabric.accepted import Accepted, Slip, Slips
+from colltool.primitives import SHORT, Primitive, parse_primitive
+from colltool.units import MAX_SIZE, format_rate, format_time, parse_rate, parse_size, parse_time
+
+# Bounds that catch a slipped unit rather than a bold design.
+MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
+MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
+MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
+MAX_RANKS = 10_000_000
+MAX_DEPTH = 8
+MAX_LISTED = 200  # names in one list
+
+
+def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
+    """What a parser of ``units`` or ``primitives`` makes of a value, its refusal as a validator's.
+
+    Raises:
+        Slips: with the parser's words and cure.
+    """
+    try:
+        return parse(value)
+    except ColltoolError as error:
+        raise Slips(Slip(error.what, error.fix)) from error
+
+
+def _time(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("a time needs its unit")
+    return float(units_own(parse_time, value))
+
+
+def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("expected text or a number")
+        return float(units_own(parse, value))
+
+    return BeforeValidator(read)
+
+
+def _primitive(value: Any) -> Primitive:
+    if not isinstance(value, str):
+        raise ValueError("expected text")
+    return Primitive(units_own(parse_primitive, value))
+
+
+# What an editor checks while typing; the validators above have the last word.
+_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_TIME_SCHEMA = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$",
+        "description": "A time with its unit: 0.5us, 500ns, 2ms.",
+    }
+)
+_RATE_SCHEMA = WithJsonSchema(
+    {
+        "type": ["string", "number"],
+        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?\s*$",
+        "minimum": MIN_BANDWIDTH_BPS,
+        "maximum": MAX_BANDWIDTH_BPS,
+        "description": "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
+    }
+)
+_SIZE_SCHEMA = WithJsonSchema(
+    {
+        "type": ["string", "number"],
+        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTPE]|[KMGTPE]i)?B)?\s*$",
+        "minimum": 1,
+        "maximum": MAX_SIZE,
+        "description": "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.",
+    }
+)
+
+
+_RATE = Accepted(f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate")
+
+Alpha = Annotated[
+    float,
+    BeforeValidator(_time),
+    Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S),
+    _TIME_SCHEMA,
+    Accepted(f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us", "time"),
+]
+Overhead = Annotated[
+    float,
+    BeforeValidator(_time),
+    Field(ge=0, le=MAX_ALPHA_S),
+    _TIME_SCHEMA,
+    Accepted(f"a time from 0 s to {format_time(MAX_ALPHA_S)}, such as 2us", "time"),
+]
+Bandwidth = Annotated[float, _quantity(parse_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA, _RATE]
+Size = Annotated[
+    float,
+    _quantity(parse_size),
+    Field(ge=1, le=MAX_SIZE),
+    _SIZE_SCHEMA,
+    Accepted("a size from 1 B to 1 EB, such as 16MB", "size"),
+]
+Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
+Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
+Ratio = Annotated[float, Field(ge=1, le=1000, strict=True), Accepted("a number from 1 to 1000, such as 1.2")]
+Fraction = Annotated[float, Field(ge=MIN_SHARE, le=1, strict=True), Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8")]
+Name = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64),
+    Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
+]
+Words = Annotated[str, Accepted("a text", "text")]
+Text = Annotated[str | list[Words] | dict[str, Words] | None, Accepted("a text, a list of texts or a mapping of texts", "text")]
+PrimitiveName = Annotated[
+    Primitive,
+    BeforeValidator(_primitive),
+    WithJsonSchema({"enum": [*SHORT.values(), *(str(primitive) for primitive in SHORT)]}),
+    Accepted("a primitive, such as all_reduce", "text"),
+]
+AlgorithmName = Annotated[str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")]
+
+
+class Part(BaseModel):
+    """A mapping of the file: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    notes: Text = None
+    source: Text = None
