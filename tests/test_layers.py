@@ -43,7 +43,7 @@ ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
     "yaml": ("colltool.fabric.source", "colltool.fabric.write"),
-    "pydantic": ("colltool.fabric",),
+    "pydantic": ("colltool.fabric", "colltool.wires.layout_file"),  # the models of definitions
     "pydantic_core": ("colltool.fabric",),
     "matplotlib": ("colltool.render.plot",),
     "click": (),

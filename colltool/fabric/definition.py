@@ -48,7 +48,8 @@ class Reading(Generic[M]):
         self.overrides = tuple({one.key: one.value for one in applied}.items())
         self.model: M | None = None
         self._placed: list[_Placed] = []
-        self._refused: list[KeyPath] = []
+        self._refused: set[KeyPath] = set()
+        self._around: set[KeyPath] = set()
         try:
             self.model = kind.model_validate(data)
         except ValidationError as error:
@@ -58,7 +59,7 @@ class Reading(Generic[M]):
 
     def sound(self, path: KeyPath) -> bool:
         """Whether nothing was refused at a key path, above it or below it: the data there is of the model's types."""
-        return not any(one[: len(path)] == path[: len(one)] for one in self._refused)
+        return path not in self._around and not any(path[:end] in self._refused for end in range(len(path)))
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
         """Adds what a check beyond the model found."""
@@ -66,8 +67,7 @@ class Reading(Generic[M]):
 
     def pass_on(self, path: KeyPath, error: ColltoolError) -> None:
         """Adds an error that has a place of its own, as of another file, where this one names it."""
-        self._put(self.source.position(path), error)
-        self._refused.append(path)
+        self._put(path, self.source.position(path), error)
 
     @property
     def enough(self) -> bool:
@@ -87,8 +87,11 @@ class Reading(Generic[M]):
         assert self.model is not None  # nothing was refused
         return self.model
 
-    def _put(self, position: tuple[int, int], error: ColltoolError) -> None:
+    def _put(self, path: KeyPath | None, position: tuple[int, int], error: ColltoolError) -> None:
         self._placed.append(_Placed(position, error))
+        if path is not None:
+            self._refused.add(path)
+            self._around |= {path[:end] for end in range(len(path) + 1)}
 
     def _covered(self, path: KeyPath) -> bool:
         """Whether a value or one around it was refused by the reader: nothing is known of what stands there."""
@@ -96,20 +99,19 @@ class Reading(Generic[M]):
 
     def _add(self, finding: Finding) -> None:
         """A finding as an error at the override that set the value, else at its line and column."""
-        self._refused.append(finding.path)
         path, what, fix = finding.path, printable(finding.what), printable(finding.fix)
         for number, override in reversed(list(enumerate(self.applied))):
             above = override.path[: len(path)] == path
             if path[: len(override.path)] == override.path or (above and path not in self.source.positions):
                 where = f"{override.where}: {dotted(path)}" if path != override.path else override.where
-                self._put(Position(_AFTER_THE_FILE, number), ColltoolError(what, where=where, fix=fix))
+                self._put(path, Position(_AFTER_THE_FILE, number), ColltoolError(what, where=where, fix=fix))
                 return
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
             what += f" (with --set {clipped(', '.join(f'{one.key}={one.value}' for one in within), MOST_SHOWN)})"
         error = ColltoolError(what, where=self.source.at(path, key=finding.about_key), fix=fix)
-        self._put(self.source.position(path, key=finding.about_key), error)
+        self._put(path, self.source.position(path, key=finding.about_key), error)
 
 
 def read(
@@ -131,8 +133,7 @@ def read(
     data, applied, unusable = apply(kind, source.data, overrides, short or Shorthand())
     reading = Reading(kind, source, data, applied)
     for problem in problems:
-        reading._put(problem.position, problem.error)
-        reading._refused.append(problem.path)
+        reading._put(problem.path, problem.position, problem.error)
     for number, error in enumerate(unusable):
-        reading._put(Position(_AFTER_THE_FILE + 1, number), error)
+        reading._put(None, Position(_AFTER_THE_FILE + 1, number), error)
     return reading

@@ -1,149 +1,141 @@
-"""Ladder files: a list of prices to follow, read with the same strictness as a fabric.
+"""Ladder files: a list of prices to follow, all at one size.
 
 The fabrics that a ladder names are shipped ones, or files beside the ladder.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from colltool.errors import ColltoolError, ManyErrors, nearest
-from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
+from pydantic import Field
+
+from colltool.errors import ColltoolError, nearest
+from colltool.fabric.accepted import Accepted
+from colltool.fabric.definition import Reading, read
+from colltool.fabric.load import SUFFIX, exists, load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.places import Position, Source
-from colltool.fabric.source import read_source
+from colltool.fabric.overrides import Overrides, Shorthand
+from colltool.fabric.values import AlgorithmName, Count, Label, Part, PrimitiveName, Size, Words
 from colltool.inputs import read_text
-from colltool.primitives import Primitive, parse_primitive
-from colltool.shown import shown
-from colltool.units import parse_size
+from colltool.primitives import Primitive
+from colltool.shown import printable, shown
 
-SCHEMA = "colltool.ladder-file/1"
-_KEYS = ("schema", "name", "description", "size", "rungs", "notes", "source")
-_RUNG_KEYS = ("primitive", "fabric", "algorithm", "ranks", "notes")
-_MOST_RUNGS = 10_000
+MOST_RUNGS = 10_000
+
+_SHORT = Shorthand(example="size=1MB")
+
+
+class RungFile(Part):
+    """One line of a ladder file."""
+
+    primitive: PrimitiveName
+    fabric: Annotated[str, Field(min_length=1), Accepted("a shipped fabric or a file beside the ladder, such as star512", "text")]
+    algorithm: AlgorithmName | None = None
+    ranks: Count | None = None
+
+
+class LadderFile(Part):
+    """A ladder file."""
+
+    schema_: Annotated[Literal["colltool.ladder-file/1"], Field(alias="schema")] = "colltool.ladder-file/1"
+    name: Label = ""
+    description: Words = ""
+    size: Size
+    rungs: Annotated[
+        tuple[Annotated[RungFile, Accepted("a rung, such as {primitive: ar, fabric: star512, algorithm: ring}")], ...],
+        Field(min_length=1, max_length=MOST_RUNGS),
+        Accepted(f"a list of 1 to {MOST_RUNGS} rungs, such as - {{primitive: ar, fabric: star512}}"),
+    ]
 
 
 class RungDefinition(NamedTuple):
-    """One line of a ladder file: what to price where. Without an algorithm, the fastest that exists."""
+    """One line of a ladder file: what to price where. Without an algorithm, the fastest that exists.
+
+    ``where`` is its place in the file, for whoever finds that it cannot be priced.
+    """
 
     primitive: Primitive
     fabric: Fabric
     algorithm: str | None
     ranks: int | None
+    where: str = ""
 
 
 class LadderDefinition(NamedTuple):
-    """A ladder file: its name and its rungs, all at one size in bytes."""
+    """A ladder file: its name and its rungs, all at one size in bytes; ``overrides`` are those that it was read with."""
 
     name: str
     description: str
     size: float
     rungs: tuple[RungDefinition, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
-def load_ladder(path_or_name: str | os.PathLike[str] = "n512") -> LadderDefinition:
-    """A ladder from a file, or a shipped one by name.
+def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
+    """A ladder from a file or a mapping, or a shipped one by name.
 
     Raises:
         ManyErrors: everything that is wrong with its content, with ``file:line:column``.
         ColltoolError: no such ladder, an unreadable file, not YAML.
     """
-    typed = os.fspath(path_or_name)
-    if os.path.exists(typed) and not os.path.isdir(typed):
-        return read_ladder(read_text(typed, "definition"), typed, Path(typed).parent)
-    if os.path.isdir(typed):
-        raise ColltoolError("is a directory, expected a ladder file", where=typed)
+    if isinstance(ladder, Mapping):
+        return _finished(read(LadderFile, ladder, overrides=overrides, short=_SHORT), Path())
+    typed = os.fsdecode(ladder)
+    if exists(typed) and not os.path.isdir(typed):
+        return read_ladder(read_text(typed, "definition"), typed, Path(typed).parent, overrides)
     folder = shipped_folder() / "ladders"
-    shipped = sorted(file.stem for file in folder.glob("*.yaml"))
-    stem = typed.removesuffix(".yaml")
+    shipped = sorted(file.stem for file in folder.glob(f"*{SUFFIX}"))
+    stem = typed.removesuffix(SUFFIX)
     if stem in shipped:
-        return read_ladder(read_text(folder / f"{stem}.yaml", "definition", f"{stem}.yaml"), f"{stem}.yaml", folder)
+        return read_ladder(read_text(folder / f"{stem}{SUFFIX}", "definition"), f"{stem}{SUFFIX}", folder, overrides)
+    if exists(typed):
+        raise ColltoolError("is a directory, expected a ladder file", where=printable(typed), fix="give a file in it")
     fix = f"{nearest(stem, shipped)} shipped: {', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped ladder is called {shown(typed)}", fix=fix)
 
 
-def read_ladder(text: str, name: str, folder: Path) -> LadderDefinition:
+def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
     """As :func:`load_ladder`, from text; ``folder`` holds the fabrics it names."""
-    source = read_source(text, name)
-    reader = _Reader(source, folder)
-    ladder = reader.ladder()
-    if reader.found:
-        raise ManyErrors([problem for _, problem in sorted(reader.found, key=lambda item: item[0])])
-    return ladder
+    return _finished(read(LadderFile, text, name, overrides, _SHORT), folder)
 
 
-class _Reader:
-    """Collects every problem of a ladder file, so that all are reported at once."""
+def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
+    fabrics = _fabrics(reading, folder)
+    file = reading.result()
+    rungs = tuple(
+        RungDefinition(rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, reading.source.at(("rungs", index)))
+        for index, rung in enumerate(file.rungs)
+    )
+    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
 
-    def __init__(self, source: Source, folder: Path) -> None:
-        self.source, self.folder = source, folder
-        self.found: list[tuple[Position, ColltoolError]] = []
-        self.fabrics: dict[str, Fabric | None] = {}
 
-    def ladder(self) -> LadderDefinition:
-        data = self.source.data
-        self._known(data, (), _KEYS)
-        if data.get("schema", SCHEMA) != SCHEMA:
-            self._say(("schema",), f"expected {SCHEMA}, found {shown(data['schema'])}")
-        size = self._try(("size",), lambda: parse_size(self._need(data, "size")))
-        name, description = (self._text(data, key) for key in ("name", "description"))
-        rungs = data.get("rungs")
-        if not isinstance(rungs, list) or not 1 <= len(rungs) <= _MOST_RUNGS:
-            self._say(("rungs",), f"expected a list of 1 to {_MOST_RUNGS} rungs", "- {primitive: ar, fabric: star512}")
-            rungs = []
-        read = [self._rung(rung, ("rungs", index)) for index, rung in enumerate(rungs)]
-        return LadderDefinition(name, description, size or 1.0, tuple(rung for rung in read if rung is not None))
-
-    def _rung(self, rung: Any, path: tuple[str | int, ...]) -> RungDefinition | None:
-        if not isinstance(rung, dict):
-            self._say(path, f"expected a mapping, found {shown(rung)}", "{primitive: ar, fabric: star512, algorithm: ring}")
-            return None
-        self._known(rung, path, _RUNG_KEYS)
-        primitive = self._try((*path, "primitive"), lambda: parse_primitive(str(self._need(rung, "primitive"))))
-        fabric = self._try((*path, "fabric"), lambda: self._fabric(str(self._need(rung, "fabric"))))
-        ranks, algorithm = rung.get("ranks"), rung.get("algorithm")
-        if ranks is not None and (isinstance(ranks, bool) or not isinstance(ranks, int)):
-            self._say((*path, "ranks"), f"expected a whole number, found {shown(ranks)}")
-        if algorithm is not None and not isinstance(algorithm, str):
-            self._say((*path, "algorithm"), f"expected a name, found {shown(algorithm)}")
-        if primitive is None or fabric is None:
-            return None
-        return RungDefinition(primitive, fabric, algorithm, ranks)
-
-    def _fabric(self, name: str) -> Fabric | None:
-        if name not in self.fabrics:
-            self.fabrics[name] = None
-            beside = self.folder / os.path.basename(name)
-            known = name.removesuffix(".yaml") in shipped_fabrics()
-            self.fabrics[name] = load_fabric(name if known or not beside.is_file() else beside)
-        return self.fabrics[name]
-
-    def _text(self, data: dict[str, Any], key: str) -> str:
-        value = data.get(key, "")
-        if not isinstance(value, str):
-            self._say((key,), f"expected text, found {shown(value)}")
-        return str(value)
-
-    def _known(self, data: dict[str, Any], path: tuple[str | int, ...], known: tuple[str, ...]) -> None:
-        for key in data:
-            if key not in known:
-                fix = f"{nearest(key, list(known))} known: {', '.join(known)}".strip()
-                self._say((*path, key), f"unknown key {shown(key)}", fix, key=True)
-
-    def _need(self, data: dict[str, Any], key: str) -> Any:
-        if key not in data:
-            raise ColltoolError(f"key '{key}' is missing")
-        return data[key]
-
-    def _try(self, path: tuple[str | int, ...], parse: Any) -> Any:
+def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
+    """The fabrics of all rungs by name; what is wrong with one is told once, where it is first named."""
+    found: dict[str, Fabric] = {}
+    tried: set[str] = set()
+    listed = reading.data.get("rungs")
+    for index, rung in enumerate(listed if isinstance(listed, list) else ()):
+        path = ("rungs", index, "fabric")
+        if not isinstance(rung, dict) or "fabric" not in rung or not reading.sound(path) or rung["fabric"] in tried:
+            continue
+        if reading.enough:
+            break
+        tried.add(rung["fabric"])
         try:
-            return parse()
-        except ManyErrors as error:
-            self.found += [(self.source.position(path), problem) for problem in error.problems]
+            found[rung["fabric"]] = _fabric(rung["fabric"], folder)
         except ColltoolError as error:
-            self._say(path, error.what, error.fix)
-        return None
+            if error.where or hasattr(error, "problems"):
+                reading.pass_on(path, error)
+            else:
+                reading.refuse(path, error.what, error.fix)
+    return found
 
-    def _say(self, path: tuple[str | int, ...], what: str, fix: str = "", *, key: bool = False) -> None:
-        place = self.source.position(path, key=key)
-        self.found.append((place, ColltoolError(what, where=self.source.where(path, key=key), fix=fix)))
+
+def _fabric(name: str, folder: Path) -> Fabric:
+    if name.removesuffix(SUFFIX) in shipped_fabrics():
+        return load_fabric(name)
+    beside = folder / os.path.basename(name)
+    return load_fabric(beside if exists(str(beside)) else name)

@@ -10,7 +10,7 @@ from colltool.shown import clipped, printable, shown
 
 MOST = 100  # refusals worth reading in one go
 MAX_NESTING = 32
-MAX_VALUES = 150_000  # a megabyte of ranks; more takes seconds, and is a pattern in a layout
+MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
 
 # What is said of them, and the cure.
 TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "no definition needs so many: close a bracket, or leave inner parts out"

@@ -1,23 +1,45 @@
-"""The JSON Schema of a fabric file, for editors: completion and checks while typing."""
+"""The JSON Schema of a definition, for editors: completion and checks while typing."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from colltool.fabric.model import Fabric
 
 
-def fabric_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a fabric file.
+class Heading(NamedTuple):
+    """What a schema says of itself: a word for its id, a title, and what such a file is."""
 
-    It knows keys, types, bounds and units. What ties values together (groups that nest, names that differ, a clos with
-    either ``alpha`` or ``levels``) only ``colltool fabric check`` sees.
+    word: str
+    title: str
+    description: str
+
+
+FABRIC = Heading("fabric", "colltool fabric", "A fabric: its tiers, innermost first, with the latency and bandwidth of each.")
+LADDER = Heading("ladder", "colltool ladder", "A ladder: a list of prices to follow, all at one size.")
+LAYOUT = Heading(
+    "layout", "colltool layout", "A layout: which ranks form which groups, what each runs, and where each rank sits."
+)
+
+
+def json_schema(model: type[BaseModel], heading: Heading) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a definition.
+
+    It knows keys, types, bounds and units. What ties values together (groups that nest, names that differ, ranks that are in the
+    fabric) only the reader sees.
     """
-    schema = Fabric.model_json_schema(by_alias=True)
-    heading = {
+    schema = model.model_json_schema(by_alias=True)
+    head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:colltool:fabric:1",
-        "title": "colltool fabric",
-        "description": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
+        "$id": f"urn:colltool:{heading.word}:1",
+        "title": heading.title,
+        "description": heading.description,
     }
-    return heading | {key: value for key, value in schema.items() if key not in heading}
+    return head | {key: value for key, value in schema.items() if key not in head}
+
+
+def fabric_json_schema() -> dict[str, Any]:
+    """The JSON Schema of a fabric file."""
+    return json_schema(Fabric, FABRIC)

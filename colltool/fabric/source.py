@@ -150,16 +150,18 @@ class _Builder:
             raise self._error(place, f"not a text file: it holds the control character U+{ord(found[0]):04X}", "remove it")
 
     def _value(self, event: yaml.Event, path: KeyPath) -> Any:
-        self.positions[path] = _start(event)
+        self.positions[path] = place = _start(event)
         if len(self.positions) > MAX_VALUES:
-            raise self._error(_start(event), *TOO_MANY)
+            raise self._error(place, *TOO_MANY)
+        if isinstance(event, yaml.ScalarEvent) and event.anchor is None and event.tag is None:
+            return self._scalar(event, path)  # nearly all events
         refused = self._refuse_extras(event, path)
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event, path)
         elif isinstance(event, yaml.AliasEvent):
             value = None
         elif len(path) >= MAX_NESTING:
-            raise self._error(_start(event), *TOO_DEEP)
+            raise self._error(place, *TOO_DEEP)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self._sequence(path)
         else:
@@ -262,6 +264,8 @@ class _Builder:
 
 def _resolve(text: str) -> Any:
     """A plain scalar in the YAML 1.2 core sense; infinity for all that is no finite number: ``.inf``, ``.nan``, ``1e999``."""
+    if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
+        return int(text)  # nearly all of a long list
     if text in _WORDS:
         return _WORDS[text]
     if _NOT_FINITE.fullmatch(text):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from colltool.errors import ColltoolError
 from colltool.fabric.accepted import Accepted, Slip, Slips
@@ -55,6 +55,12 @@ def _primitive(value: Any) -> Primitive:
     if not isinstance(value, str):
         raise ValueError("expected text")
     return Primitive(units_own(parse_primitive, value))
+
+
+def _on_one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("a control character in a name")
+    return value
 
 
 # What an editor checks while typing; the validators above have the last word.
@@ -118,6 +124,12 @@ Name = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64),
     Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
+]
+Label = Annotated[
+    str,
+    Field(max_length=100),
+    AfterValidator(_on_one_line),
+    Accepted("a name of at most 100 printable characters on one line", "text"),
 ]
 Words = Annotated[str, Accepted("a text", "text")]
 Text = Annotated[str | list[Words] | dict[str, Words] | None, Accepted("a text, a list of texts or a mapping of texts", "text")]

@@ -12,6 +12,8 @@ from colltool.fabric.places import MOST, KeyPath, value_at
 from colltool.fabric.values import MIN_BANDWIDTH_BPS
 from colltool.shown import shown
 
+_MOST_LOOKED_AT = 20 * MOST  # several may be of one value
+
 
 class Finding(NamedTuple):
     """One thing wrong: its key path in the file, the words, and whether it is about the key rather than its value.
@@ -31,7 +33,8 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
 
     At most a little over ``MOST``: enough to tell that there are more.
     """
-    raw = [(item, *path_of(model, item["loc"], data)) for item in error.errors(include_url=False) if not _is_echo(item)]
+    told = error.errors(include_url=False)[:_MOST_LOOKED_AT]
+    raw = [(item, *path_of(model, item["loc"], data)) for item in told if not _is_echo(item)]
     unknown = {path for item, path, _ in raw if item["type"] == "extra_forbidden"}
     inside = {path[:end] for _, path, _ in raw for end in range(len(path))}
     found: dict[KeyPath, list[Finding]] = {}
@@ -103,8 +106,11 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
         return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"
-    if get_origin(spot.annotation) is Literal and len(words := get_args(spot.annotation)) == 1:
-        return f"write {path[-1]}: {words[0]}"
+    if get_origin(spot.annotation) is Literal:
+        words = get_args(spot.annotation)
+        return (
+            f"write {path[-1]}: {words[0]}" if len(words) == 1 else nearest(value, list(words)) if isinstance(value, str) else ""
+        )
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if means == "rate" and value < MIN_BANDWIDTH_BPS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric.ladder import LadderDefinition, RungDefinition
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
@@ -14,10 +15,17 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
     """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive.
 
     Raises:
-        ColltoolError: as :func:`colltool.pricing.price.price`, for a rung that cannot be priced.
+        ColltoolError: as :func:`colltool.pricing.price.price`, for every rung that cannot be priced, at its place in the file.
     """
     base = readings or Readings()
-    priced = [(rung, *_both(rung, definition.size, base)) for rung in definition.rungs]
+    priced, problems = [], []
+    for rung in definition.rungs:
+        try:
+            priced.append((rung, *_both(rung, definition.size, base)))
+        except ColltoolError as error:
+            problems.append(ColltoolError(error.what, where=rung.where or error.where, fix=error.fix))
+    if problems:
+        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
     for rung, ranks, ideal, real in priced:
         peers = [(i, r) for other, _, i, r in priced if other.primitive is rung.primitive]

@@ -80,9 +80,9 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
         value = getattr(pattern, key)
         if value is not None and value < (2 if key == "group" else 1):
             least = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
-            raise PatternError(key, f"{least}, got {value}")
+            raise PatternError(key, f"{least}, got {value}", "write a larger one")
     if not 0 <= pattern.start < total:
-        raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}")
+        raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}", "leave fewer ranks free")
     if pattern.kind in ("axis", "box"):
         return _on_lattice(pattern, fabric, total)
     return _on_line(pattern, total)
@@ -113,7 +113,7 @@ def _on_line(pattern: Pattern, total: int) -> list[Ranks]:
     room = total - pattern.start
     group = pattern.group or room
     if group > room:
-        raise PatternError("group", f"a group of {group} ranks does not fit in {room}")
+        raise PatternError("group", f"a group of {group} ranks does not fit in {room}", f"at most {room}")
     if pattern.kind == "block":
         stride = pattern.stride or group
         if stride < group:
@@ -140,10 +140,14 @@ def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
 def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list[Ranks]:
     """As many as asked for."""
     if not groups:
-        raise PatternError("stride" if pattern.stride else "group", f"no group {each} fits in {total} ranks at this stride")
+        raise PatternError(
+            "stride" if pattern.stride else "group", f"no group {each} fits in {total} ranks at this stride", "make it smaller"
+        )
     count = pattern.count or len(groups)
     if count > len(groups):
-        raise PatternError("count", f"{count} groups {each} do not fit: there is room for {len(groups)}")
+        raise PatternError(
+            "count", f"{count} groups {each} do not fit: there is room for {len(groups)}", f"at most {len(groups)}"
+        )
     return groups[:count]
 
 
@@ -151,7 +155,8 @@ def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
     tier = fabric.tiers[0]
     shape, size = tuple(axis.size for axis in kind_of(tier).axes), tier.endpoints
     if not shape:
-        raise PatternError("kind", f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}")
+        what = f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
+        raise PatternError("kind", what, "block, cyclic and random go anywhere")
     if pattern.kind == "axis":
         each, within = f"along axis {pattern.axis}", list(_lines(pattern, shape))
     else:
@@ -162,7 +167,7 @@ def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
 
 def _lines(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
     if pattern.axis > len(shape):
-        raise PatternError("axis", f"axis {pattern.axis} does not exist: the lattice has {len(shape)}")
+        raise PatternError("axis", f"axis {pattern.axis} does not exist: the lattice has {len(shape)}", f"from 1 to {len(shape)}")
     size, step = shape[pattern.axis - 1], prod(shape[: pattern.axis - 1])
     group = pattern.group or size
     if group > size:
@@ -179,9 +184,11 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
         asked, there = "x".join(map(str, pattern.shape)), "x".join(map(str, shape))
-        raise PatternError("shape", f"a box of {asked} does not fit in the lattice of {there}")
+        raise PatternError("shape", f"a box of {asked} does not fit in the lattice of {there}", f"at most {there}")
     if prod(box) < 2 or pattern.group not in (None, prod(box)):
-        raise PatternError("shape", f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}")
+        raise PatternError(
+            "shape", f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}", "give the shape or the group"
+        )
     steps = [prod(shape[:axis]) for axis in range(len(shape))]
     inside = _walk(box, steps)
     corners = _walk(tuple(s // b for s, b in zip(shape, box, strict=True)), [b * s for b, s in zip(box, steps, strict=True)])
@@ -207,7 +214,9 @@ def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
         raise PatternError("kind", f"unknown map '{pattern.kind}'", _known(pattern.kind, MAP_KINDS))
     domain = fabric.tiers[0].endpoints if pattern.domain is None else pattern.domain
     if domain < 1 or total % domain:
-        raise PatternError("domain", f"domains of {domain} endpoints do not fill the {total} of {fabric.name}")
+        raise PatternError(
+            "domain", f"domains of {domain} endpoints do not fill the {total} of {fabric.name}", f"a divisor of {total}"
+        )
     ranks = range(total)
     if pattern.kind == "reverse":
         return tuple(reversed(ranks))
