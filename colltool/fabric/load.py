@@ -82,7 +82,7 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
             name key paths.
         ColltoolError: no such fabric, an unreadable file, not YAML.
     """
-    return _finished(_reading(fabric, overrides))
+    return _finished(fabric_reading(fabric, overrides))
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, An
     Raises:
         ColltoolError: as :func:`load_fabric`.
     """
-    reading = _reading(fabric, overrides)
+    reading = fabric_reading(fabric, overrides)
     reading.result()
     return reading.data
 
@@ -101,7 +101,8 @@ def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
     return _finished(read(Fabric, text, name, overrides, SHORT))
 
 
-def _reading(fabric: FabricSource, overrides: Overrides) -> Reading[Fabric]:
+def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
+    """As :func:`load_fabric`, with the places of everything in the file, and not yet held to its result."""
     if isinstance(fabric, Mapping):
         return read(Fabric, fabric, overrides=overrides, short=SHORT)
     file, name = find_fabric(fabric)

@@ -72,12 +72,15 @@ class GroupFile(Run):
     """A group of ranks in their order, or a pattern of groups."""
 
     name: Label = ""
-    ranks: Annotated[
-        tuple[Number, ...] | None,
-        BeforeValidator(_few_wrong),
-        Field(min_length=2),
-        Accepted("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
-    ] = None
+    ranks: (
+        Annotated[
+            tuple[Number, ...],
+            Field(min_length=2),
+            BeforeValidator(_few_wrong),
+            Accepted("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
+        ]
+        | None
+    ) = None
     pattern: Annotated[PatternFile | None, _PATTERN] = None
 
 
@@ -87,14 +90,17 @@ class LayoutFile(Run):
     schema_: Annotated[Literal["colltool.layout/1"], Field(alias="schema")] = "colltool.layout/1"
     name: Label = ""
     description: Words = ""
-    groups: Annotated[
-        tuple[Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")], ...] | None,
-        Field(min_length=1),
-        Accepted("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
-    ] = None
+    groups: (
+        Annotated[
+            tuple[Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")], ...],
+            Field(min_length=1),
+            Accepted("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
+        ]
+        | None
+    ) = None
     pattern: Annotated[PatternFile | None, _PATTERN] = None
     map: Annotated[
-        Annotated[tuple[Number, ...], BeforeValidator(_few_wrong), Field(min_length=1)] | MapFile | None,
+        Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)] | MapFile | None,
         Accepted("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
     ] = None
     overlap: Flag = False

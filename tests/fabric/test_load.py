@@ -16,9 +16,11 @@ from pydantic import BaseModel
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
+from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Protocol, Sizing, StarTier
 from colltool.fabric.places import MOST
+from colltool.wires.layout_file import LayoutFile
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 
@@ -291,7 +293,7 @@ def models(annotation: object) -> set[type[BaseModel]]:
     return set().union(*(models(part) for part in get_args(annotation)))
 
 
-@pytest.mark.parametrize("definition", [Fabric], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("definition", [Fabric, LadderFile, LayoutFile], ids=lambda model: model.__name__)
 def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
     for model in models(definition):
         for name, field in model.model_fields.items():

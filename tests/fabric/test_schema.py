@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel
 
+from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder
-from colltool.fabric.schema import fabric_json_schema
+from colltool.fabric.schema import LADDER as LADDER_HEADING
+from colltool.fabric.schema import LAYOUT as LAYOUT_HEADING
+from colltool.fabric.schema import Heading, fabric_json_schema, json_schema
 from colltool.fabric.source import read_source
+from colltool.wires.layout_file import LayoutFile
 
 GOOD = """\
 schema: colltool.fabric/1
@@ -82,3 +87,56 @@ def test_rates_that_the_loader_reads(rate: str) -> None:
 @pytest.mark.parametrize("time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"])
 def test_times_that_the_loader_reads(time: str) -> None:
     assert faults(GOOD.replace("0.5us", time)) == []
+
+
+LADDER = "schema: colltool.ladder-file/1\nsize: 16MB\nrungs:\n  - {primitive: ar, fabric: star512, algorithm: ring, ranks: 8}\n"
+LAYOUT = """\
+name: mixed
+primitive: ar
+groups:
+  - {name: tp, ranks: [0, 1, 2, 3], size: 16MB}
+  - {name: ep, pattern: {kind: block, group: 4, start: 4}}
+map: {kind: rotate}
+"""
+
+
+def faults_of(model: type[BaseModel], text: str) -> list[Any]:
+    return list(Draft202012Validator(json_schema(model, LADDER_HEADING)).iter_errors(read_source(text, "f.yaml").data))
+
+
+@pytest.mark.parametrize(("model", "heading"), [(LadderFile, LADDER_HEADING), (LayoutFile, LAYOUT_HEADING)])
+def test_every_definition_has_a_schema(model: type[BaseModel], heading: Heading) -> None:
+    schema = json_schema(model, heading)
+    Draft202012Validator.check_schema(schema)
+    assert list(schema)[:4] == ["$schema", "$id", "title", "description"]
+    assert (schema["$id"], schema["title"]) == (f"urn:colltool:{heading.word}:1", heading.title)
+
+
+def test_good_ladders_and_layouts_pass() -> None:
+    assert faults_of(LadderFile, LADDER) == []
+    assert faults_of(LadderFile, (shipped_folder() / "ladders" / "n512.yaml").read_text()) == []
+    for text in (LAYOUT, LAYOUT.replace("{kind: rotate}", "[3, 2, 1, 0]"), "pattern: {kind: box, shape: [2, 2]}\n"):
+        assert faults_of(LayoutFile, text) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new"),
+    [
+        (LadderFile, "16MB", "16Mb"),
+        (LadderFile, "16MB", "0"),
+        (LadderFile, "primitive: ar", "primitive: all"),
+        (LadderFile, "ranks: 8", "ranks: 0"),
+        (LadderFile, "ranks: 8", "rank: 8"),
+        (LayoutFile, "[0, 1, 2, 3]", "[0]"),
+        (LayoutFile, "[0, 1, 2, 3]", "[0, -1]"),
+        (LayoutFile, "[0, 1, 2, 3]", "[0, x]"),
+        (LayoutFile, "kind: block", "kind: blok"),
+        (LayoutFile, "kind: rotate", "kind: 3"),
+        (LayoutFile, "group: 4", "group: 1"),
+        (LayoutFile, "primitive: ar", "primitiv: ar"),
+    ],
+)
+def test_bad_ladders_and_layouts_do_not(model: type[BaseModel], old: str, new: str) -> None:
+    text = LADDER if model is LadderFile else LAYOUT
+    assert old in text
+    assert faults_of(model, text.replace(old, new, 1))

@@ -10,9 +10,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colltool.errors import ColltoolError
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_fabrics
 from colltool.fabric.source import scan
 from colltool.fabric.write import fabric_text
+from colltool.inputs import BOUNDS
 
 TIER = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 
@@ -88,3 +90,18 @@ def test_a_written_file_is_read_from_disk(tmp_path: Path) -> None:
     path = tmp_path / "größe ü.yaml"
     path.write_text(fabric_text(document(description="Größe")), encoding="utf-8")
     assert load_fabric(path).description == "Größe"
+
+
+def test_comments_leave_room_for_what_is_read() -> None:
+    lines = [f"{index} {'x' * 100}" for index in range(20_000)]
+    text = fabric_text(document(), lines)
+    assert len(text.encode()) <= BOUNDS["definition"].limit
+    assert text.startswith(f"# {lines[0]}\n# {lines[1]}\n")
+    kept = text.count("# ") - 1
+    assert f"\n# ({20_000 - kept} more lines are left out: a file holds at most 1 MiB)\nschema: " in text
+    assert read_fabric(text, "again.yaml") == read_fabric(fabric_text(document()), "again.yaml")
+
+
+def test_data_that_no_reader_takes_is_not_written() -> None:
+    with pytest.raises(ColltoolError, match="one that nothing reads"):
+        fabric_text(document(notes=["x" * 100] * 20_000))

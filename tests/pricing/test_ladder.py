@@ -137,6 +137,20 @@ def test_errors_name_the_place(text: str, where: str, what: str) -> None:
     assert problem.where.startswith(where)
 
 
+def test_rungs_that_cannot_be_priced_name_their_lines() -> None:
+    text = FILE.replace("ranks: 64", "ranks: 1000").replace("algorithm: dim-ring", "algorithm: pairwise")
+    with pytest.raises(ManyErrors) as refused:
+        colltool.ladder(read(text))
+    assert [problem.where for problem in refused.value.problems] == ["mine.yaml:7:5: rungs.1", "mine.yaml:8:5: rungs.2"]
+    assert "1000" in refused.value.problems[1].what
+
+
+def test_a_rung_made_in_python_has_no_line() -> None:
+    ladder = read(FILE.replace("ranks: 64", "ranks: 1000"))
+    with pytest.raises(ColltoolError, match="1000"):
+        colltool.ladder(ladder._replace(rungs=tuple(rung._replace(where="") for rung in ladder.rungs)))
+
+
 def test_all_errors_are_reported_at_once() -> None:
     text = FILE.replace("1MB", "1Mb").replace("bc,", "bcast2,").replace("algorithm: ring", "algorithms: ring")
     with pytest.raises(ManyErrors) as refused:

@@ -1,0 +1,149 @@
+"""What a fabric may say and hardly anybody means: slipped units and orders of magnitude, told by ``fabric check``.
+
+The bounds of the model refuse what cannot be; these ranges only warn, so they may be narrow. Each gives the reason that a
+reader needs to agree or to carry on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from colltool.fabric.load import FabricSource, fabric_reading
+from colltool.fabric.model import Fabric
+from colltool.fabric.places import KeyPath, value_at
+from colltool.units import format_rate, format_time
+
+
+class Usual(NamedTuple):
+    """The range of a number in the field, and why."""
+
+    least: float
+    most: float
+    why: str
+
+
+# One way, one link or port.
+INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
+ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
+SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
+OVERHEAD_S = Usual(0.0, 1e-3, "a call costs 1 to 50 us to launch")
+ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens of times")
+ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
+OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
+
+# Rates at which network ports are sold, in Gb/s; those inside a node are quoted in GB/s.
+PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
+
+
+class Implausible(NamedTuple):
+    """Something that is read as written, and is probably not meant: its key path, place, what it says and why that is odd."""
+
+    path: KeyPath
+    where: str
+    what: str
+    why: str
+
+
+class Checked(NamedTuple):
+    """A fabric file that holds, as it was named, and what is odd about it."""
+
+    file: str
+    fabric: Fabric
+    warnings: tuple[Implausible, ...]
+
+
+def check_fabric(fabric: FabricSource, name: str = "") -> Checked:
+    """A fabric that holds, and what in it is hardly meant.
+
+    Args:
+        fabric: as :func:`colltool.fabric.load.load_fabric`.
+        name: what the result calls it.
+
+    Raises:
+        ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
+    """
+    reading = fabric_reading(fabric)
+    loaded = reading.result()
+    found = [one._replace(where=reading.source.at(one.path)) for one in implausible(loaded, reading.data)]
+    return Checked(name or str(fabric), loaded, tuple(sorted(found, key=lambda one: reading.source.position(one.path))))
+
+
+def implausible(fabric: Fabric, written: dict[str, Any] | None = None) -> list[Implausible]:
+    """What in a fabric is hardly meant.
+
+    Args:
+        fabric: that holds.
+        written: its data as the file spells it, for slips of the unit.
+    """
+    data = fabric.model_dump(by_alias=True, exclude_none=True)
+    found = list(_outside(("launch_overhead",), data, OVERHEAD_S, format_time))
+    for index, tier in enumerate(data["tiers"]):
+        path = ("tiers", index)
+        usual = NETWORK_BPS if index else INSIDE_BPS
+        if len(data["tiers"]) == 1:  # one tier may be either
+            usual = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
+        found += _outside((*path, "bandwidth"), data, usual, format_rate)
+        found += _bits(path, value_at((*path, "bandwidth"), written), innermost=index == 0, alone=len(data["tiers"]) == 1)
+        found += _numbers(path, tier, data)
+        found += _falling(path, tier)
+        found += _switch_levels(path, tier)
+    return found
+
+
+def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[Implausible]:
+    """Each number of a tier and of what it lists beside its range."""
+    listed = [*(("levels", i) for i in _indices(tier, "levels")), *(("protocols", i) for i in _indices(tier, "protocols"))]
+    for part in ((), *listed):
+        fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
+        yield from _outside((*path, *part, "alpha"), data, ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
+        yield from _outside((*path, *part, "launch_overhead"), data, OVERHEAD_S, format_time)
+        yield from _outside((*path, *part, "oversubscription"), data, OVERSUBSCRIPTION, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "alpha"), data, ETA_ALPHA, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "beta"), data, ETA_BETA, "{:g}".format)
+    yield from _outside((*path, "in_network", "alpha_switch"), data, SWITCH_ALPHA_S, format_time)
+
+
+def _indices(tier: dict[str, Any], key: str) -> range:
+    return range(len(tier.get(key, ())))
+
+
+def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[Implausible]:
+    """A number that is there and outside its range."""
+    value = value_at(path, data)
+    if value is not None and not usual.least <= value <= usual.most:
+        side = f"above {shown(usual.most)}" if value > usual.most else f"below {shown(usual.least)}"
+        yield Implausible(path, "", f"{shown(value)} is {side}", usual.why)
+
+
+def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Iterator[Implausible]:
+    """A rate in bits where the field speaks of bytes: 900Gb/s, an eighth of what was meant."""
+    text = written.strip() if isinstance(written, str) else ""
+    if not innermost or not text.endswith(("bps", "b/s")):
+        return
+    number = text.removesuffix("bps").removesuffix("b/s")
+    rated = any(number.rstrip() in (f"{rate}G", f"{rate / 1000:g}T") for rate in PORT_GBPS)
+    if not (alone and rated):
+        why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
+        yield Implausible((*path, "bandwidth"), "", f"{text} is in bits, an eighth of as many bytes", why)
+
+
+def _falling(path: KeyPath, tier: dict[str, Any]) -> Iterator[Implausible]:
+    """A level that is nearer than the one within it."""
+    levels = tier.get("levels", ())
+    for index in range(1, len(levels)):
+        below, above = levels[index - 1], levels[index]
+        if above["alpha"] < below["alpha"]:
+            what = f"alpha falls from {format_time(below['alpha'])} on '{below['name']}' to {format_time(above['alpha'])}"
+            why = "a pair that meets at a higher level passes the lower ones as well"
+            yield Implausible((*path, "levels", index, "alpha"), "", what, why)
+
+
+def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[Implausible]:
+    """A reduction in more levels of switches than there are."""
+    asked = value_at(("in_network", "levels"), tier)
+    there = len(tier["levels"]) if "levels" in tier else 1
+    if asked is not None and asked > there:
+        what = f"reduces in {asked} levels of switches, the tier has {there}"
+        yield Implausible((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to count them")
