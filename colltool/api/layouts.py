@@ -39,8 +39,8 @@ def contention(
 
     Args:
         fabric: as :func:`price`.
-        layout: a layout, a path to a layout file, or fields of :class:`colltool.wires.patterns.Pattern`, such as
-            ``{"kind": "cyclic", "group": 8}``.
+        layout: a layout, a path to a layout file, a mapping of what one would hold, or fields of
+            :class:`colltool.wires.patterns.Pattern`, such as ``{"kind": "cyclic", "group": 8}``.
         placed: the kind of :class:`colltool.wires.patterns.MapPattern` for a pattern, with its ``seed``.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
         matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row to column, or a CSV of them;
@@ -86,7 +86,7 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
 
     if isinstance(layout, Layout):
         return layout
-    if isinstance(layout, str | os.PathLike):
+    if isinstance(layout, str | os.PathLike) or (isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()):
         return load_layout(layout, fabric)
     return pattern_layout(Pattern(**layout), fabric, MapPattern(placed or "identity", seed=seed))
 

@@ -61,22 +61,23 @@ def check(
     form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
-    """Validate fabric files; every error of every file is reported, with its line and column."""
-    from colltool.fabric.load import load_fabric
+    """Validate fabric files: what was read, what is odd about it, every error of every file with its line and column."""
+    from colltool.fabric.plausible import check_fabric
+    from colltool.render.check_blocks import check_blocks
     from colltool.render.documents import checked_document
-    from colltool.render.parts import Lines
 
+    checks = []
     problems: list[ColltoolError] = []
     for file in files:
         try:
-            load_fabric(file)
+            checks.append(check_fabric(file, file))
         except ManyErrors as error:
             problems += error.problems
         except ColltoolError as error:
             problems.append(error)
     if problems:
         raise ManyErrors(problems)
-    _emit(checked_document(files), [Lines(f"{file}: ok", ()) for file in files], form, output)
+    _emit(checked_document(checks), check_blocks(checks), form, output)
 
 
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")

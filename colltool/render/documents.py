@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from colltool.study.results import Change, Diff
 if TYPE_CHECKING:
     from colltool.fabric.derive import FabricFacts
     from colltool.fabric.model import Fabric
+    from colltool.fabric.plausible import Checked, Implausible
 
 Document = dict[str, Any]
 
@@ -263,6 +265,13 @@ def fabrics_document(fabrics: list[Fabric]) -> Document:
     return _head("fabric-list") | {"fabrics": rows}
 
 
-def checked_document(checked: list[str]) -> Document:
-    """``fabric check``: the files that hold."""
-    return _head("fabric-check") | {"valid": checked}
+def checked_document(checks: Sequence[Checked]) -> Document:
+    """``fabric check``: the files that hold, and what is odd about them."""
+    odd = [
+        {"file": check.file, "where": one.where, "what": one.what, "why": one.why} for check in checks for one in check.warnings
+    ]
+    return _head("fabric-check") | {"valid": [check.file for check in checks], "warnings": odd}
+
+
+def _odd(one: Implausible) -> Document:
+    return {"where": one.where, "what": one.what, "why": one.why}
