@@ -16,7 +16,6 @@ from typing import Any, TypeVar, assert_never, get_args
 from colltool.algorithms.registry import Axis
 from colltool.fabric.kind import DistanceClass, Kind
 from colltool.fabric.model import (
-    MAX_RANKS,
     ClosTier,
     FullMeshTier,
     InNetwork,
@@ -27,6 +26,7 @@ from colltool.fabric.model import (
     Tier,
     TierBase,
 )
+from colltool.fabric.values import MAX_RANKS
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
 
