@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.schemas import LayoutSchemaOption
 from colltool.errors import ColltoolError
 
 EXAMPLES = """
@@ -57,6 +58,7 @@ def contention(
     set_: o.SetOption = None,
     form: o.FormatOption = None,
     output: o.OutputOption = None,
+    schema: LayoutSchemaOption = False,  # noqa: ARG001 - has printed and stopped
 ) -> None:
     """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.schemas import LadderSchemaOption
 from colltool.errors import ColltoolError
 
 EXAMPLES = """
@@ -32,6 +33,7 @@ def ladder(
     placement: o.PlacementOption = o.Placement.PACKED,
     ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
     tree_beta: o.TreeBetaOption = 2.0,
+    schema: LadderSchemaOption = False,  # noqa: ARG001 - has printed and stopped
 ) -> None:
     """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one of your own."""
     from colltool import api

@@ -65,13 +65,17 @@ class RungDefinition(NamedTuple):
 
 
 class LadderDefinition(NamedTuple):
-    """A ladder file: its name and its rungs, all at one size in bytes; ``overrides`` are those that it was read with."""
+    """A ladder file: its name and its rungs, all at one size in bytes.
+
+    ``overrides`` are those that it was read with, ``files`` the fabrics that it names, as they are opened.
+    """
 
     name: str
     description: str
     size: float
     rungs: tuple[RungDefinition, ...]
     overrides: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
@@ -109,7 +113,8 @@ def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
         RungDefinition(rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, reading.source.at(("rungs", index)))
         for index, rung in enumerate(file.rungs)
     )
-    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
+    files = tuple(_opened(name, folder) for name in fabrics)
+    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides, files)
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
@@ -125,7 +130,7 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
             break
         tried.add(rung["fabric"])
         try:
-            found[rung["fabric"]] = _fabric(rung["fabric"], folder)
+            found[rung["fabric"]] = load_fabric(_opened(rung["fabric"], folder))
         except ColltoolError as error:
             if error.where or hasattr(error, "problems"):
                 reading.pass_on(path, error)
@@ -134,8 +139,7 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     return found
 
 
-def _fabric(name: str, folder: Path) -> Fabric:
-    if name.removesuffix(SUFFIX) in shipped_fabrics():
-        return load_fabric(name)
-    beside = folder / os.path.basename(name)
-    return load_fabric(beside if exists(str(beside)) else name)
+def _opened(name: str, folder: Path) -> str:
+    """What a rung's fabric means: a shipped one, a file beside the ladder, else as named."""
+    beside = str(folder / os.path.basename(name))
+    return name if name.removesuffix(SUFFIX) in shipped_fabrics() or not exists(beside) else beside

@@ -43,7 +43,7 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  the shipped ones: colltool fabric list",
     ),
     "fabric show zzz": ("error: no file and no shipped fabric is called 'zzz'", "  the shipped ones: colltool fabric list"),
-    "price ar -f directory": ("error: directory: is a directory, expected a fabric file",),
+    "price ar -f directory": ("error: directory: is a directory, expected a fabric file", "  give a file in it"),
     "price ar -f nvl72 -M 1MB --algorithm rong": (
         "error: no algorithm 'rong' for all-reduce",
         f"  did you mean 'ring'? {AR_KNOWN}",
@@ -161,6 +161,7 @@ EXACT: dict[str, tuple[str, ...]] = {
     "fabric check empty.yaml directory": (
         f"error: empty.yaml:3:8: {NO_TIERS}",
         "error: directory: is a directory, expected a fabric file",
+        "  give a file in it",
     ),
 }
 

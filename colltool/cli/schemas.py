@@ -1,0 +1,52 @@
+"""``--schema`` of the commands that read a definition other than a fabric: print its JSON Schema and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+
+def _printing(asked: bool, schema: Callable[[], str]) -> None:
+    if asked:
+        from colltool.cli.output import write
+
+        write(schema(), None)
+        raise typer.Exit
+
+
+def _ladder() -> str:
+    from colltool.fabric.ladder import LadderFile
+    from colltool.fabric.schema import LADDER, json_schema
+    from colltool.render.machine import to_json
+
+    return to_json(json_schema(LadderFile, LADDER))
+
+
+def _layout() -> str:
+    from colltool.fabric.schema import LAYOUT, json_schema
+    from colltool.render.machine import to_json
+    from colltool.wires.layout_file import LayoutFile
+
+    return to_json(json_schema(LayoutFile, LAYOUT))
+
+
+LadderSchemaOption = Annotated[
+    bool,
+    typer.Option(
+        "--schema",
+        help="Print the JSON Schema of ladder files, for editors, and stop.",
+        is_eager=True,
+        callback=lambda asked: _printing(asked, _ladder),
+    ),
+]
+LayoutSchemaOption = Annotated[
+    bool,
+    typer.Option(
+        "--schema",
+        help="Print the JSON Schema of layout files, for editors, and stop.",
+        is_eager=True,
+        callback=lambda asked: _printing(asked, _layout),
+    ),
+]
