@@ -21,6 +21,7 @@ MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
 MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
 MAX_RANKS = 10_000_000
 MAX_DEPTH = 8
+MAX_TEXTS = 1000  # notes in one list: fabric show wraps every one
 MAX_LISTED = 200  # names in one list
 
 
@@ -132,7 +133,11 @@ Label = Annotated[
     Accepted("a name of at most 100 printable characters on one line", "text"),
 ]
 Words = Annotated[str, Accepted("a text", "text")]
-Text = Annotated[str | list[Words] | dict[str, Words] | None, Accepted("a text, a list of texts or a mapping of texts", "text")]
+_Some = Field(max_length=MAX_TEXTS)
+Text = Annotated[
+    str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
+    Accepted(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
+]
 PrimitiveName = Annotated[
     Primitive,
     BeforeValidator(_primitive),

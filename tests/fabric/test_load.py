@@ -223,6 +223,13 @@ def test_a_flood_of_errors_is_cut() -> None:
     assert lines[-1] == "good.yaml: more errors follow these"
 
 
+def test_notes_that_nobody_reads_are_refused() -> None:
+    some = GOOD + "notes: [" + "x, " * 1000 + "]\n"
+    assert read_fabric(some, "good.yaml").notes == ["x"] * 1000
+    words = "a text, a list of texts or a mapping of texts, at most 1000"
+    assert refusal(text=some.replace("[x", "[x, x")) == f"good.yaml:17:8: notes: expected {words}, got a list"
+
+
 def test_no_control_character_and_no_endless_line_gets_out() -> None:
     text = GOOD.replace("alpha: 0.5us", 'alpha: "\\e[31m"').replace("size: 72", f'? "{"k" * 5000}\\n"\n    : {"v" * 5000}')
     assert all(line.isprintable() and len(line) < 300 for line in refusal(text=text).splitlines())
