@@ -40,9 +40,6 @@ from colltool.fabric.values import (
 )
 from colltool.primitives import Primitive
 
-SCHEMA = "colltool.fabric/1"
-
-
 _ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
