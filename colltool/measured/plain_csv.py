@@ -30,6 +30,9 @@ _PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "µs"
 _WORD = re.compile(r"[\w.+-]{0,32}")
 _NUMBER = re.compile(r"\d[\d.,]*")
 _COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
+_ZERO = re.compile(r"0+(\.0*)?")
+_WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
+_SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _LIBRARIES = ("NCCL", "RCCL", "MPI")
 _SEPARATORS = ",;\t"
 _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
@@ -154,6 +157,8 @@ class _Table:
         self.machines = {at: name for at, name in enumerate(self.names) if name in _MACHINES}
         self.machine: dict[int, str] = {}
         self.notes: list[Note] = []
+        self.primitives: dict[str, Primitive] = {}
+        """The collectives that rows have named, by their words."""
 
     def _time(self) -> tuple[int, float]:
         """Where the time stands, and how many of its units make a second."""
@@ -190,7 +195,7 @@ class _Table:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         seconds = self._seconds(cells[self.time_at])
         text = cells[self.at["size"]]
-        if re.fullmatch(r"0+(\.0*)?", text):
+        if _ZERO.fullmatch(text):
             self.notes.append(Note("size 0: nothing is sent", self.file, number))
             return None
         size = parse_size(text)
@@ -216,7 +221,7 @@ class _Table:
 
     def _check_commas(self, cells: list[str]) -> None:
         for at in (self.time_at, *(self.at[column] for column in ("size", "ranks", "nodes") if column in self.at)):
-            if match := _COMMA.fullmatch(cells[at][:60]):
+            if "," in cells[at] and (match := _COMMA.fullmatch(cells[at][:60])):
                 fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
                 if len(match[2]) == 3:
                     fix += f", or {match[1]}{match[2]}{match[3]} where it parts the thousands"
@@ -230,14 +235,18 @@ class _Table:
         return text.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
-        found = parse_primitive(cells[self.at["collective"]]) if "collective" in self.at else None
+        word = cells[self.at["collective"]] if "collective" in self.at else ""
+        if word in self.primitives:
+            return self.primitives[word]
+        found = parse_primitive(word) if "collective" in self.at else None
         agreed = agree(found, self.stated.primitive, "the collective is", "--collective", "")
         assert agreed is not None
+        self.primitives[word] = agreed
         return agreed
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
         text = cells[self.at[column]] if column in self.at else ""
-        match = re.fullmatch(r"(\d{1,9})(?:\.0*)?", text)
+        match = _WHOLE.fullmatch(text)
         if text and (match is None or int(match[1]) < least):
             raise ColltoolError(f"'{text}' is no number of {column}", fix=f"a whole number, {least} or more")
         found = agree(int(match[1]) if match else None, stated, f"{column}:", f"--{column}", "")
@@ -246,7 +255,7 @@ class _Table:
         return found
 
     def _seconds(self, text: str) -> float:
-        match = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text[:60])
+        match = _SECONDS.fullmatch(text[:60])
         time = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
         if not 0 < time < float("inf"):
             raise ColltoolError(f"'{text[:60]}' is no time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'")

@@ -8,6 +8,8 @@ from colltool.units import MAX_SIZE
 
 _DIGITS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _LONGEST = 40  # characters of a number that a program prints
+_PLAIN = 20
+_HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
 
 
 class Unusable(Exception):
@@ -33,6 +35,9 @@ class Printed(NamedTuple):
 
 def printed(text: str) -> Printed | None:
     """``195.22`` as 195.22 within 0.005; None for what is no finite number."""
+    whole, point, decimals = text.partition(".")
+    if (whole + decimals).isdigit() and text.isascii() and len(text) <= _PLAIN:  # nearly all, and far cheaper so
+        return Printed(float(text), _HALVES[len(decimals) if point else 0])
     match = _DIGITS.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or not (match[1] or match[2]):
         return None

@@ -6,6 +6,7 @@ from colltool.errors import ColltoolError
 from colltool.measured.nccl_tests.run import Run
 from colltool.measured.nccl_tests.table import EITHER, IN, OUT, Cells, TableRow
 from colltool.measured.printed import Printed, Unusable, message_size, positive_time, printed
+from colltool.measured.rank_count import Ratio, ratio
 from colltool.measured.timing import Note
 
 # What the `error` column of old versions may reach: rounding, by the element type (nccl-tests' own limits).
@@ -15,15 +16,26 @@ _AGREES = 0.05  # of the time that size/algbw gives
 
 
 class Chosen(NamedTuple):
-    """The half of a row that is used."""
+    """The half of a row that is used.
+
+    Args:
+        row: which.
+        dtype, label: of its elements; of the half.
+        size: bytes.
+        seconds: as its time column has it.
+        algbw_seconds: as size/algbw gives it; None where algbw has too few digits.
+        consistent: whether time x algbw is the size, within rounding; None where algbw has too few digits to say.
+        ratio: busbw/algbw; None where one was not printed.
+    """
 
     row: TableRow
     dtype: str
     label: str
     size: float
-    time: Printed
-    algbw: Printed | None
-    busbw: Printed | None
+    seconds: float
+    algbw_seconds: float | None
+    consistent: bool | None
+    ratio: Ratio | None
 
 
 def choose(run: Run, in_place: bool) -> tuple[list[Chosen], list[Note]]:
@@ -44,7 +56,7 @@ def choose(run: Run, in_place: bool) -> tuple[list[Chosen], list[Note]]:
         try:
             if label not in halves:
                 raise Unusable("truncated: fewer values than columns")
-            chosen.append(_half(row, cells, label, halves[label]))
+            chosen.append(_half(run, row, cells, label, dict(halves[label])))
         except Unusable as error:
             notes.append(run.note(str(error), row))
         else:
@@ -58,14 +70,25 @@ def choose(run: Run, in_place: bool) -> tuple[list[Chosen], list[Note]]:
     return chosen, notes
 
 
-def _half(row: TableRow, cells: Cells, label: str, half: dict[str, str]) -> Chosen:
+def _half(run: Run, row: TableRow, cells: Cells, label: str, half: dict[str, str]) -> Chosen:
     size = message_size(cells.size)
-    time = positive_time(next((half[name] for name in ("time", "cputime") if name in half), ""))
+    time = positive_time(half.get("time") or half.get("cputime") or "")
     _check_result(half, cells.dtype)
-    found = Chosen(row, cells.dtype, label, size, time, printed(half.get("algbw", "")), printed(half.get("busbw", "")))
-    if row.joined and "time" in half and _consistent(found) is False:
+    algbw, busbw = printed(half.get("algbw", "")), printed(half.get("busbw", ""))
+    consistent = _consistent(size, time, algbw)
+    if row.joined and "time" in half and consistent is False:
         raise Unusable("garbled: time and algbw do not fit the size")
-    return found
+    exact = algbw is not None and algbw.value > 0 and algbw.half <= 0.01 * algbw.value
+    return Chosen(
+        row=row,
+        dtype=cells.dtype,
+        label=label,
+        size=size,
+        seconds=time.value / 1e6,
+        algbw_seconds=size / algbw.value / 1e3 / 1e6 if algbw and exact else None,
+        consistent=consistent,
+        ratio=ratio(algbw, busbw, run.place(row)),
+    )
 
 
 def _check_result(half: dict[str, str], dtype: str) -> None:
@@ -81,25 +104,24 @@ def _check_result(half: dict[str, str], dtype: str) -> None:
 
 def _timed(run: Run, chosen: list[Chosen], notes: list[Note]) -> list[Chosen]:
     """Halves with the time of the collective. ``cputime`` (-C 1) is what the launch took; algbw still tells the real time."""
-    if run.time == "time" or (all(_consistent(one) is not False for one in chosen) and any(_consistent(one) for one in chosen)):
+    if run.time == "time" or (all(one.consistent is not False for one in chosen) and any(one.consistent for one in chosen)):
         for one in chosen:
-            if _consistent(one) is False:
+            if one.consistent is False:
                 notes.append(run.note("time used although size/algbw says otherwise", one.row, used=True))
         return chosen
     timed = []
     for one in chosen:
-        if one.algbw is not None and one.algbw.value > 0 and one.algbw.half <= 0.01 * one.algbw.value:
-            time = Printed(one.size / one.algbw.value / 1e3, 0.0)
-            timed.append(one._replace(time=time))
+        if one.algbw_seconds is not None:
+            timed.append(one._replace(seconds=one.algbw_seconds))
             notes.append(run.note("time taken from size/algbw: cputime is the launch alone", one.row, used=True))
         else:
             notes.append(run.note("cputime is the launch alone, and algbw has too few digits to give the time", one.row))
     return timed
 
 
-def _consistent(one: Chosen) -> bool | None:
+def _consistent(size: float, time: Printed, algbw: Printed | None) -> bool | None:
     """Whether time x algbw is the size, within rounding; None where algbw has too few digits to say."""
-    if one.algbw is None or one.algbw.value <= 0 or one.algbw.half > 0.1 * one.algbw.value:
+    if algbw is None or algbw.value <= 0 or algbw.half > 0.1 * algbw.value:
         return None
-    low, high = one.algbw.low * one.time.low * 1e3, one.algbw.high * one.time.high * 1e3
-    return low * (1 - _AGREES) <= one.size <= high * (1 + _AGREES)
+    low, high = algbw.low * time.low * 1e3, algbw.high * time.high * 1e3
+    return low * (1 - _AGREES) <= size <= high * (1 + _AGREES)

@@ -107,7 +107,8 @@ def _take(run: Run, result: object, at: int, number: int) -> None:
 
 
 def _cut(result: _Json) -> Cells:
-    return Cells(_plain(result.get("size")), _plain(result.get("type", "")), _halves(result))
+    halves = {label: half.items() for label, half in _halves(result).items()}
+    return Cells(_plain(result.get("size")), _plain(result.get("type", "")), dict(halves))
 
 
 def _halves(result: object) -> dict[str, dict[str, str]]:

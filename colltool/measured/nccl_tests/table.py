@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError
@@ -20,11 +20,11 @@ _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 
 
 class Cells(NamedTuple):
-    """A row cut into cells: its size and element type as printed, and its half or halves by label, each by column name."""
+    """A row cut into cells: its size and element type as printed, and of each half, by label, the columns with their text."""
 
     size: str
     dtype: str
-    halves: dict[str, dict[str, str]]
+    halves: dict[str, Iterable[tuple[str, str]]]
 
 
 class TableRow(NamedTuple):
@@ -57,6 +57,8 @@ class Columns(NamedTuple):
         labels: of the halves, in order.
         starts: where each half starts in ``names``.
         width: columns of a half.
+        values: of a full row: a timestamp is a date and a time of day.
+        without_redop: whether a row may leave one cell blank: old tests without a reduction have a column for it.
     """
 
     line: int
@@ -64,11 +66,8 @@ class Columns(NamedTuple):
     labels: tuple[str, ...]
     starts: tuple[int, ...]
     width: int
-
-    @property
-    def values(self) -> int:
-        """Values of a full row: a timestamp is a date and a time of day."""
-        return len(self.names) + self.names.count("timestamp")
+    values: int
+    without_redop: bool
 
     @property
     def time(self) -> str:
@@ -78,7 +77,7 @@ class Columns(NamedTuple):
     def words(self, text: str) -> list[str]:
         """A row's values, one a column; old tests without a reduction leave the cell blank."""
         words = text.split(None, self.values + 1)
-        if "redop" in self.names and len(words) > 3 and printed(words[3]) is not None:
+        if self.without_redop and len(words) > 3 and printed(words[3]) is not None:
             words.insert(3, "")
         return words
 
@@ -95,9 +94,9 @@ class Columns(NamedTuple):
             halves = {IN if _GAP.search(text) else EITHER: self._half(words[self.starts[0] :])}
         return Cells(words[0], words[2], halves)
 
-    def _half(self, words: list[str]) -> dict[str, str]:
+    def _half(self, words: list[str]) -> Iterable[tuple[str, str]]:
         first = self.starts[0]
-        return dict(zip(self.names[first : first + self.width], words, strict=False))
+        return zip(self.names[first : first + self.width], words, strict=False)
 
 
 def columns(text: str, above: str, line: int, file: str) -> Columns | None:
@@ -120,7 +119,15 @@ def columns(text: str, above: str, line: int, file: str) -> Columns | None:
     if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
         return None
     width = (starts[1] if len(starts) == 2 else end) - starts[0]
-    return Columns(line, names, _labels(above, len(starts)), starts, width)
+    return Columns(
+        line=line,
+        names=names,
+        labels=_labels(above, len(starts)),
+        starts=starts,
+        width=width,
+        values=len(names) + names.count("timestamp"),
+        without_redop="redop" in names,
+    )
 
 
 def _labels(above: str, halves: int) -> tuple[str, ...]:

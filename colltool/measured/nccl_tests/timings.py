@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.errors import ColltoolError
 from colltool.measured.nccl_tests.half import Chosen, choose
 from colltool.measured.nccl_tests.run import Device, Run
-from colltool.measured.rank_count import contradicting, evidence, follow, ratio
+from colltool.measured.rank_count import contradicting, evidence, follow
 from colltool.measured.stated_collective import check_collective
 from colltool.measured.timing import Note, Stated, Timing, agree
 from colltool.primitives import Primitive, parse_primitive
@@ -24,7 +24,7 @@ def timings_of(run: Run, stated: Stated) -> tuple[list[Timing], list[Note]]:
     name = _name(run)
     primitive = _primitive(name, run, stated)
     chosen, notes = choose(run, stated.in_place)
-    ratios = [one for half in chosen if (one := ratio(half.algbw, half.busbw, run.place(half.row)))]
+    ratios = [half.ratio for half in chosen if half.ratio]
     ranks = _listed_ranks(run)
     source, where = ("the Rank lines list", f"{run.file}:{run.devices[0].line}") if ranks else ("--ranks is", run.where)
     nodes = len({device.host for device in run.devices if device.group == run.devices[0].group}) if ranks else None
@@ -56,7 +56,7 @@ def _timing(run: Run, half: Chosen, primitive: Primitive, ranks: int, nodes: int
         ranks=ranks,
         nodes=nodes,
         bytes=half.size,
-        seconds=half.time.value / 1e6,
+        seconds=half.seconds,
         dtype=half.dtype,
         library=run.library,
         version=run.library_version or run.tests_version,
