@@ -9,6 +9,7 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.measured.formats import FORMATS
 from colltool.measured.log import Format, Log, open_log
 from colltool.measured.merge import series_of, skipped_of
+from colltool.measured.plausible import check_timing
 from colltool.measured.series import Measurements
 from colltool.measured.timing import Reading, Stated
 from colltool.primitives import Primitive
@@ -33,7 +34,8 @@ def read_logs(
         Series by primitive, ranks and nodes, and what was left out or used with a reservation.
 
     Raises:
-        ColltoolError: a file that cannot be read or holds no usable table; the message names ``file:line``.
+        ColltoolError: a file that cannot be read or holds no usable table, a time that no hardware takes; the message names
+            ``file:line``.
     """
     stated = _stated(ranks, primitive, nodes, in_place)
     if not paths:
@@ -68,6 +70,8 @@ def _read(path: str, stated: Stated) -> Reading:
         known = ", ".join(one.known_by for one in FORMATS)
         raise ColltoolError("no table of measurements found", where=f"{path}:1", fix=f"known: {known}")
     timings = tuple(timing for reading in readings for timing in reading.timings)
+    for timing in timings:
+        check_timing(timing)
     return Reading(timings, tuple(note for reading in readings for note in reading.notes))
 
 
