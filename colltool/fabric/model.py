@@ -21,7 +21,7 @@ from colltool.fabric.agreement import (
     known_algorithm,
 )
 from colltool.primitives import SHORT, Primitive, parse_primitive
-from colltool.units import parse_rate, parse_time
+from colltool.units import parse_rate, parse_size, parse_time
 
 SCHEMA = "colltool.fabric/1"
 
@@ -77,6 +77,11 @@ _RATE_SCHEMA = WithJsonSchema(
 Alpha = Annotated[float, BeforeValidator(_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA]
 Overhead = Annotated[float, BeforeValidator(_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA]
 Bandwidth = Annotated[float, BeforeValidator(_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA]
+Size = Annotated[
+    float,
+    BeforeValidator(lambda value: _quoted(parse_size, value)),
+    WithJsonSchema({"type": ["string", "number"], "description": "A size with its unit: 16MB, 32MiB; a plain number is bytes."}),
+]
 Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Ratio = Annotated[float, Field(ge=1, le=1000, strict=True)]
@@ -126,11 +131,25 @@ class Level(Part):
     oversubscription: Ratio = 1.0
 
 
+class Measured(Part):
+    """Bytes between which the numbers of a protocol were measured; a price beyond says that it is extrapolated."""
+
+    smallest: Size
+    largest: Size
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Measured:
+        if self.smallest > self.largest:
+            raise ValueError("smallest is above largest")
+        return self
+
+
 class Protocol(Part):
     """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple.
 
     What it leaves out is the tier's own. ``local_copy`` is the rate at which a rank moves its own share of M, M/N bytes that
     cross no wire. ``primitives`` restricts it: a primitive that some entries name is priced with those alone.
+    ``measured`` is never priced.
     """
 
     name: Name
@@ -139,6 +158,7 @@ class Protocol(Part):
     bandwidth: Bandwidth | None = None
     eta: Eta | None = None
     local_copy: Bandwidth | None = None
+    measured: Measured | None = None
     primitives: Annotated[tuple[PrimitiveName, ...], Field(min_length=1)] | None = None
 
 

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _WIDTH = 118
 
 _LISTED, _FEWEST_LISTED = 300, 3
-"""Sizes whose errors the head of a file lists, in all and of each series at least: a file of thousands is refused as too large."""
+"""Sizes whose errors the head of a file lists, in all and of each series at least; with thousands it is too large to be read."""
 
 _NAMED = 10
 """Logs that a source names."""

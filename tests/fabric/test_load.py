@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source, wording
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
-from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Protocol, Sizing, StarTier
+from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Measured, Protocol, Sizing, StarTier
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 
@@ -284,7 +284,7 @@ def models(annotation: object) -> set[type[BaseModel]]:
 
 
 def test_every_key_of_the_model_has_words() -> None:
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Protocol, Sizing, *wording.TOPOLOGIES.values()}
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *wording.TOPOLOGIES.values()}
     for model in models(Fabric):
         for name, field in model.model_fields.items():
             assert wording.ACCEPTED.keys() & {field.alias or name, f"{model.__name__.lower()}.{name}"}

@@ -1,4 +1,4 @@
-"""Logs of every format, spoiled at random: each gives a result or a ColltoolError, through validate and calibrate, and nothing else.
+"""Logs of every format, spoiled at random: validate and calibrate make a result or a ColltoolError of each, and nothing else.
 
 ``python tests/fitting/test_spoiled_logs.py FIRST LAST`` tries the seeds of a range.
 """
@@ -27,8 +27,36 @@ from colltool.render.machine import to_json
 
 LOGS = sorted((Path(__file__).parent.parent / "measured" / "logs").iterdir())
 TEXTS = [path.read_text() for path in LOGS]
-WORDS = ["0", "-1", "1e-300", "1e300", "nan", "inf", "9" * 30, "0.0000001", "1e9", "8", "N/A", "", "x", "٥", "1" * 400, "-0.0", "1e-9"]
-LINES = ["", "#", "garbage", "{", "}", "\0", "# OSU MPI Allreduce Latency Test v7", "# Size       Latency (us)", "collective,ranks,bytes,time_us"]
+WORDS = [
+    "0",
+    "-1",
+    "1e-300",
+    "1e300",
+    "nan",
+    "inf",
+    "9" * 30,
+    "0.0000001",
+    "1e9",
+    "8",
+    "N/A",
+    "",
+    "x",
+    "٥",
+    "1" * 400,
+    "-0.0",
+    "1e-9",
+]
+LINES = [
+    "",
+    "#",
+    "garbage",
+    "{",
+    "}",
+    "\0",
+    "# OSU MPI Allreduce Latency Test v7",
+    "# Size       Latency (us)",
+    "collective,ranks,bytes,time_us",
+]
 FABRICS = ("dgx-h100", "star512", "tpu-v4-512", "nvl72", "mi300x", "dgx-h100-measured")
 CALIBRATED = 14  # points at most, so that a fit is quick
 STATED: list[dict[str, object]] = [
@@ -157,7 +185,7 @@ if __name__ == "__main__":
         for number in range(int(sys.argv[1]), int(sys.argv[2])):
             try:
                 seen[check(number, Path(name))] += 1
-            except Exception:  # noqa: BLE001
+            except Exception:
                 print(f"--- seed {number}")
                 traceback.print_exc(limit=-4, file=sys.stdout)
                 seen["FAILED"] += 1
