@@ -18,6 +18,7 @@ from colltool.units import format_size
 
 _VAGUE = 5
 """A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""
+_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _TWINS = {AG: RS, RS: AG}
 
 
@@ -130,11 +131,9 @@ def switch_update(chosen: Chosen, switches: float, share: float) -> dict[str, An
 
 
 def exact_size(size: float) -> str:
-    """As a fabric file writes a size: ``32MiB``, ``16MB``; read back it is the same number."""
-    for unit, factor in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if size % factor == 0:
-            return f"{size / factor:.0f}{unit}"
-    return format_size(size)
+    """As a fabric file writes a size: ``32MiB``, ``16MB``, the shortest text that is read back as the same number."""
+    binary = [f"{size / factor:.0f}{unit}" for unit, factor in _BINARY.items() if size % factor == 0]
+    return min([format_size(size), *binary], key=len)
 
 
 def time_text(seconds: float) -> str:

@@ -11,6 +11,8 @@ from colltool.pricing.results import Row
 from colltool.primitives import Primitive
 from colltool.units import format_bytes
 
+_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+
 
 def range_notes(rows: Sequence[Row], placed: Placed, primitive: Primitive) -> list[Row]:
     """Rows with a note where their size, or one of an array of sizes, was not measured under the protocol of that price.
@@ -46,7 +48,6 @@ def _sizes(row: Row) -> list[tuple[float, str]]:
 
 
 def _text(size: float) -> str:
-    for unit, factor in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if size % factor == 0:
-            return f"{size / factor:.10g} {unit}"
-    return format_bytes(size)
+    """``32 MiB`` or ``16 MB``."""
+    exact = [f"{size / factor:.10g} {unit}" for unit, factor in _BINARY.items() if size % factor == 0]
+    return min([format_bytes(size), *exact], key=len)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from remembered import remembered  # noqa: F401 - a fixture
 
 from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError
 

@@ -16,8 +16,8 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.measured import log as log_module
 from colltool.measured.merge import series_of
 from colltool.measured.read import read_logs
-from colltool.measured.timing import Timing
 from colltool.measured.series import Measurements
+from colltool.measured.timing import Timing
 from colltool.primitives import Primitive
 
 LOGS = Path(__file__).parent / "logs"
