@@ -65,7 +65,12 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():
-        fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+        try:
+            fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+        except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
+            what = f"{series[0].title}: no line can be fitted to these times"
+            fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
+            raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
     data["name"] = name[:_LONGEST_NAME]
     fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)

@@ -149,7 +149,8 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
         enough = mine.sum(axis=-1) >= _AT_LEAST
-        theta = np.where(enough[:, :, None], robust(*relative_rows(sample, algorithm), mine, sample.alpha_s), theta)
+        rows = relative_rows(sample, algorithm[:1] if len(sample.x) == 1 else algorithm)  # of one algorithm all starts share
+        theta = np.where(enough[:, :, None], robust(*rows, mine, sample.alpha_s), theta)
         fits = _evaluated(theta, sample)
         better = fits.loss < best.loss[moving]
         for kept, found in zip(best, fits, strict=True):

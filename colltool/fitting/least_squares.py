@@ -17,6 +17,8 @@ HUBER = 1.5
 _LEAST_SPREAD = 0.003
 _PASSES = 3
 _MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
+_UPPER = np.triu_indices(4)
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of a matrix in the upper half of its twin
 _SETS = np.array(list(product((0.0, 1.0), repeat=4)))
 _RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # what one rank count cannot tell from 1/BW is not called a local copy
 
@@ -35,8 +37,10 @@ def robust(x: Array, y: Array, mine: NDArray[np.bool_], alpha_s: float) -> Array
     """
     weight = mine.astype(float)
     theta = np.zeros((*mine.shape[:-1], 4))
+    mixed = x @ _MIXED
+    products, scale = _products(mixed, y), _largest(np.abs(mixed), mine)
     for _ in range(_PASSES):
-        theta = solve(x, y, weight, alpha_s, prior_width(theta, alpha_s))
+        theta = _solved(products, scale, weight, alpha_s, prior_width(theta, alpha_s))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
         spread = np.maximum(1.4826 * _median(residual, mine), _LEAST_SPREAD)
         weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
@@ -63,11 +67,19 @@ def solve(x: Array, y: Array, weight: Array, alpha_s: float, width_s: Array) -> 
     carries: 1/copy is a part of 1/BW.
     """
     mixed = x @ _MIXED
-    scale = _largest(np.abs(mixed), weight > 0)
-    squares = (mixed[..., :, None] * mixed[..., None, :]).reshape(*mixed.shape[:-1], 16)
-    sums = weight @ np.concatenate([squares, mixed * y[..., None]], axis=-1)
-    gram = sums[..., :16].reshape(*sums.shape[:-1], 4, 4) / (scale[..., :, None] * scale[..., None, :])
-    right = sums[..., 16:] / scale
+    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, alpha_s, width_s)
+
+
+def _products(mixed: Array, y: Array) -> Array:
+    """Of each row what weights add up to the normal equations: the upper half of x·x', and x·y, (..., rows, 14)."""
+    return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
+
+
+def _solved(products: Array, scale: Array, weight: Array, alpha_s: float, width_s: Array) -> Array:
+    """:func:`solve` from what does not change with the weights."""
+    sums = weight @ products
+    gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
+    right = sums[..., len(_UPPER[0]) :] / scale
     diagonal = np.einsum("...ii->...i", gram)  # a view
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
     strength = (NOISE / (width_s * scale[..., 1])) ** 2
