@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from colltool.cost import Number
 from colltool.fabric.model import Measured
@@ -21,7 +22,7 @@ def range_notes(rows: Sequence[Row], placed: Placed, primitive: Primitive) -> li
     """
     listed = next((own for span in reversed(placed.spans) if (own := span.tier.protocols_for(primitive))), {})
     ranges = {name: one.measured for name, one in listed.items() if one.measured is not None}
-    return [row._replace(notes=(*row.notes, *_notes(row, ranges))) for row in rows] if ranges else list(rows)
+    return [replace(row, notes=(*row.notes, *_notes(row, ranges))) for row in rows] if ranges else list(rows)
 
 
 def _notes(row: Row, ranges: Mapping[str, Measured]) -> list[str]:

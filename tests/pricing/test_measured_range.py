@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_outside_of_what_was_measured_a_price_says_so(size: float, notes: list[s
 def test_no_number_moves() -> None:
     bare = fabric(star(8, protocols=[protocol()]))
     for size in (1e3, 1e9):
-        assert ring(bare, size) == ring(ONE, size)._replace(notes=ring(bare, size).notes)
+        assert ring(bare, size) == replace(ring(ONE, size), notes=ring(bare, size).notes)
 
 
 def test_every_row_of_a_price_says_so() -> None:
