@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
     from colltool.fitting import sample, select

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from remembered import remembered  # noqa: F401 - a fixture
 
 from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError
 
@@ -79,6 +78,11 @@ def _run() -> Callable[..., Ran]:
 @pytest.fixture(scope="session", name="spawn")
 def _spawn() -> Callable[..., Ran]:
     return spawn
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_fit_once(remembered: Callable[[], None]) -> None:
+    """A command in four formats fits its logs once."""
 
 
 @pytest.fixture(scope="session")
