@@ -26,13 +26,18 @@ _NAMED = 10
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     """Where the numbers of a protocol come from."""
-    logs = list(dict.fromkeys(basename(file) for one in series for file in one.files))
+    logs = list(dict.fromkeys(_readable(basename(file)) for one in series for file in one.files))
     files = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else "")
     what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
     ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
     points = sum(len(one.points) for one in series)
     ran = f", as {' + '.join(algorithms)}" if algorithms else ""
     return f"colltool calibrate: {what} on {ranks} ranks{ran}, {points} sizes" + (f" from {files}" if files else "")
+
+
+def _readable(name: str) -> str:
+    """A file's name in characters that a file can hold: bytes that are no UTF-8, and what no screen shows, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def series_notes(results: Sequence[FittedSeries]) -> list[str]:

@@ -59,7 +59,8 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         raise ColltoolError(f"no port carries {format_rate(wanted.line_Bps)}", where="--line-rate", fix="write 450GB/s, 400Gbps")
     if not measurements.series:
         why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
-        raise ColltoolError(f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}")
+        what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
+        raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     data = deepcopy(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)

@@ -175,7 +175,8 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
                 named_candidates(group, primitive, Readings(), [name])
             except ColltoolError as error:
                 return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
-    return ColltoolError(f"{series.title}: {', '.join(missing)} cannot be fitted", where="--algorithm")
+    what, fix = f"{series.title}: {', '.join(missing)} cannot be fitted", "leave it out; colltool price lists what can run"
+    return ColltoolError(what, where="--algorithm", fix=fix)
 
 
 def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:
