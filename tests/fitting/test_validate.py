@@ -136,9 +136,9 @@ def test_no_series() -> None:
         validate(STAR, Measurements((), ()))
     with pytest.raises(ColltoolError) as error:
         validate(STAR, Measurements((), SKIPPED))
-    assert (
-        str(error.value)
-        == "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows\n  measure again, and give the whole output of the benchmark"
+    assert str(error.value) == (
+        "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows\n"
+        "  measure again, and give the whole output of the benchmark"
     )
 
 
