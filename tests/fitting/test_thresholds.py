@@ -14,7 +14,8 @@ from colltool.fitting.case import Case
 from colltool.fitting.cliffs import cliff_in
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
-from colltool.measured.series import Point, Series
+from colltool.fitting.validate import validate
+from colltool.measured.series import Measurements, Point, Series
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
 
@@ -116,3 +117,22 @@ def test_every_primitive_has_candidates_of_every_library() -> None:
         assert candidates.tried(primitive, "NCCL", "star", 1)
         assert candidates.tried(primitive, "MPI", "star", 1)
     assert candidates.IN_SWITCH in {row.name for row in algorithms(Primitive.ALL_REDUCE)}
+
+
+def verdict(errors: dict[int, float]) -> str:
+    """On prices that hold but for some of 21 sizes, by how much of their time these are priced too low."""
+    sizes = by_steps(1e3, 1.1e9, 2.0)
+    times = {size: best(size) / (1 - errors.get(at, 0.0)) for at, size in enumerate(sizes)}
+    return validate(STAR, Measurements((series(times.__getitem__, times),), ())).verdict
+
+
+@pytest.mark.parametrize(("error", "named"), [(0.24, False), (0.26, True)])
+def test_a_size_a_quarter_off_is_named(error: float, named: bool) -> None:
+    assert ("but for" in verdict({9: error})) == named
+
+
+@pytest.mark.parametrize(("stray", "named"), [((4, 16), True), ((4, 10, 16), False)])
+def test_three_stray_sizes_are_too_many_to_name(stray: tuple[int, ...], named: bool) -> None:
+    said = verdict(dict.fromkeys(stray, 0.4))
+    assert "trust it" in said
+    assert ("but for" in said) == named
