@@ -18,6 +18,7 @@ from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Point, Series
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
+from colltool.units import format_time
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 SIZES = by_steps(1e3, 1e9, 2.0)
@@ -136,3 +137,28 @@ def test_three_stray_sizes_are_too_many_to_name(stray: tuple[int, ...], named: b
     said = verdict(dict.fromkeys(stray, 0.4))
     assert "trust it" in said
     assert ("but for" in said) == named
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1.24, ""), (1.26, "more launch overhead"), (1 / 1.24, ""), (1 / 1.26, "less launch overhead")],
+)
+def test_floors_a_quarter_apart_are_worth_a_word(factor: float, words: str) -> None:
+    (said,) = [one for one in judged(STAR, series(lambda size: factor * ring(size), SIZES), "ring").findings if "small" in one]
+    assert ("about" in said) == bool(words)
+    assert words in said
+
+
+def test_five_sizes_make_a_floor() -> None:
+    factors = dict(zip(SIZES, [1.0, 1.0, 3.0, 3.0, 3.0, 1.0], strict=False))  # of four or six the median is in the middle
+    one = judged(STAR, series(lambda size: factors.get(size, 1.0) * ring(size), SIZES), "ring")
+    (said,) = [found for found in one.findings if "small messages take" in found]
+    assert f"small messages take {format_time(3 * ring(SIZES[2]), 3)}," in said
+
+
+@pytest.mark.parametrize(("apart", "named"), [(0.19, False), (0.21, True)])
+def test_repeats_a_fifth_apart_are_worth_a_word(apart: float, named: bool) -> None:
+    one = series(ring, SIZES)
+    spread = tuple(p._replace(high_s=p.seconds * (1 + apart / 2), low_s=p.seconds * (1 - apart / 2)) for p in one.points)
+    found = judged(STAR, one._replace(points=spread), "ring").findings
+    assert any("repeats differ" in said for said in found) == named
