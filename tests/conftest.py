@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 # With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one.
 sys.path.append(str(Path(__file__).parent))
 
+from remembered import remembered  # noqa: F401 - a fixture
+
 settings.register_profile(
     "repeatable",
     derandomize=True,

@@ -36,6 +36,7 @@ from colltool.fabric.values import (
     Part,
     PrimitiveName,
     Ratio,
+    Size,
     Words,
 )
 from colltool.primitives import Primitive
@@ -44,6 +45,7 @@ _ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
+_MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
 _PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _SHAPE = Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size")
@@ -87,11 +89,25 @@ class Level(Part):
     oversubscription: Annotated[Ratio, Accepted("a number from 1 to 1000, such as 2")] = 1.0
 
 
+class Measured(Part):
+    """Bytes between which the numbers of a protocol were measured; a price beyond says that it is extrapolated."""
+
+    smallest: Size
+    largest: Size
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Measured:
+        if self.smallest > self.largest:
+            raise ValueError("smallest is above largest")
+        return self
+
+
 class Protocol(Part):
     """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple.
 
     What it leaves out is the tier's own. ``local_copy`` is the rate at which a rank moves its own share of M, M/N bytes that
     cross no wire. ``primitives`` restricts it: a primitive that some entries name is priced with those alone.
+    ``measured`` is never priced.
     """
 
     name: Name
@@ -100,6 +116,7 @@ class Protocol(Part):
     bandwidth: Bandwidth | None = None
     eta: Annotated[Eta | None, _ETA] = None
     local_copy: Bandwidth | None = None
+    measured: Annotated[Measured | None, _MEASURED] = None
     primitives: (
         Annotated[
             tuple[PrimitiveName, ...],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os.path import basename
 from textwrap import wrap
+from typing import TypeVar
 
 from colltool.fitting.results import FittedSeries
 from colltool.fitting.sizes import size_text
@@ -12,17 +13,31 @@ from colltool.measured.series import Series
 from colltool.primitives import Primitive
 from colltool.units import format_rate, format_time
 
+_T = TypeVar("_T")
+
 _WIDTH = 118
+
+_LISTED, _FEWEST_LISTED = 300, 3
+"""Sizes whose errors the head of a file lists, in all and of each series at least; with thousands it is too large to be read."""
+
+_NAMED = 10
+"""Logs that a source names."""
 
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     """Where the numbers of a protocol come from."""
-    files = ", ".join(dict.fromkeys(basename(file) for one in series for file in one.files))
+    logs = list(dict.fromkeys(_readable(basename(file)) for one in series for file in one.files))
+    files = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else "")
     what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
     ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
     points = sum(len(one.points) for one in series)
     ran = f", as {' + '.join(algorithms)}" if algorithms else ""
     return f"colltool calibrate: {what} on {ranks} ranks{ran}, {points} sizes" + (f" from {files}" if files else "")
+
+
+def _readable(name: str) -> str:
+    """A file's name in characters that a file can hold: bytes that are no UTF-8, and what no screen shows, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def series_notes(results: Sequence[FittedSeries]) -> list[str]:
@@ -74,18 +89,34 @@ def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
 
 
 def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
-    """Comment lines for the top of the file: how well each series is met, size by size."""
+    """Comment lines for the top of the file: how well each series is met, size by size, of many sizes by some among them."""
     lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
+    most = max(_FEWEST_LISTED, _LISTED // max(len(results), 1))
     for one in results:
         unseen = f", on unseen sizes {one.cv_mape:.1%}" if one.cv_mape is not None else ""
         lines += ["", f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}{unseen}"]
-        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in one.residuals if r.used]
-        lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)]
+        used = [residual for residual in one.residuals if residual.used]
+        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in _some(used, most)]
+        lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)] + _rest("  ", used, most)
         if one.left_out:
             measured = {r.bytes: r.measured_s for r in one.residuals}
             lines.append("  off the curve, not in the fit:")
             lines += [
-                f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}" for left in one.left_out
+                f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}"
+                for left in _some(one.left_out, most)
             ]
+            lines += _rest("    ", one.left_out, most)
     noted = [line for note in notes for line in wrap(note, _WIDTH - 2)]
     return [*lines, "", *noted]
+
+
+def _some(sizes: Sequence[_T], most: int) -> Sequence[_T]:
+    """All of them, or as many as may be listed, evenly from the first to the last."""
+    if len(sizes) <= most:
+        return sizes
+    return [sizes[round(i * (len(sizes) - 1) / (most - 1))] for i in range(most)]
+
+
+def _rest(margin: str, sizes: Sequence[object], most: int) -> list[str]:
+    left = len(sizes) - most
+    return [f"{margin}and {left} size{'s' * (left > 1)} between these"] if left > 0 else []

@@ -60,13 +60,19 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         raise ColltoolError(f"no port carries {format_rate(wanted.line_Bps)}", where="--line-rate", fix="write 450GB/s, 400Gbps")
     if not measurements.series:
         why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
-        raise ColltoolError(f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}")
+        what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
+        raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     data = deepcopy(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():
-        fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+        try:
+            fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+        except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
+            what = f"{series[0].title}: no line can be fitted to these times"
+            fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
+            raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
     data["name"] = name[:_LONGEST_NAME]
     fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.fitting.envelope import NOISE, Array, Envelope, Sample, prior_width, relative_rows, solve
+from colltool.fitting.envelope import Envelope, Sample, relative_rows
+from colltool.fitting.least_squares import NOISE, Array, prior_width, solve
 
 DRAWS = 200
+_TOGETHER = 200_000
+"""Weights that are drawn in one go."""
 
 
 class Certainty(NamedTuple):
@@ -25,20 +28,20 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     mine = fit.component == component
     if not mine.any():
         return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
-    x, y = relative_rows(sample, mine, fit.algorithm)
+    x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm))
     random = np.random.default_rng(0)
     count = len(y)
-    width = prior_width(fit.theta[component], sample.alpha_s)
-    draws = [_resampled(x, y, random, sample.alpha_s, width) for _ in range(DRAWS)] if count > 2 else []
-    if not draws:
+    width = float(prior_width(fit.theta[component], sample.alpha_s))
+    if count <= 2:
         return Certainty(np.full((4, 2), np.nan), _told(x, width))
-    low, high = np.percentile(draws, (2.5, 97.5), axis=0)
+    together = max(1, min(DRAWS, _TOGETHER // count))
+    draws = [
+        solve(x, y, random.exponential(size=(some, count)), sample.alpha_s, np.full(some, width))
+        for some in np.diff([*range(0, DRAWS, together), DRAWS])
+    ]
+    low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
     theta = fit.theta[component]  # weighs far points down, which the draws do not: their interval may lie beside it
     return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), _told(x, width))
-
-
-def _resampled(x: Array, y: Array, random: np.random.Generator, alpha_s: float, width_s: float) -> Array:
-    return solve(x, y, random.exponential(size=len(y)), alpha_s, width_s)
 
 
 def _told(x: Array, width_s: float) -> bool:

@@ -12,10 +12,13 @@ from colltool.fitting.certainty import certainty
 from colltool.fitting.results import Fitted
 from colltool.fitting.sample import SWITCH, components
 from colltool.fitting.select import Chosen
+from colltool.measured.series import Series
 from colltool.primitives import AG, AR, RS, Primitive
+from colltool.units import format_size
 
 _VAGUE = 5
 """A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""
+_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _TWINS = {AG: RS, RS: AG}
 
 
@@ -61,9 +64,19 @@ def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[flo
 
 
 def protocol_entries(
-    group: Sequence[Fitted], primitives: Sequence[Primitive] | None, source: str, *, eta: bool
+    group: Sequence[Fitted], primitives: Sequence[Primitive] | None, series: Sequence[Series], source: str, *, eta: bool
 ) -> list[dict[str, Any]]:
-    """The protocols of one fit as they stand in a file; ``eta``: the tier's own contention is already in the numbers."""
+    """The protocols of one fit as they stand in a file.
+
+    Args:
+        group: the protocols.
+        primitives: that they are for; None for all.
+        series: that they were fitted to.
+        source: what the file says of them.
+        eta: the tier's own contention is already in the numbers.
+    """
+    sizes = [point.bytes for one in series for point in one.points]
+    measured = {"smallest": exact_size(min(sizes)), "largest": exact_size(max(sizes))}
     entries = []
     for one in group:
         entry: dict[str, Any] = {"name": one.name}
@@ -76,7 +89,7 @@ def protocol_entries(
             entry["local_copy"] = rate_text(one.copy_Bps)
         if primitives is not None:
             entry["primitives"] = [str(primitive) for primitive in primitives]
-        entries.append(entry | {"source": source})
+        entries.append(entry | {"measured": dict(measured), "source": source})
     return entries
 
 
@@ -115,6 +128,12 @@ def switch_update(chosen: Chosen, switches: float, share: float) -> dict[str, An
     if base[2] > 0:
         update |= {"eta_beta": float(f"{share * min(base[2] / slope, 1.0):.4g}")}
     return update | {"protocols": [chosen.names[-1]]}
+
+
+def exact_size(size: float) -> str:
+    """As a fabric file writes a size: ``32MiB``, ``16MB``, the shortest text that is read back as the same number."""
+    binary = [f"{size / factor:.0f}{unit}" for unit, factor in _BINARY.items() if size % factor == 0]
+    return min([format_size(size), *binary], key=len)
 
 
 def time_text(seconds: float) -> str:

@@ -117,9 +117,9 @@ def rails(case: Case) -> str | None:
 
 def _on_a_cliff(case: Case) -> bool:
     """Whether large messages are among times that no price explains, or follow a rise of that kind."""
-    points = case.series.points
-    steps = [at for at in breaks(points) if at in case.wide]
-    return bool(steps) and (steps[-1] in case.large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
+    points, wide, large = case.series.points, case.wide, case.large
+    steps = [at for at in breaks(points) if at in wide]
+    return bool(steps) and (steps[-1] in large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
 
 
 def _inner(case: Case) -> list[str]:

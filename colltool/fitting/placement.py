@@ -7,6 +7,7 @@ from math import gcd, prod
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
+from colltool.measured.plausible import check_series
 from colltool.measured.series import Series
 from colltool.pricing.groups import Placed, place
 
@@ -18,9 +19,10 @@ def check_fits(fabric: Fabric, series: Series) -> Placed:
     """The group of a series on a fabric.
 
     Raises:
-        ColltoolError: more ranks than the fabric has, a number that leaves a domain half full, or hosts that are not the
-            innermost domains; says where the series begins, and what to set.
+        ColltoolError: times that no hardware takes, more ranks than the fabric has, a number that leaves a domain half full,
+            or hosts that are not the innermost domains; says where the series begins, and what to set.
     """
+    check_series(series)
     where = series.points[0].where
     try:
         placed = place(fabric, series.ranks)

@@ -118,16 +118,17 @@ def _ends(members: Sequence[Member]) -> Any:
 def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict[str, Any]]:
     """The tier's protocols: one list for all, or one for each collective where they differ."""
     if shared:
-        source = source_of([fit.member.series for fit in fits], ())
-        return protocol_entries(fits[0].protocols, None, source, eta=eta)
+        series = [fit.member.series for fit in fits]
+        return protocol_entries(fits[0].protocols, None, series, source_of(series, ()), eta=eta)
     by_primitive: dict[Primitive, list[SeriesFit]] = {}
     for fit in fits:
         by_primitive.setdefault(fit.member.series.primitive, []).append(fit)
     scoped: Mapping[Primitive, list[Primitive]] = scopes(list(by_primitive)) if len(by_primitive) > 1 else {}
     entries = []
     for primitive, same in by_primitive.items():
-        source = source_of([fit.member.series for fit in same], same[0].chosen.algorithms)
-        entries += protocol_entries(same[0].protocols, scoped.get(primitive), source, eta=eta)
+        series = [fit.member.series for fit in same]
+        source = source_of(series, same[0].chosen.algorithms)
+        entries += protocol_entries(same[0].protocols, scoped.get(primitive), series, source, eta=eta)
     return entries
 
 
@@ -174,7 +175,8 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
                 named_candidates(group, primitive, Readings(), [name])
             except ColltoolError as error:
                 return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
-    return ColltoolError(f"{series.title}: {', '.join(missing)} cannot be fitted", where="--algorithm")
+    what, fix = f"{series.title}: {', '.join(missing)} cannot be fitted", "leave it out; colltool price lists what can run"
+    return ColltoolError(what, where="--algorithm", fix=fix)
 
 
 def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:

@@ -18,6 +18,8 @@ from colltool.fitting.verdict import verdict
 from colltool.measured.series import Measurements, Point, Series, Skipped
 from colltool.pricing.readings import Readings
 
+_AGAIN = "measure again, and give the whole output of the benchmark"
+
 
 def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
              algorithms: Sequence[str] = ()) -> Validation:  # fmt: skip
@@ -49,8 +51,9 @@ def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
     what = "nothing to validate: the logs hold no usable series"
     first = next((one for one in skipped if not one.used), None)
     if first is None:
-        return ColltoolError(what)
-    return ColltoolError(f"{what}: {first.reason}, {first.rows} row{'s' * (first.rows != 1)}", where=first.where)
+        return ColltoolError(what, fix=_AGAIN)
+    what = f"{what}: {first.reason}, {first.rows} row{'s' * (first.rows != 1)}"
+    return ColltoolError(what, where=first.where, fix=_AGAIN)
 
 
 def mape(points: Sequence[Checked]) -> float:

@@ -89,15 +89,20 @@ def _parted(points: list[Checked]) -> tuple[list[Checked], list[Checked]]:
     cuts = [i for i in range(FEWEST, len(points) - FEWEST + 1) if points[i].bytes > points[i - 1].bytes]
     if not cuts:
         return [], []
-    cut = min(cuts, key=lambda i: _scatter(points[:i]) + _scatter(points[i:]))
+    errors = [min(error, 1.0) for error in _errors(points)]  # beyond 100% an error is just that: one outlier is no regime
+    below, above = _scatters(errors), _scatters(errors[::-1])
+    cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
     return points[:cut], points[cut:]
 
 
-def _scatter(points: Sequence[Checked]) -> float:
-    """The sum of squared deviations from the mean error; beyond 100% an error is just that: one outlier is no regime."""
-    errors = [min(error, 1.0) for error in _errors(points)]
-    mean = fmean(errors)
-    return sum((error - mean) ** 2 for error in errors)
+def _scatters(values: Sequence[float]) -> list[float]:
+    """The sum of squared deviations from their mean of the first 0, 1, 2 ... values (Welford 1962)."""
+    mean, found = 0.0, [0.0]
+    for count, value in enumerate(values, start=1):
+        apart = value - mean
+        mean += apart / count
+        found.append(found[-1] + apart * (value - mean))
+    return found
 
 
 def _error(point: Checked) -> float:

@@ -1,4 +1,4 @@
-"""Rows of all files as series: repeats of a size become one point, whatever the order of the files."""
+"""Timings of all files as series: repeats of a size become one point, whatever the order of the files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from colltool.measured.rows import Note, Timing
 from colltool.measured.series import Point, Series, Skipped
+from colltool.measured.timing import Note, Timing
 from colltool.primitives import Primitive
 
 _ORDER = {primitive: at for at, primitive in enumerate(Primitive)}
@@ -15,28 +15,39 @@ _ORDER = {primitive: at for at, primitive in enumerate(Primitive)}
 _Key = tuple[int, int, int, str, str]
 
 
-def series_of(rows: Iterable[Timing]) -> tuple[Series, ...]:
+def series_of(timings: Iterable[Timing]) -> tuple[Series, ...]:
     """One series for every primitive, ranks, nodes, element type and library, in that order."""
     groups: dict[_Key, list[Timing]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (row.file, row.line, row.seconds)):
-        groups[(_ORDER[row.primitive], row.ranks, row.nodes or 0, row.dtype, row.library)].append(row)
+    for one in timings:
+        groups[(_ORDER[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)].append(one)
     return tuple(_series(groups[key]) for key in sorted(groups))
 
 
-def _series(rows: list[Timing]) -> Series:
+def _series(timings: list[Timing]) -> Series:
     by_size: dict[float, list[Timing]] = defaultdict(list)
-    for row in rows:
-        by_size[row.bytes].append(row)
+    for one in timings:
+        by_size[one.bytes].append(one)
     points = tuple(_point(by_size[size]) for size in sorted(by_size))
-    versions = ", ".join(sorted({row.version for row in rows if row.version}))
-    first = rows[0]
-    files = tuple(sorted({row.file for row in rows}))
-    return Series(first.primitive, first.ranks, first.nodes, points, first.library, versions, first.dtype, files)
+    versions = ", ".join(sorted({one.version for one in timings if one.version}))
+    files = tuple(sorted({one.file for one in timings}))
+    first = timings[0]
+    return Series(
+        primitive=first.primitive,
+        ranks=first.ranks,
+        nodes=first.nodes,
+        points=points,
+        library=first.library,
+        version=versions,
+        dtype=first.dtype,
+        files=files,
+    )
 
 
-def _point(rows: list[Timing]) -> Point:
-    times = [row.seconds for row in rows]
-    return Point(rows[0].bytes, statistics.median(times), min(times), max(times), len(times), rows[0].where)
+def _point(repeats: list[Timing]) -> Point:
+    """One size of a series; its place is that of the first repeat by file and line."""
+    times = [one.seconds for one in repeats]
+    first = min(repeats, key=lambda one: (one.file, one.line, one.seconds))
+    return Point(first.bytes, statistics.median(times), min(times), max(times), len(times), first.where)
 
 
 def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:

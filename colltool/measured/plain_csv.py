@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.measured.rows import Note, Reading, Stated, Timing, agree
+from colltool.measured.log import MAX_LINE, Format, Log
+from colltool.measured.timing import Note, Reading, Stated, Timing, agree
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
 
-_MOST_ERRORS = 20
+_MOST_ERRORS, _MOST_KINDS = 20, 1000
 _COLUMNS = {
     "collective": ("collective", "primitive", "operation", "coll"),
     "ranks": ("ranks", "n", "nranks", "n_ranks", "num_ranks", "world_size", "gpus"),
@@ -29,54 +30,71 @@ _PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "µs"
 _WORD = re.compile(r"[\w.+-]{0,32}")
 _NUMBER = re.compile(r"\d[\d.,]*")
 _COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
+_ZERO = re.compile(r"0+(\.0*)?")
+_WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
+_SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _LIBRARIES = ("NCCL", "RCCL", "MPI")
 _SEPARATORS = ",;\t"
 _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
 
-def recognises(lines: Sequence[str]) -> bool:
+def recognises(log: Log) -> bool:
     """Whether the first line with text names at least two columns that a measurement has."""
-    at = _header_at(lines)
-    names = _names(lines[at]) if at is not None else []
+    _, header = _header(log)
     known = {name for column in _COLUMNS.values() for name in column}
-    return sum(name in known or _like_time(name) for name in names) > 1
+    return sum(name in known or _like_time(name) for name in _names(header)) > 1
 
 
-def read(lines: Sequence[str], file: str, stated: Stated) -> Reading:
-    """All rows of a file.
+def read(log: Log, stated: Stated) -> Reading:
+    """All timings of a file.
 
     Raises:
         ColltoolError: a header without a needed column, or any row that is wrong (all mistakes at once, each with its first row).
     """
-    at = _header_at(lines) or 0
-    table = _Table(lines[at], f"{file}:{at + 1}", file, stated)
-    rows: list[Timing] = []
-    problems: list[ColltoolError] = []
-    for number, cells in _records(lines, at + 1, table.separator, file):
+    at, header = _header(log)
+    table = _Table(header, f"{log.file}:{at}", log.file, stated)
+    timings: list[Timing] = []
+    mistakes = _Mistakes()
+    for number, cells in _records(log, at, table.separator):
         table.same_machine(cells, number)
         try:
-            row = table.row(cells, number)
+            timing = table.timing(cells, number)
         except ColltoolError as error:
-            problems.append(ColltoolError(error.what, where=f"{file}:{number}", fix=error.fix))
+            mistakes.add(error, f"{log.file}:{number}")
             continue
-        rows += [row] if row else []
-    if problems:
-        raise _all(problems)
-    if not rows:
-        raise ColltoolError("no rows below the header", where=f"{file}:{at + 1}", fix=_EXAMPLE)
-    return Reading(tuple(rows), tuple(table.notes))
+        timings += [timing] if timing else []
+    if mistakes:
+        raise mistakes.error()
+    if not timings:
+        raise ColltoolError("no rows below the header", where=f"{log.file}:{at}", fix=_EXAMPLE)
+    return Reading(tuple(timings), tuple(table.notes))
 
 
-def _all(problems: list[ColltoolError]) -> ColltoolError:
-    """One error for every mistake, with the number of its rows; mistakes are the same whatever numbers they quote."""
-    kinds: dict[str, list[ColltoolError]] = defaultdict(list)
-    for problem in problems:
-        kinds[_NUMBER.sub("0", problem.what)].append(problem)
-    found = [_counted(kind[0], len(kind) - 1) for kind in kinds.values()]
-    if len(found) == 1:
-        return found[0]
-    more = len(found) - _MOST_ERRORS
-    return ManyErrors(found[:_MOST_ERRORS] + ([ColltoolError(f"and {more} more mistakes")] if more > 0 else []))
+class _Mistakes:
+    """The first row of every mistake and the number of its rows; mistakes are the same whatever numbers they quote."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, tuple[ColltoolError, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+    def add(self, error: ColltoolError, where: str) -> None:
+        """One more row that is wrong."""
+        kind = _NUMBER.sub("0", error.what)
+        if kind not in self.kinds and len(self.kinds) > _MOST_KINDS:
+            kind = next(reversed(self.kinds))
+        first, count = self.kinds.get(kind, (ColltoolError(error.what, where=where, fix=error.fix), 0))
+        self.kinds[kind] = first, count + 1
+
+    def error(self) -> ColltoolError:
+        """All of them as one error."""
+        found = [_counted(first, count - 1) for first, count in self.kinds.values()]
+        if len(found) == 1:
+            return found[0]
+        more = len(found) - _MOST_ERRORS
+        rest = ColltoolError(f"and {more} more mistakes", fix="correct these first")
+        return ManyErrors(found[:_MOST_ERRORS] + ([rest] if more > 0 else []))
 
 
 def _counted(first: ColltoolError, more: int) -> ColltoolError:
@@ -84,8 +102,10 @@ def _counted(first: ColltoolError, more: int) -> ColltoolError:
     return ColltoolError(first.what + rows, where=first.where, fix=first.fix)
 
 
-def _header_at(lines: Sequence[str]) -> int | None:
-    return next((at for at, line in enumerate(lines[:1000]) if line.strip() and not line.lstrip().startswith("#")), None)
+def _header(log: Log) -> tuple[int, str]:
+    """The first line with text that is no comment, and its number; line 1 as an empty header where there is none."""
+    first = islice(enumerate(log.lines(), 1), 1000)
+    return next((one for one in first if one[1].strip() and not one[1].lstrip().startswith("#")), (1, ""))
 
 
 def _separator(header: str) -> str:
@@ -93,7 +113,7 @@ def _separator(header: str) -> str:
 
 
 def _names(header: str) -> list[str]:
-    header = header[:4096].lstrip("\ufeff").rstrip("\r")
+    header = header[:MAX_LINE].lstrip("\ufeff").rstrip("\r")
     try:
         cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])
     except csv.Error:
@@ -105,17 +125,18 @@ def _like_time(name: str) -> bool:
     return _TIME.fullmatch(name) is not None or name.startswith(("time", "latency"))
 
 
-def _records(lines: Sequence[str], first: int, separator: str, file: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of every row; blank lines and comments left out."""
-    for number, line in enumerate(lines[first:], first + 1):
+def _records(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of every row below the header; blank lines and comments left out."""
+    for number, line in islice(enumerate(log.lines(), 1), header, None):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
+        where = f"{log.file}:{number}"
+        if len(line) > MAX_LINE:
+            raise ColltoolError(f"a line of more than {MAX_LINE} characters is no row", where=where, fix=_EXAMPLE)
         try:
             cells = next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True, strict=True))
         except (csv.Error, StopIteration) as error:
-            raise ColltoolError(
-                f"is no CSV: {error}", where=f"{file}:{number}", fix="a cell with quotes ends on its line"
-            ) from error
+            raise ColltoolError(f"is no CSV: {error}", where=where, fix="a cell with quotes ends on its line") from error
         yield number, [cell.strip() for cell in cells]
 
 
@@ -136,6 +157,8 @@ class _Table:
         self.machines = {at: name for at, name in enumerate(self.names) if name in _MACHINES}
         self.machine: dict[int, str] = {}
         self.notes: list[Note] = []
+        self.primitives: dict[str, Primitive] = {}
+        """The collectives that rows have named, by their words."""
 
     def _time(self) -> tuple[int, float]:
         """Where the time stands, and how many of its units make a second."""
@@ -154,8 +177,8 @@ class _Table:
             raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
         return found[0] if found else None
 
-    def row(self, cells: list[str], number: int) -> Timing | None:
-        """A row, or None where nothing is sent.
+    def timing(self, cells: list[str], number: int) -> Timing | None:
+        """What a row says, or None where nothing is sent.
 
         Raises:
             ColltoolError: a cell that is missing, superfluous or wrong.
@@ -172,7 +195,7 @@ class _Table:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         seconds = self._seconds(cells[self.time_at])
         text = cells[self.at["size"]]
-        if re.fullmatch(r"0+(\.0*)?", text):
+        if _ZERO.fullmatch(text):
             self.notes.append(Note("size 0: nothing is sent", self.file, number))
             return None
         size = parse_size(text)
@@ -198,7 +221,7 @@ class _Table:
 
     def _check_commas(self, cells: list[str]) -> None:
         for at in (self.time_at, *(self.at[column] for column in ("size", "ranks", "nodes") if column in self.at)):
-            if match := _COMMA.fullmatch(cells[at][:60]):
+            if "," in cells[at] and (match := _COMMA.fullmatch(cells[at][:60])):
                 fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
                 if len(match[2]) == 3:
                     fix += f", or {match[1]}{match[2]}{match[3]} where it parts the thousands"
@@ -212,14 +235,18 @@ class _Table:
         return text.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
-        found = parse_primitive(cells[self.at["collective"]]) if "collective" in self.at else None
+        word = cells[self.at["collective"]] if "collective" in self.at else ""
+        if word in self.primitives:
+            return self.primitives[word]
+        found = parse_primitive(word) if "collective" in self.at else None
         agreed = agree(found, self.stated.primitive, "the collective is", "--collective", "")
         assert agreed is not None
+        self.primitives[word] = agreed
         return agreed
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
         text = cells[self.at[column]] if column in self.at else ""
-        match = re.fullmatch(r"(\d{1,9})(?:\.0*)?", text)
+        match = _WHOLE.fullmatch(text)
         if text and (match is None or int(match[1]) < least):
             raise ColltoolError(f"'{text}' is no number of {column}", fix=f"a whole number, {least} or more")
         found = agree(int(match[1]) if match else None, stated, f"{column}:", f"--{column}", "")
@@ -228,8 +255,11 @@ class _Table:
         return found
 
     def _seconds(self, text: str) -> float:
-        match = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text[:60])
+        match = _SECONDS.fullmatch(text[:60])
         time = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
         if not 0 < time < float("inf"):
             raise ColltoolError(f"'{text[:60]}' is no time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'")
         return time
+
+
+FORMAT = Format("CSV ('collective,ranks,bytes,time_us')", recognises, read)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.measured.rows import Printed
+from colltool.measured.printed import Printed
 from colltool.primitives import Primitive, busbw_factor
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits

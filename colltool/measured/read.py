@@ -6,19 +6,13 @@ import os
 from collections.abc import Sequence
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.measured import osu, plain_csv
+from colltool.measured.formats import FORMATS
+from colltool.measured.log import Format, Log, open_log
 from colltool.measured.merge import series_of, skipped_of
-from colltool.measured.nccl import json_report
-from colltool.measured.nccl import text as nccl_text
-from colltool.measured.rows import Reading, Stated
+from colltool.measured.plausible import check_timing
 from colltool.measured.series import Measurements
-from colltool.measured.text import read_text
+from colltool.measured.timing import Reading, Stated
 from colltool.primitives import Primitive
-
-_KNOWN = (
-    "known: nccl-tests and rccl-tests text ('#  size  count  type ...'), nccl-tests -J ('{'), "
-    "OSU ('# OSU MPI Allreduce Latency Test'), CSV ('collective,ranks,bytes,time_us')"
-)
 
 
 def read_logs(
@@ -32,7 +26,7 @@ def read_logs(
     """All measurements of all files, as series of points.
 
     Args:
-        paths: logs of nccl-tests or rccl-tests (text, or JSON of ``-J``), of OSU micro-benchmarks, or plain CSV.
+        paths: logs of any format of :data:`colltool.measured.formats.FORMATS`.
         ranks, primitive, nodes: what the logs do not say; an error where they say otherwise.
         in_place: take the in-place times of nccl-tests; without it, those of distinct buffers.
 
@@ -40,11 +34,12 @@ def read_logs(
         Series by primitive, ranks and nodes, and what was left out or used with a reservation.
 
     Raises:
-        ColltoolError: a file that cannot be read or holds no usable table; the message names ``file:line``.
+        ColltoolError: a file that cannot be read or holds no usable table, a time that no hardware takes; the message names
+            ``file:line``.
     """
     stated = _stated(ranks, primitive, nodes, in_place)
     if not paths:
-        raise ColltoolError("no log given", fix="give one or more logs of nccl-tests, rccl-tests or OSU, or a CSV")
+        raise ColltoolError("no log given", fix=f"give one or more of: {', '.join(one.known_by for one in FORMATS)}")
     readings: list[Reading] = []
     problems: list[ColltoolError] = []
     for path in paths:
@@ -56,8 +51,8 @@ def read_logs(
             problems.append(error)
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    rows = [row for reading in readings for row in reading.rows]
-    return Measurements(series_of(rows), skipped_of(note for reading in readings for note in reading.notes))
+    timings = (timing for reading in readings for timing in reading.timings)
+    return Measurements(series_of(timings), skipped_of(note for reading in readings for note in reading.notes))
 
 
 def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> Stated:
@@ -69,15 +64,20 @@ def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, i
 
 
 def _read(path: str, stated: Stated) -> Reading:
-    text = read_text(path)
-    if json_report.recognises(text):
-        return json_report.read(text, path, stated)
-    lines = text.split("\n")
-    logs = [reader.read for reader in (osu, nccl_text) if reader.recognises(text)]
-    if not logs and plain_csv.recognises(lines):
-        logs = [plain_csv.read]
-    if not logs:
-        raise ColltoolError("no table of measurements found", where=f"{path}:1", fix=_KNOWN)
-    readings = [read(lines, path, stated) for read in logs]
-    rows, notes = ([item for one in readings for item in one[at]] for at in (0, 1))
-    return Reading(tuple(rows), tuple(notes))
+    log = open_log(path)
+    readings = [one.read(log, stated) for one in _formats_of(log)]
+    if not readings:
+        known = ", ".join(one.known_by for one in FORMATS)
+        raise ColltoolError("no table of measurements found", where=f"{path}:1", fix=f"known: {known}")
+    timings = tuple(timing for reading in readings for timing in reading.timings)
+    for timing in timings:
+        check_timing(timing)
+    return Reading(timings, tuple(note for reading in readings for note in reading.notes))
+
+
+def _formats_of(log: Log) -> list[Format]:
+    """The first format that recognises a log; where that one shares logs, the others that do and recognise it, too."""
+    first = next((one for one in FORMATS if one.recognises(log)), None)
+    if first is None or not first.shares:
+        return [first] if first else []
+    return [one for one in FORMATS if one is first or (one.shares and one.recognises(log))]

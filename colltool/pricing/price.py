@@ -12,6 +12,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import by_title, catalogue
 from colltool.pricing.costed import Costed
+from colltool.pricing.measured_range import range_notes
 from colltool.pricing.merge import fastest
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Model, Price, PriceList, Row
@@ -57,7 +58,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
-        results=tuple(ranked(rows_at(chosen, size))),
+        results=tuple(ranked(range_notes(rows_at(chosen, size), listed.placed, primitive))),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
     )
 

@@ -80,6 +80,11 @@ def _spawn() -> Callable[..., Ran]:
     return spawn
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _each_fit_once(remembered: Callable[[], None]) -> None:
+    """A command in four formats fits its logs once."""
+
+
 @pytest.fixture(scope="session")
 def documents() -> dict[str, str]:
     """What commands compare: two ladders, of which the new one moved, a price, and a measurement of two protocols."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -109,16 +110,18 @@ def test_the_written_fabric_holds_and_prices_the_log(run: Run) -> None:
     assert run("price", "ar", "-f", "out.yaml", "-n", "8", "-M", "1GB").code == 0
 
 
-def test_the_same_call_gives_the_same_bytes(run: Run) -> None:
+def test_the_same_call_gives_the_same_bytes(run: Run, remembered: Callable[[], None]) -> None:
     first, text = calibrate(run, "-o", "out.yaml").out, Path("out.yaml").read_bytes()
+    remembered()
     assert calibrate(run, "-o", "out.yaml").out == first
     assert Path("out.yaml").read_bytes() == text
     assert str(Path.cwd()) not in text.decode()
 
 
-def test_the_order_of_files_does_not_matter(run: Run) -> None:
+def test_the_order_of_files_does_not_matter(run: Run, remembered: Callable[[], None]) -> None:
     texts = []
     for logs in (("ar.csv", "ag.csv"), ("ag.csv", "ar.csv")):
+        remembered()
         assert run("calibrate", *logs, "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml").code == 0
         texts.append(Path("out.yaml").read_text())
     assert texts[0] == texts[1]
@@ -151,6 +154,29 @@ def test_logs_with_any_name(run: Run) -> None:
     source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][0]["source"]
     assert source.endswith("from Läufe: 測定 #1.csv")
     assert run("fabric", "check", "out.yaml").code == 0
+
+
+def test_a_log_whose_name_is_no_text(run: Run) -> None:
+    log = os.fsdecode(b"run\xff\x1b[31m.csv")
+    Path(log).write_text(csv_text(ranks=(8,)))
+    done = run("calibrate", log, "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml")
+    assert (done.code, done.err) == (0, "")
+    source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][0]["source"]
+    assert source.endswith(r"from run\udcff\x1b[31m.csv")
+    assert run("fabric", "check", "out.yaml").code == 0
+
+
+def test_thousands_of_sizes_make_a_file_that_is_read_again(run: Run) -> None:
+    rows = [f"all_reduce,8,1,{1024 + 997 * k},{20 + 1.75 * (1024 + 997 * k) / 360e3:.4f}" for k in range(3000)]
+    Path("many.csv").write_text("\n".join(["collective,ranks,nodes,bytes,time_us", *rows, ""]))
+    assert run("calibrate", "many.csv", "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml").code == 0
+    head = Path("out.yaml").read_text().partition("schema:")[0]
+    assert "#   and 2700 sizes between these" in head
+    assert len(head) < 10_000
+    for listed in ("1KiB", "2.991MB"):  # the first and the last
+        assert f"{listed} " in head
+    assert run("fabric", "check", "out.yaml").code == 0
+    assert run("validate", "many.csv", "-f", "out.yaml", "--max-mape", "1%").code == 0
 
 
 def test_calibrating_what_was_calibrated(run: Run) -> None:

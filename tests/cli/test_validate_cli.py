@@ -86,13 +86,24 @@ def test_a_narrow_terminal_keeps_what_is_reached() -> None:
     assert "columns left out for want of width: algorithm; bound by" in text
 
 
+def test_times_that_no_hardware_takes_are_refused_where_they_stand(run: Callable[..., Any]) -> None:
+    rows = ["collective,ranks,bytes,time_us", "ar,8,1000000,36.5", "ar,8,4000000,89", "ar,8,16000000,0.299", ""]
+    Path("slipped.csv").write_text("\n".join(rows).replace("0.299", "0.0299"))
+    done = run("validate", "slipped.csv", "-f", "eight.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "slipped.csv:4: no fabric takes such times: 16 MB in 29.9 ns, 535 TB/s" in done.err
+    assert "check the unit of the times in the logs" in done.err
+    Path("slipped.csv").write_text("\n".join(rows))
+    assert run("validate", "slipped.csv", "-f", "eight.yaml").code == 0  # 53 TB/s: a price to be compared with
+
+
 def test_errors_beyond_percents_are_in_times(run: Callable[..., Any]) -> None:
-    Path("fast.csv").write_text("collective,ranks,bytes,time_us\nar,8,1000000,0.01\nar,8,4000000,0.02\nar,8,16000000,0.04\n")
+    Path("fast.csv").write_text("collective,ranks,bytes,time_us\nar,8,1000000,0.1\nar,8,4000000,0.2\nar,8,16000000,0.4\n")
     out = run("validate", "fast.csv", "-f", "eight.yaml", "-a", "ring").out
     # a ring takes 36.5, 89 and 299 us
-    assert ": 5191 times off on average, worst +7474 times" in out
-    assert "+3649 times" in out
-    assert "verdict: 5191 times off on average" in out
+    assert ": 518 times off on average, worst +746 times" in out
+    assert "+364 times" in out
+    assert "verdict: 518 times off on average" in out
 
 
 def test_several_series_have_a_summary_and_one_table_in_csv(run: Callable[..., Any]) -> None:

@@ -18,7 +18,7 @@ from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
-from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Protocol, Sizing, StarTier
+from colltool.fabric.model import ClosTier, Eta, Fabric, InNetwork, LatticeTier, Level, Measured, Protocol, Sizing, StarTier
 from colltool.fabric.places import MOST
 from colltool.wires.layout_file import LayoutFile
 
@@ -313,7 +313,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Protocol, Sizing, *tier.kinds.values()}
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *tier.kinds.values()}
 
 
 PIECES = ["nvlink", "star", "72", "0.5us", "900GB/s", "levels", "alpha", "tiers", "- name", "topology", "{", "}", "0.80", "\n"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from handmade import series
 
 from colltool.fabric.model import Protocol
-from colltool.fitting.entries import protocol_entries, rate_text, scopes, time_text
+from colltool.fitting.entries import exact_size, protocol_entries, rate_text, scopes, time_text
 from colltool.fitting.results import Fitted
 from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
-from colltool.units import parse_rate, parse_time
+from colltool.units import parse_rate, parse_size, parse_time
 
+SERIES, LARGER = (series(lambda _: 1e-5, sizes) for sizes in ([512.0, 2.0**20], [1024.0, 16e6]))
 PLAIN = Fitted("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
 
 
@@ -31,15 +33,34 @@ def test_a_twin_speaks_for_its_twin_and_all_reduce_for_the_rest() -> None:
 
 
 def test_an_entry_is_what_the_model_reads() -> None:
-    (entry,) = protocol_entries([PLAIN._replace(copy_Bps=500e9)], [AR, BC], "here", eta=False)
-    assert list(entry) == ["name", "launch_overhead", "alpha", "bandwidth", "local_copy", "primitives", "source"]
+    (entry,) = protocol_entries([PLAIN._replace(copy_Bps=500e9)], [AR, BC], [SERIES, LARGER], "here", eta=False)
+    assert list(entry) == ["name", "launch_overhead", "alpha", "bandwidth", "local_copy", "primitives", "measured", "source"]
     read = Protocol.model_validate(entry)
     assert (read.launch_overhead, read.alpha, read.bandwidth) == pytest.approx((20e-6, 1.4e-6, 360e9))
     assert (read.local_copy, read.primitives, read.source, read.eta) == (500e9, (AR, BC), "here", None)
+    assert read.measured is not None
+    assert (read.measured.smallest, read.measured.largest) == (512, 16e6)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (1.0, "1B"),
+        (512.0, "512B"),
+        (1024.0, "1KiB"),
+        (1025.0, "1.025KB"),
+        (16e6, "16MB"),
+        (3 * 2.0**29, "1536MiB"),
+        (2.0**59, "536870912GiB"),
+    ],
+)
+def test_sizes_read_back_exactly(size: float, text: str) -> None:
+    assert parse_size(exact_size(size)) == size
+    assert exact_size(size) == text
 
 
 def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
-    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], None, "here", eta=False)
+    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], None, [SERIES], "here", eta=False)
     assert shared["eta"] == {"alpha": 1.0, "beta": 0.8}
     assert "bandwidth" not in shared
     assert above["bandwidth"] == "360GB/s"
@@ -47,7 +68,7 @@ def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
 
 
 def test_a_tiers_eta_is_undone() -> None:
-    (entry,) = protocol_entries([PLAIN], None, "here", eta=True)
+    (entry,) = protocol_entries([PLAIN], None, [SERIES], "here", eta=True)
     assert (entry["bandwidth"], entry["eta"]) == ("360GB/s", {"alpha": 1.0, "beta": 1.0})
 
 

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.fitting.envelope import (
-    Array,
-    Sample,
-    _non_negative,
-    evaluate,
-    fit_component,
-    fit_envelope,
-    relative_errors,
-    solve,
-)
+from colltool.fitting.envelope import Sample, _refined, _starts, evaluate, fit_envelope, relative_errors, relative_rows
+from colltool.fitting.least_squares import Array, _non_negative, robust, solve
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
@@ -33,7 +25,8 @@ def sample(*ranks: int, thetas: tuple[tuple[float, ...], ...] = (LOW,), alpha_s:
 
 def component(one: Sample) -> Array:
     points = len(one.seconds)
-    return fit_component(one, np.ones(points, dtype=bool), np.zeros(points, dtype=np.intp))
+    x, y = relative_rows(one, np.zeros(points, dtype=np.intp))
+    return robust(x, y, np.ones((1, points), dtype=bool), one.alpha_s)[0]
 
 
 def test_one_component_comes_back() -> None:
@@ -108,7 +101,8 @@ numbers = st.floats(-1.0, 1.0)
 def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
     x, r = np.array(rows), np.array(right)
     gram = x.T @ x + 1e-3 * np.eye(4)
-    theta = _non_negative(gram, r)
+    first, theta = _non_negative(np.stack([np.eye(4), gram]), np.stack([np.ones(4), r]))
+    assert (first == np.ones(4)).all()  # solved beside it, untouched
     slope = gram @ theta - r
     assert (theta >= 0).all()
     assert (slope >= -1e-7).all()  # growing a parameter does not help
@@ -117,5 +111,25 @@ def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: l
 
 def test_a_copy_is_part_of_what_a_port_carries() -> None:
     rows = np.array([[1.0, 2.0, 1.0 * size, 0.5 * size] for size in (1.0, 2.0, 4.0, 8.0)])
-    theta = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones(4), 1.0, 1.0)
+    (theta,) = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones((1, 4)), 1.0, np.ones(1))
     assert theta[2] >= theta[3] >= 0
+
+
+def test_a_row_without_weight_is_not_there() -> None:
+    one = sample(2, 8, 32)
+    x, y = relative_rows(one, np.zeros(len(one.seconds), dtype=np.intp))
+    kept = np.arange(len(y)) % 3 != 1
+    both = robust(x, y, np.stack([kept, np.ones_like(kept)]), one.alpha_s)
+    assert both[0] == pytest.approx(robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.alpha_s)[0], rel=1e-9)
+
+
+def test_many_starts_are_each_refined_as_alone() -> None:
+    one = sample(2, 8, 32, thetas=(LOW, HIGH), components=2)
+    one = one._replace(seconds=one.seconds * np.exp(0.05 * np.random.default_rng(1).normal(size=len(one.seconds))))
+    component, algorithm = _starts(one)
+    together = _refined(one, component, algorithm, 12)
+    for at in range(len(component)):
+        alone = _refined(one, component[at : at + 1], algorithm[at : at + 1], 12)
+        assert alone.loss[0] == pytest.approx(together.loss[at], rel=1e-9)
+        assert alone.theta[0] == pytest.approx(together.theta[at], rel=1e-6)
+        assert together.loss[at] == pytest.approx(np.abs(evaluate(together.theta[at], one).fitted / one.seconds - 1).mean())

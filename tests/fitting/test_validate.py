@@ -132,11 +132,14 @@ def test_rows_used_with_a_reservation_are_not_left_out() -> None:
 
 
 def test_no_series() -> None:
-    with pytest.raises(ColltoolError, match=r"no usable series$"):
+    with pytest.raises(ColltoolError, match=r"no usable series\n  measure again"):
         validate(STAR, Measurements((), ()))
     with pytest.raises(ColltoolError) as error:
         validate(STAR, Measurements((), SKIPPED))
-    assert str(error.value) == "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows"
+    assert str(error.value) == (
+        "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows\n"
+        "  measure again, and give the whole output of the benchmark"
+    )
 
 
 # --- whether the ranks fit --------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.measured import text
+from colltool.measured import log as log_module
 from colltool.measured.merge import series_of
 from colltool.measured.read import read_logs
-from colltool.measured.rows import Timing
 from colltool.measured.series import Measurements
+from colltool.measured.timing import Timing
 from colltool.primitives import Primitive
 
 LOGS = Path(__file__).parent / "logs"
@@ -55,7 +55,7 @@ def test_missing_folders_and_nothing(tmp_path: Path) -> None:
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(log_module, "MAX_BYTES", 2**20)
     path = tmp_path / "a.log"
     path.write_bytes(b"a" * (2**20 + 1))
     with pytest.raises(ColltoolError, match="larger than 1 MiB"):

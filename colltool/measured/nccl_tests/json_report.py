@@ -1,4 +1,4 @@
-"""The JSON report of nccl-tests (-J): the same test as its text, with numbers at full precision."""
+"""The JSON report of nccl-tests (-J): the same run as its text, with numbers at full precision."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ import re
 from collections.abc import Iterator, Mapping
 
 from colltool.errors import ColltoolError
-from colltool.measured.nccl.run import Device, Run
-from colltool.measured.nccl.settle import settle
-from colltool.measured.nccl.table import IN, OUT, Line
-from colltool.measured.nccl.text import spelled
-from colltool.measured.rows import Note, Reading, Stated
+from colltool.measured.log import Format, Log
+from colltool.measured.nccl_tests.run import Device, Run, spelled
+from colltool.measured.nccl_tests.table import IN, OUT, Cells, TableRow
+from colltool.measured.nccl_tests.timings import timings_of
+from colltool.measured.timing import Note, Reading, Stated
 
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "wrong"}
 _SIZE_KEY = re.compile(r'"size"\s*:')
 
+_FIRST = 10_000  # bytes among which the first brace stands
+
 _Json = Mapping[str, object]
 
 
-def recognises(text: str) -> bool:
-    """Whether the text is a JSON object."""
-    return text.lstrip("\ufeff \t\n").startswith("{")
+def recognises(log: Log) -> bool:
+    """Whether the log is a JSON object."""
+    return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
-def read(text: str, file: str, stated: Stated) -> Reading:
+def read(log: Log, stated: Stated) -> Reading:
     """All results of a report.
 
     Raises:
         ColltoolError: no JSON, not a report of nccl-tests, or results that cannot be used.
     """
+    text, file = log.text().lstrip("\ufeff"), log.file
     try:
         # Numbers stay text: their digits say how exact they are.
         report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
@@ -44,29 +47,33 @@ def read(text: str, file: str, stated: Stated) -> Reading:
     if not isinstance(results, list) or not results:
         what = "JSON without 'results': no report of nccl-tests"
         raise ColltoolError(what, where=f"{file}:1", fix="give what nccl-tests -J wrote, its text output, or a CSV")
-    test = _test(report, file)
+    run = _run(report, file)
     lines = _lines_of(text, len(results))
     for at, result in enumerate(results):
-        _take(test, result, at, lines[at])
-    test.time = "cputime" if any("cputime" in half for line in test.lines for half in line.halves.values()) else "time"
-    rows, notes = settle(test, stated)
-    return Reading(tuple(rows), tuple(notes))
+        _take(run, result, at, lines[at])
+    run.time = "cputime" if any(_has_cpu_time(result) for result in results) else "time"
+    timings, notes = timings_of(run, stated)
+    return Reading(tuple(timings), tuple(notes))
 
 
-def _test(report: _Json, file: str) -> Run:
-    """The test without its results."""
-    test = Run(file, table=1, library="NCCL")
+def _has_cpu_time(result: object) -> bool:
+    return any("cputime" in half for half in _halves(result).values())
+
+
+def _run(report: _Json, file: str) -> Run:
+    """The run without its results."""
+    run = Run(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
-        test.started = _plain(args[0])
+        run.started = _plain(args[0])
     config = report.get("config")
     config = config if isinstance(config, dict) else {}
     threads, gpus = _count(config.get("nthreads")), _count(config.get("ngpus"))
-    test.per_process = threads * gpus
+    run.per_process = threads * gpus
     code = _count(report.get("nccl_version"))
-    test.library_version = spelled(code) if code > 1000 else ""
-    test.devices = list(_devices(report.get("devices") or config.get("devices"), test.per_process))
-    return test
+    run.library_version = spelled(code) if code > 1000 else ""
+    run.devices = list(_devices(report.get("devices") or config.get("devices"), run.per_process))
+    return run
 
 
 def _devices(listed: object, per_process: int) -> Iterator[Device]:
@@ -91,16 +98,23 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7 else 0
 
 
-def _take(test: Run, result: object, at: int, number: int) -> None:
-    halves = {
-        label: _cells(half)
-        for key, label in _HALVES.items()
-        if isinstance(result, dict) and isinstance(half := result.get(key), dict)
-    }
-    if not isinstance(result, dict) or not halves:
-        test.bad.append(Note("no time", test.file, number, f"results[{at}]"))
-        return
-    test.lines.append(Line(number, _plain(result.get("size")), _plain(result.get("type", "")), halves, item=f"results[{at}]"))
+def _take(run: Run, result: object, at: int, number: int) -> None:
+    item = f"results[{at}]"
+    if _halves(result):
+        run.rows.append(TableRow(number, result, _cut, item=item))
+    else:
+        run.bad.append(Note("no time", run.file, number, item))
+
+
+def _cut(result: _Json) -> Cells:
+    halves = {label: half.items() for label, half in _halves(result).items()}
+    return Cells(_plain(result.get("size")), _plain(result.get("type", "")), dict(halves))
+
+
+def _halves(result: object) -> dict[str, dict[str, str]]:
+    """The halves that a result gives, by label."""
+    listed = result if isinstance(result, dict) else {}
+    return {label: _cells(half) for key, label in _HALVES.items() if isinstance(half := listed.get(key), dict)}
 
 
 def _cells(half: _Json) -> dict[str, str]:
@@ -118,3 +132,6 @@ def _lines_of(text: str, results: int) -> list[int]:
         last = end
         lines.append(line)
     return lines
+
+
+FORMAT = Format("nccl-tests -J ('{')", recognises, read)

@@ -1,0 +1,108 @@
+"""Least squares with θ >= 0 and a weak prior on α, for many sets of weights in one go.
+
+``θ = (launch overhead, α, 1/BW, 1/local copy)``; the rows are relative, so that residuals are relative errors.
+"""
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NOISE = 0.05
+"""Relative error that is taken for granted: what the weak prior on α is weighed against."""
+HUBER = 1.5
+"""Residuals beyond that many spreads weigh less, in inverse proportion."""
+_LEAST_SPREAD = 0.003
+_PASSES = 3
+_MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
+_UPPER = np.triu_indices(4)
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of a matrix in the upper half of its twin
+_SETS = np.array(list(product((0.0, 1.0), repeat=4)))
+_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # what one rank count cannot tell from 1/BW is not called a local copy
+
+
+def robust(x: Array, y: Array, mine: NDArray[np.bool_], alpha_s: float) -> Array:
+    """θ of every set of rows, large residuals weighed down.
+
+    Args:
+        x: (..., rows, 4), shared by the sets.
+        y: (..., rows): what ``x @ θ`` should be.
+        mine: (..., sets, rows): the rows of each set, two at least.
+        alpha_s: α before any measurement, s.
+
+    Returns:
+        (..., sets, 4).
+    """
+    weight = mine.astype(float)
+    theta = np.zeros((*mine.shape[:-1], 4))
+    mixed = x @ _MIXED
+    products, scale = _products(mixed, y), _largest(np.abs(mixed), mine)
+    for _ in range(_PASSES):
+        theta = _solved(products, scale, weight, alpha_s, prior_width(theta, alpha_s))
+        residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
+        spread = np.maximum(1.4826 * _median(residual, mine), _LEAST_SPREAD)
+        weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
+    return theta
+
+
+def _median(values: Array, mine: NDArray[np.bool_]) -> Array:
+    """The median of each set's values; of none an infinity."""
+    ordered = np.sort(np.where(mine, values, np.inf), axis=-1)
+    count = np.maximum(mine.sum(axis=-1, keepdims=True), 1)
+    low, high = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in ((count - 1) // 2, count // 2))
+    return np.asarray((low + high) / 2)
+
+
+def prior_width(theta: Array, alpha_s: float) -> Array:
+    """How far from the given α one lies that is off by a factor of two: its own size, so that a large one is not held down."""
+    return np.maximum(alpha_s, theta[..., 1])
+
+
+def solve(x: Array, y: Array, weight: Array, alpha_s: float, width_s: Array) -> Array:
+    """θ under every set of weights; shapes as for :func:`robust`, a weight of 0 leaves a row out.
+
+    The prior: α as given, give or take ``width_s``, (..., sets). A rank's own share moves at least as fast as what its port
+    carries: 1/copy is a part of 1/BW.
+    """
+    mixed = x @ _MIXED
+    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, alpha_s, width_s)
+
+
+def _products(mixed: Array, y: Array) -> Array:
+    """Of each row what weights add up to the normal equations: the upper half of x·x', and x·y, (..., rows, 14)."""
+    return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
+
+
+def _solved(products: Array, scale: Array, weight: Array, alpha_s: float, width_s: Array) -> Array:
+    """:func:`solve` from what does not change with the weights."""
+    sums = weight @ products
+    gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
+    right = sums[..., len(_UPPER[0]) :] / scale
+    diagonal = np.einsum("...ii->...i", gram)  # a view
+    diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
+    strength = (NOISE / (width_s * scale[..., 1])) ** 2
+    gram[..., 1, 1] += strength
+    right[..., 1] += strength * alpha_s * scale[..., 1]
+    return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
+
+
+def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
+    """The largest of each column among the rows of each set, 1 where all are 0: (..., sets, 4)."""
+    columns = [np.where(used, values[..., None, :, i], 0.0).max(axis=-1) for i in range(values.shape[-1])]
+    largest = np.stack(columns, axis=-1)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _non_negative(gram: Array, right: Array) -> Array:
+    """The minimum of θ'Gθ/2 - r'θ over θ >= 0, exactly: of all sets of positive parameters the best feasible one."""
+    theta = np.linalg.solve(gram, right[..., None])[..., 0]
+    bad = (theta < 0).any(axis=-1)
+    if bad.any():
+        some, aims = gram[bad][:, None], right[bad][:, None]
+        kept = some * _SETS[:, :, None] * _SETS[:, None, :] + np.eye(4) * (1 - _SETS[:, :, None])
+        parts = np.linalg.solve(kept, (aims * _SETS)[..., None])[..., 0]
+        values = np.where((parts >= 0).all(axis=-1), -(aims * parts).sum(axis=-1), np.inf)
+        theta[bad] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
+    return np.asarray(theta)

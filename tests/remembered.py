@@ -1,0 +1,29 @@
+"""A fit is the slow part of calibrate and a pure function of its sample: tests that print one result in many ways fit it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def remembered() -> Iterator[Callable[[], None]]:
+    """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
+    from colltool.fitting import sample, select
+    from colltool.fitting.envelope import Envelope, Sample, fit_envelope
+
+    found: dict[bytes, Envelope] = {}
+
+    def fit_once(one: Sample) -> Envelope:
+        arrays: tuple[Any, ...] = one[:-1]
+        key = b"|".join(array.tobytes() for array in arrays) + repr((one.alpha_s, [array.shape for array in arrays])).encode()
+        if key not in found:
+            found[key] = fit_envelope(one)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample, "fit_envelope", fit_once)
+        patch.setattr(select, "fit_envelope", fit_once)
+        yield found.clear
