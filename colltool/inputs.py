@@ -34,7 +34,7 @@ BOUNDS: dict[Kind, Bound] = {
     ),
     "matrix": Bound(64 * MIB, "a CSV file", "not a traffic matrix", "one row per sender, one column per receiver, nothing else"),
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", "give a file that --format json wrote"),
-    "log": Bound(256 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
+    "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
 }
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
+from colltool.inputs import read_bytes
 from colltool.measured.timing import Reading, Stated
 
-MAX_BYTES = 64 * 2**20
 MAX_LINE = 4096
 """Characters of a line that can be a row or a header of one; what stands beyond is never looked at."""
 
-_SMALLER = "keep the tables and the lines above them: grep away NCCL INFO"
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))  # PowerShell writes UTF-16
 
 
@@ -64,14 +63,7 @@ def open_log(path: str) -> Log:
     Raises:
         ColltoolError: missing, unreadable, a folder, too large, binary, empty.
     """
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ColltoolError(f"cannot be read: {reason}", where=path, fix="give the path of a benchmark's log") from error
-    if len(content) > MAX_BYTES:
-        raise ColltoolError(f"larger than {MAX_BYTES // 2**20} MiB", where=path, fix=_SMALLER)
+    content = read_bytes(path, "log")
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), "utf-8")
     if (encoding != "utf-16" and b"\0" in content) or content.startswith(b"\x1f\x8b"):
         raise ColltoolError("is binary, not text", where=path, fix="give the text that the benchmark printed, unpacked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.algorithms.registry import row_of
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import catalogue
-from colltool.pricing.price import price, ranked, rows_at
+from colltool.pricing.price import price, rows_at
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Breakdown, Row
 from colltool.primitives import Primitive
@@ -28,7 +28,8 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
     if name is None:
         chosen = everything.best
     else:
-        chosen = ranked(rows_at(catalogue(fabric, ranks, primitive, reading).named([name], [size]), size))[0]
+        listed = catalogue(fabric, ranks, primitive, reading)
+        chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
     return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))
 

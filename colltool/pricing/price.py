@@ -10,7 +10,7 @@ from colltool.algorithms.registry import STATUSES
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import by_title, catalogue
+from colltool.pricing.catalogue import Catalogue, by_title, catalogue
 from colltool.pricing.costed import Costed
 from colltool.pricing.measured_range import range_notes
 from colltool.pricing.merge import fastest
@@ -58,19 +58,19 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
-        results=tuple(ranked(range_notes(rows_at(chosen, size), listed.placed, primitive))),
+        results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
     )
 
 
-def rows_at(candidates: Sequence[Costed], size: Number) -> list[Row]:
-    """Each schedule's price under its fastest protocol, in the order of the candidates."""
-    return [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
+def rows_at(listed: Catalogue, candidates: Sequence[Costed], size: Number) -> list[Row]:
+    """Each schedule under its fastest protocol, with what a reader should know of the size.
 
-
-def ranked(rows: Sequence[Row]) -> list[Row]:
-    """What somebody can run first, then the other statuses; within each the fastest first, arrays in the order given."""
-    arrays = any(hasattr(row.bytes, "shape") for row in rows)
+    What somebody can run first, then the other statuses; within each the fastest first, arrays in the order of the candidates.
+    """
+    rows = [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
+    rows = range_notes(rows, listed.placed, listed.primitive)
+    arrays = not isinstance(size, float)
     return sorted(rows, key=lambda row: (STATUSES.index(row.status), 0.0 if arrays else float(row.total_s)))
 
 
