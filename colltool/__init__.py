@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 __all__ = [
-    "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price",
-    "price_list", "readings", "validate", "verify",
+    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder",
+    "list_fabrics", "load_fabric", "price", "price_list", "readings", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from colltool.api import (
+        ColltoolError,
+        Readings,
         breakdown,
         calibrate,
         contention,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         diff,
         explain,
         ladder,
+        list_fabrics,
         load_fabric,
         price,
         price_list,

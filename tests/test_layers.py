@@ -18,6 +18,7 @@ MAX_BODY_LINES = 60
 FLOORS = {
     "colltool": 0,  # the version; its public functions load on first use
     "colltool.errors": 0,
+    "colltool.files": 0,
     "colltool.inputs": 0,
     "colltool.shown": 0,
     "colltool.units": 0,

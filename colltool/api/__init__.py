@@ -8,10 +8,13 @@ from colltool.api.arguments import readings
 from colltool.api.layouts import contention
 from colltool.api.measured import calibrate, validate
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
+from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
+from colltool.fabric.load import shipped_fabrics as list_fabrics
+from colltool.pricing.readings import Readings
 
 assert _filled
 __all__ = [
-    "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder", "load_fabric", "price", "price_list",
-    "readings", "validate", "verify",
+    "ColltoolError", "Readings", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder",
+    "list_fabrics", "load_fabric", "price", "price_list", "readings", "validate", "verify",
 ]  # fmt: skip

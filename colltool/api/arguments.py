@@ -1,16 +1,21 @@
-"""What the public functions take: fabrics by path or name, primitives by any of their names, sizes as text or arrays."""
+"""What the public functions take: fabrics by path or name, primitives by any of their names, sizes as text or arrays.
+
+A value of a type that nothing can be made of is refused here, with the name of the argument, before it travels.
+"""
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from colltool.cost import Number, Pipelining
-from colltool.errors import ColltoolError
+from colltool.cost import Number
+from colltool.errors import ColltoolError, given
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.pricing.readings import Readings
+from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
 
@@ -18,74 +23,213 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Sizes = str | float | Sequence[float] | NDArray[np.float64]
+    Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
 else:
     Sizes = Any
 
-AnyFabric = Fabric | str | os.PathLike[str]
+AnyPath = str | os.PathLike[str]
+AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
+
+_MOST_DIGITS = 15  # of a whole number that anything here counts
 
 
-def readings(
-    *,
-    ideal: bool = False,
-    pipelining: Pipelining = "asymptotic",
-    phases: str | None = None,
-    placement: str = "packed",
-    ring_alpha: str = "mean",
-    tree_beta: float = 2.0,
-    order: str | None = None,
-) -> Readings:
-    """How to read the model where it leaves a choice; see :class:`colltool.pricing.readings.Readings`.
+def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
+    """How to read the model where it leaves a choice; see :class:`colltool.Readings` for the names and values.
+
+    Args:
+        readings: to start from; the defaults when None.
+        **parts: single readings, in place of those.
 
     Raises:
-        ColltoolError: a reading that does not exist.
+        ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.
     """
-    _one_of("phases", phases, (None, "sequential", "pipelined"))
-    _one_of("placement", placement, ("packed", "scattered"))
-    _one_of("ring_alpha", ring_alpha, ("mean", "worst"))
-    _one_of("order", order, (None, "outer-first", "inner-first"))
-    if not (isinstance(tree_beta, int | float) and 1 <= tree_beta <= 2):
-        raise ColltoolError(
-            f"must lie between 1 and 2, got {tree_beta}", where="--tree-beta", fix="2 is a single port; 1 needs two ports"
-        )
-    segments = isinstance(pipelining, int) and not isinstance(pipelining, bool)
-    if pipelining not in ("asymptotic", "optimal") and not (segments and int(pipelining) >= 1):
-        fix = "asymptotic, optimal, or a number of segments of at least 1"
-        raise ColltoolError(f"'{pipelining}' is not known", where="--pipelining", fix=fix)
-    return Readings(ideal, pipelining, phases, placement, ring_alpha, float(tree_beta), order)  # type: ignore[arg-type]
-
-
-def _one_of(name: str, value: str | None, known: tuple[str | None, ...]) -> None:
-    if value not in known:
-        raise ColltoolError(f"{name} '{value}' is not known", fix=f"one of {', '.join(str(k) for k in known if k)}")
+    return checked(readings, **parts)
 
 
 def fabric_of(fabric: AnyFabric) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name."""
-    return fabric if isinstance(fabric, Fabric) else load_fabric(fabric)
+    """A fabric as it is, or loaded by path or shipped name.
+
+    Raises:
+        ColltoolError: of another type, or as :func:`colltool.load_fabric`.
+    """
+    if isinstance(fabric, Fabric):
+        return fabric
+    if not isinstance(fabric, str | os.PathLike | Mapping):
+        raise wrong(
+            fabric, "fabric", "a fabric", 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
+        )
+    return load_fabric(fabric)  # type: ignore[arg-type]
+
+
+def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
+    """One fabric or several as a list."""
+    if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
+        return [fabric_of(fabrics)]
+    if not isinstance(fabrics, Sequence) or not fabrics:
+        raise wrong(fabrics, "fabrics", "a fabric or several", 'write "star512", or ["star512", "torus512"]')
+    return [fabric_of(one) for one in fabrics]
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
-    """A primitive by any of its names."""
-    return primitive if isinstance(primitive, Primitive) else parse_primitive(primitive)
+    """A primitive by any of its names.
+
+    Raises:
+        ColltoolError: no such primitive.
+    """
+    if isinstance(primitive, Primitive):
+        return primitive
+    if not isinstance(primitive, str):
+        raise wrong(primitive, "primitive", "the name of a primitive", 'write "ar" or "all_reduce"')
+    return parse_primitive(primitive)
 
 
 def names_of(algorithms: Sequence[str] | str) -> list[str]:
-    """One name or several as a list."""
-    return [algorithms] if isinstance(algorithms, str) else list(algorithms)
+    """One name or several as a list.
+
+    Raises:
+        ColltoolError: something that is no name.
+    """
+    several = [algorithms] if isinstance(algorithms, str) else algorithms
+    if not isinstance(several, list | tuple) or not all(isinstance(name, str) and name.strip() for name in several):
+        raise wrong(algorithms, "algorithms", "names of algorithms", f"write {given('algorithms', ['ring', 'tree'])}")
+    return list(several)
+
+
+def size_of(size: str | float) -> float:
+    """Bytes of one size.
+
+    Raises:
+        ColltoolError: no size, or out of range.
+    """
+    with _naming("size"):
+        if isinstance(size, int) and not isinstance(size, bool):
+            size = _short(size, "size")
+        if not (isinstance(size, str) or _is_real(size)):
+            raise wrong(size, "size", "a size", "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)")
+        return parse_size(size)
 
 
 def sizes_of(size: Sizes) -> Number:
-    """A float for one size, a float64 array for several."""
+    """A float for one size, an array of its own for several.
+
+    Raises:
+        ColltoolError: no size, or out of range.
+    """
     if isinstance(size, str | int | float) or getattr(size, "ndim", 1) == 0:
-        return parse_size(cast("float", size))
+        return size_of(cast("float", size))
     import numpy as np
 
-    try:
-        array = np.asarray([parse_size(one) for one in size] if isinstance(size, list | tuple) else size, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ColltoolError("sizes must be numbers of bytes", where="size", fix="text: colltool.units.parse_size") from error
+    if isinstance(size, list | tuple):
+        array = np.array([size_of(one) for one in size], dtype=np.float64)
+    elif isinstance(size, np.ndarray) and size.dtype.kind in "iuf":
+        array = np.array(size, dtype=np.float64)  # a copy: the caller's own may change later
+    else:
+        raise wrong(size, "size", "a size or an array of them", "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)")
     if array.ndim != 1 or not array.size:
         what = f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
-        raise ColltoolError(what, where="size")
+        raise ColltoolError(what, argument="size", fix="give each size once: numpy.ravel makes one dimension of several")
     return array
+
+
+def whole_of(value: Any, argument: str) -> int:
+    """A whole number.
+
+    Raises:
+        ColltoolError: another type, or more digits than anything here counts.
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError as error:
+        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}") from error
+    return _short(number, argument)
+
+
+def count_of(value: Any, argument: str, least: int, most: int) -> int:
+    """A whole number within bounds.
+
+    Raises:
+        ColltoolError: another type, or outside.
+    """
+    number = whole_of(value, argument)
+    if not least <= number <= most:
+        what = f"expected a whole number from {least} to {most}, got {number}"
+        raise ColltoolError(what, argument=argument, fix=f"write {given(argument, least)}")
+    return number
+
+
+def ranks_of(ranks: int | None) -> int | None:
+    """N, where it was given: what a group may have is the fabric's to say."""
+    return None if ranks is None else whole_of(ranks, "ranks")
+
+
+def number_of(value: Any, argument: str) -> float:
+    """A finite real number.
+
+    Raises:
+        ColltoolError: another type, infinite, or not a number.
+    """
+    if not _is_real(value) or not abs(value) < float("inf"):
+        raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
+    return float(value)
+
+
+def flag_of(value: Any, argument: str) -> bool:
+    """True or False, and nothing that Python takes for either.
+
+    Raises:
+        ColltoolError: another type.
+    """
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
+        return bool(value)
+    raise wrong(value, argument, "True or False", f"write {given(argument, True)}")
+
+
+def text_of(value: Any, argument: str, example: str) -> str:
+    """Text that is not empty.
+
+    Raises:
+        ColltoolError: another type, or nothing.
+    """
+    if isinstance(value, str) and value.strip():
+        return value
+    raise wrong(value, argument, "text", f"write {given(argument, example)}")
+
+
+def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
+    """The error for a value of a kind that the argument does not take."""
+    shown = {True: "True", False: "False"}[value] if isinstance(value, bool) else _shown(value)
+    return ColltoolError(f"expected {expected}, got {shown}", argument=argument, fix=fix)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int | float | complex) and not (isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS):
+        return repr(value)
+    if isinstance(value, str):
+        return f"'{value[:40]}'" if value else "an empty text"
+    if isinstance(value, list | tuple) and not value:
+        return "nothing"
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _is_real(value: Any) -> bool:
+    """A number of Python or a scalar of numpy, never a boolean or a complex one."""
+    plain = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+    return isinstance(plain, int | float) and not isinstance(plain, bool)
+
+
+def _short(number: int, argument: str) -> int:
+    if abs(number) >= 10 ** (_MOST_DIGITS + 4):
+        raise ColltoolError(f"a number of more than {_MOST_DIGITS + 4} digits", argument=argument, fix="write fewer digits")
+    return number
+
+
+@contextmanager
+def _naming(argument: str) -> Iterator[None]:
+    """Within it an error belongs to this argument, unless it says another."""
+    try:
+        yield
+    except ColltoolError as error:
+        error.argument = error.argument or ("" if error.where else argument)
+        raise

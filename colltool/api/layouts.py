@@ -6,11 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, fabric_of, primitive_of
-from colltool.errors import ColltoolError
+from colltool.api.arguments import (
+    AnyFabric,
+    fabric_of,
+    flag_of,
+    number_of,
+    primitive_of,
+    size_of,
+    text_of,
+    whole_of,
+    wrong,
+)
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.primitives import Primitive
-from colltool.units import parse_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,25 +65,23 @@ def contention(
     from colltool.wires.contention import contention as run
     from colltool.wires.skew import Skew
 
-    loaded = fabric_of(fabric)
-    placed_groups = _layout(loaded, layout, placed, seed)
-    skew = Skew(_matrix(matrix), hot, hot_members, zipf)
     if sum(value is not None for value in (matrix, hot, zipf)) > 1:
-        raise ColltoolError("a matrix, a hot spot and a Zipf skew exclude each other", where="--matrix", fix="give one of them")
+        what = "a matrix, a hot spot and a Zipf skew exclude each other"
+        raise ColltoolError(what, argument="matrix", fix="give one of them")
     if matrix is not None and size is not None:
-        raise ColltoolError("the matrix already gives bytes", where="--size", fix="leave -M out, or scale the matrix")
+        fix = f"leave {given('size')} out, or scale the matrix"
+        raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
+    named = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
+    bytes_ = None if size is None else size_of(size)
+    wanted = None if primitive is None else primitive_of(primitive)
+    every = flag_of(per_link, "per_link")
+    loaded = fabric_of(fabric)
+    placed_groups = _layout(loaded, layout, placed, whole_of(seed, "seed"))
+    skew = Skew(_matrix(matrix), _number(hot, "hot"), _members(hot_members), _number(zipf, "zipf"))
     try:
-        return run(
-            loaded,
-            placed_groups,
-            primitive=None if primitive is None else primitive_of(primitive),
-            algorithm=algorithm,
-            size=None if size is None else parse_size(size),
-            skew=skew,
-            per_link=per_link,
-        )
+        return run(loaded, placed_groups, primitive=wanted, algorithm=named, size=bytes_, skew=skew, per_link=every)
     except ColltoolError as error:
-        if error.where != "--matrix" or not isinstance(matrix, str | os.PathLike):
+        if "matrix" not in (error.argument, error.where.lstrip("-")) or not isinstance(matrix, str | os.PathLike):
             raise
         raise ColltoolError(error.what, where=f"{os.fspath(matrix)}:1:1", fix=error.fix) from error
 
@@ -88,7 +95,39 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
         return layout
     if isinstance(layout, str | os.PathLike) or (isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()):
         return load_layout(layout, fabric)
-    return pattern_layout(Pattern(**layout), fabric, MapPattern(placed or "identity", seed=seed))
+    if not isinstance(layout, Mapping):
+        raise wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
+    kind = "identity" if placed is None else text_of(placed, "placed", "rotate")
+    return pattern_layout(Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed))
+
+
+def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """What a pattern is made of: each field of the type that it has."""
+    for name, value in layout.items():
+        if name not in known:
+            hint = nearest(str(name), list(known))
+            fix = f"{hint} fields: {', '.join(known)}".strip()
+            raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
+        if name == "kind":
+            text_of(value, "kind", "cyclic")
+        elif name == "shape" and value is not None:
+            if not isinstance(value, list | tuple):
+                raise wrong(value, "shape", "a tuple of whole numbers", f"write {given('shape', (4, 2), text='4x2')}")
+            for side in value:
+                whole_of(side, "shape")
+        elif value is not None:
+            whole_of(value, name)
+    return dict(layout)
+
+
+def _number(value: float | None, argument: str) -> float | None:
+    return None if value is None else number_of(value, argument)
+
+
+def _members(members: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(members, list | tuple):
+        raise wrong(members, "hot_members", "a list of members", f"write {given('hot_members', [0, 5], text='3@0,5')}")
+    return tuple(whole_of(member, "hot_members") for member in members)
 
 
 def _matrix(matrix: Any) -> Any:

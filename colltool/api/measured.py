@@ -7,7 +7,20 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, fabric_of, names_of, primitive_of, readings
+from colltool.api.arguments import (
+    AnyFabric,
+    AnyPath,
+    count_of,
+    fabric_of,
+    flag_of,
+    names_of,
+    number_of,
+    primitive_of,
+    text_of,
+    wrong,
+)
+from colltool.errors import ColltoolError, given
+from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 from colltool.units import parse_rate
 
@@ -19,9 +32,11 @@ if TYPE_CHECKING:
 else:
     Logs = Any
 
+MOST = 10**9  # ranks or nodes that a log may be said to have
+
 
 def calibrate(
-    fabric: str | os.PathLike[str],
+    fabric: AnyPath,
     logs: Logs,
     *,
     overrides: Sequence[str] = (),
@@ -56,9 +71,12 @@ def calibrate(
     from colltool.fitting.calibrate import Wanted
     from colltool.fitting.calibrate import calibrate as run
 
+    if not isinstance(fabric, str | os.PathLike):
+        raise wrong(fabric, "fabric", "a fabric by path or name", f"write {given('fabric', 'dgx-h100')}")
+    only = None if tier is None else text_of(tier, "tier", "ib")
+    wanted = Wanted(only, tuple(names_of(algorithms)), None if line_rate is None else _rate(line_rate))
     data = fabric_data(fabric, overrides)
-    wanted = Wanted(tier, tuple(names_of(algorithms)), None if line_rate is None else parse_rate(line_rate))
-    read = _measurements(logs, ranks, None if primitive is None else primitive_of(primitive), nodes, in_place)
+    read = _measurements(logs, ranks, primitive, nodes, in_place)
     return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-calibrated")
 
 
@@ -72,7 +90,8 @@ def validate(
     in_place: bool = False,
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> Validation:
     """Hold measured times against the prices of a fabric, size by size, and say what follows from the difference.
 
@@ -83,7 +102,7 @@ def validate(
         in_place: the in-place half of nccl-tests' tables.
         algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
         max_mape: up to which mean absolute relative error of each series the result ``holds``; a fraction.
-        **model: fields of :func:`readings`.
+        readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.fitting.results.Validation`; a relative error is predicted/measured - 1.
@@ -94,16 +113,37 @@ def validate(
     """
     from colltool.fitting.validate import validate as run
 
-    wanted = None if primitive is None else primitive_of(primitive)
-    read = _measurements(logs, ranks, wanted, nodes, in_place)
-    return run(fabric_of(fabric), read, max_mape=max_mape, readings=readings(**model), algorithms=names_of(algorithms))
+    limit = None if max_mape is None else number_of(max_mape, "max_mape")
+    reading, names = checked(readings, **parts), names_of(algorithms)
+    read = _measurements(logs, ranks, primitive, nodes, in_place)
+    return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
 
 
-def _measurements(logs: Any, ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> Measurements:
+def _measurements(
+    logs: Any, ranks: int | None, primitive: Primitive | str | None, nodes: int | None, in_place: bool
+) -> Measurements:
     from colltool.measured.read import read_logs
     from colltool.measured.series import Measurements
 
+    wanted = None if primitive is None else primitive_of(primitive)
+    count, machines = [
+        None if value is None else count_of(value, name, -MOST, MOST) for name, value in (("ranks", ranks), ("nodes", nodes))
+    ]
+    half = flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
-    paths = [logs] if isinstance(logs, str | os.PathLike) else list(logs)
-    return read_logs(paths, ranks=ranks, primitive=primitive, nodes=nodes, in_place=in_place)
+    paths = [logs] if isinstance(logs, str | os.PathLike) else logs
+    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise wrong(logs, "logs", "paths of logs", 'write "all_reduce.log", or a list of such paths')
+    return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)
+
+
+def _rate(rate: str | float) -> float:
+    """Bytes/s of a line rate."""
+    if not isinstance(rate, str):
+        rate = number_of(rate, "line_rate")
+    try:
+        return parse_rate(rate)
+    except ColltoolError as error:
+        error.argument = error.argument or "line_rate"
+        raise

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, Sizes, fabric_of, names_of, primitive_of, readings, sizes_of
-from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric
+from colltool.api.arguments import (
+    AnyFabric,
+    AnyPath,
+    Sizes,
+    count_of,
+    fabric_of,
+    fabrics_of,
+    names_of,
+    number_of,
+    primitive_of,
+    ranks_of,
+    size_of,
+    sizes_of,
+    text_of,
+    wrong,
+)
+from colltool.errors import ColltoolError, called, given
+from colltool.pricing.readings import Readings, checked
 from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
 from colltool.primitives import AR, Primitive
 from colltool.proof.results import Verification
 from colltool.study.results import Diff
-from colltool.units import parse_size
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
+
+MOST_SEGMENTS = 65_536  # a schedule is executed segment by segment
 
 
 def price(
@@ -26,28 +42,31 @@ def price(
     size: Sizes,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> Price:
     """Price every algorithm that can run, fastest first.
 
     Args:
         fabric: a fabric, or a path or shipped name to load.
         primitive: by short or long name.
-        size: bytes per rank by nccl-tests' convention; ``"16MB"``, a number, or a one-dimensional array or sequence of numbers,
+        size: bytes per rank by nccl-tests' convention; ``"16MB"``, a number, or a one-dimensional array or sequence of them,
             which one call prices as a whole: rows then hold arrays of its shape, in registry order.
         ranks: N; all of the fabric when None.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
-        **model: fields of :func:`readings`.
+        readings: of the model; the defaults when None.
+        **parts: single readings by name, such as ``ideal=True``, in place of those.
 
     Returns:
         A :class:`colltool.pricing.results.Price`; seconds, bytes, bytes/s.
 
     Raises:
-        ColltoolError: a fabric, group, size or algorithm that cannot be used; says what to do instead.
+        ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to do instead.
     """
     from colltool.pricing.price import price as run
 
-    return run(fabric_of(fabric), primitive_of(primitive), sizes_of(size), ranks, readings(**model), names_of(algorithms))
+    reading = checked(readings, **parts)
+    return run(fabric_of(fabric), primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
 
 
 def price_list(
@@ -57,13 +76,18 @@ def price_list(
     sizes: Sequence[str | float] = (),
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
     from colltool.pricing.price import price_list as run
 
-    parsed = [parse_size(size) for size in sizes]
-    return run(fabric_of(fabric), primitive_of(primitive), parsed, ranks, readings(**model), names_of(algorithms))
+    if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
+        raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
+    reading = checked(readings, **parts)
+    with called("python", size="sizes"):
+        parsed = [size_of(size) for size in sizes]
+    return run(fabric_of(fabric), primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
 
 
 def crossover(
@@ -72,19 +96,23 @@ def crossover(
     *,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> Crossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
     Args:
+        fabric, primitive, ranks, readings: as :func:`price`.
         algorithms: the first is compared with each of the others; the usual ones when empty.
+        **parts: as :func:`price`.
 
     Raises:
         ColltoolError: as :func:`price`, or fewer than two algorithms.
     """
     from colltool.pricing.crossover import crossover as run
 
-    return run(fabric_of(fabric), primitive_of(primitive), ranks, readings(**model), names_of(algorithms))
+    reading = checked(readings, **parts)
+    return run(fabric_of(fabric), primitive_of(primitive), ranks_of(ranks), reading, names_of(algorithms))
 
 
 def breakdown(
@@ -94,25 +122,32 @@ def breakdown(
     size: str | float,
     ranks: int | None = None,
     algorithm: str | None = None,
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
     from colltool.pricing.breakdown import breakdown as run
 
-    return run(fabric_of(fabric), primitive_of(primitive), parse_size(size), ranks, readings(**model), algorithm)
+    reading = checked(readings, **parts)
+    name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
+    with called("python", algorithms="algorithm"):
+        return run(fabric_of(fabric), primitive_of(primitive), size_of(size), ranks_of(ranks), reading, name)
 
 
-def ladder(definition: LadderDefinition | str | os.PathLike[str] = "n512", **model: Any) -> Ladder:
+def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
     """Price a ladder: a definition, a path, or the name of a shipped one.
 
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
-    from colltool.fabric.ladder import load_ladder
+    from colltool.fabric.ladder import LadderDefinition, load_ladder
     from colltool.pricing.ladder import climb
 
-    loaded = load_ladder(definition) if isinstance(definition, str | os.PathLike) else definition
-    return climb(loaded, readings(**model))
+    reading = checked(readings, **parts)
+    if not isinstance(definition, str | os.PathLike | LadderDefinition):
+        raise wrong(definition, "definition", "a ladder", 'give a path, or the name of a shipped ladder ("n512")')
+    loaded = definition if isinstance(definition, LadderDefinition) else load_ladder(definition)
+    return climb(loaded, reading)
 
 
 def verify(
@@ -142,22 +177,29 @@ def verify(
     """
     from colltool.proof.verify import verify as run
 
-    several = [fabrics] if isinstance(fabrics, Fabric | str | os.PathLike) else list(fabrics)
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
-    size_bytes, names = parse_size(size), names_of(algorithms)
-    found = [run(fabric_of(one), primitives, size_bytes, ranks, segments, names) for one in several]
+    size_bytes, names, count = size_of(size), names_of(algorithms), ranks_of(ranks)
+    pieces = count_of(segments, "segments", 1, MOST_SEGMENTS)
+    found = [run(fabric, primitives, size_bytes, count, pieces, names) for fabric in fabrics_of(fabrics)]
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()))
 
 
-def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """What moved between two JSON documents of the same command, past a relative tolerance.
+
+    Args:
+        old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are refused.
+        rtol: numbers that differ by at most this fraction of the old one are the same.
 
     Raises:
         ColltoolError: not documents of colltool, or of different commands.
     """
     from colltool.study.diff import diff as run
 
-    return run(old, new, rtol)
+    for argument, document in (("old", old), ("new", new)):
+        if not isinstance(document, Mapping):
+            raise wrong(document, argument, "a JSON document as a mapping", "give what json.load returns")
+    return run(old, new, number_of(rtol, "rtol"))
 
 
 def explain(
@@ -167,15 +209,19 @@ def explain(
     fabric: AnyFabric | None = None,
     size: str | float | None = None,
     ranks: int | None = None,
-    **model: Any,
+    readings: Readings | None = None,
+    **parts: Any,
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers. Arguments as :func:`price`."""
     from colltool.pricing.explain import explain as run
 
+    name = text_of(algorithm, "algorithm", "ring")
+    reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
     loaded = None if fabric is None else fabric_of(fabric)
     if (loaded is None) != (size is None):
-        missing = "--size" if size is None else "--fabric"
-        raise ColltoolError("numbers need a fabric and a size", where=missing, fix="add -f nvl72 -M 16MB, or leave both out")
-    parsed = None if size is None else parse_size(size)
-    return run(algorithm, wanted, loaded, parsed, ranks, readings(**model))
+        fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"
+        raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
+    parsed = None if size is None else size_of(size)
+    with called("python", algorithms="algorithm"):
+        return run(name, wanted, loaded, parsed, ranks_of(ranks), reading)

@@ -1,19 +1,18 @@
-"""The application: its commands, and the one place where an exception becomes an exit code."""
+"""The front door: the commands by name, and the one place where an exception becomes an exit code.
+
+It imports next to nothing, so that an interrupt finds it ready a moment after the interpreter.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
-from contextlib import suppress
-from importlib import import_module
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
-from typer.core import TyperGroup
-
-from colltool import __version__
-from colltool.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, nearest
+from colltool.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
 
 COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",
@@ -31,104 +30,113 @@ COMMANDS = {
 }
 
 
-class _Lazy(TyperGroup):
-    """A group that imports a command's module when the command is called."""
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """In the order of the help text."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, built now."""
-        if cmd_name not in COMMANDS and ctx.resilient_parsing:  # a shell that completes
-            return None
-        if cmd_name not in COMMANDS:
-            fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
-            raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
-        module = import_module(f"colltool.cli.{cmd_name}")
-        own = getattr(module, "app", None)
-        if own is None:
-            own = typer.Typer(add_completion=False, rich_markup_mode=None)
-            own.command(cmd_name, epilog=module.EXAMPLES, short_help=COMMANDS[cmd_name])(getattr(module, cmd_name))
-        command = typer.main.get_command(own)
-        command.name = cmd_name
-        return command
-
-
-app = typer.Typer(
-    name="colltool",
-    cls=_Lazy,
-    help="What a collective costs on a fabric: which algorithm wins, where the winner changes, where the time goes.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: the same in a pipe, and a third of the start-up
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"colltool {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
 def main() -> None:
-    """Run the command line. Exit 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours."""
+    """Run the command line. Exit 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _interrupted)
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic
-    _leave(_exit_code())
+    _leave(run())
 
 
-def _exit_code() -> int:
-    """Run the command; say on stderr what went wrong."""
+def run(args: Sequence[str] | None = None) -> int:
+    """Run a command; say on stderr what went wrong.
+
+    Args:
+        args: the words of the command line; those of this process when None.
+
+    Returns:
+        The exit code.
+    """
     try:
-        done = app(standalone_mode=False)
+        from colltool.cli.root import app
+
+        done = app(None if args is None else list(args), prog_name="colltool", standalone_mode=False)
         return done if isinstance(done, int) else EXIT_DONE
     except SystemExit as left:
         return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE  # 1: typer's answer to a pipe that was closed
     except BrokenPipeError:
         return EXIT_DONE
     except KeyboardInterrupt:
-        return 128 + 2
+        return 128 + signal.SIGINT
     except ColltoolError as error:
-        _say("\n".join(f"error: {problem}" for problem in getattr(error, "problems", [error])))
-        return EXIT_UNUSABLE
+        return _refused(error)
     except Exception as error:
-        if hasattr(error, "show"):  # a usage error of typer's own click
-            error.show()
-            return EXIT_UNUSABLE
+        if hasattr(error, "show"):  # typer's own click
+            return _misused(error)
+        if isinstance(error, OSError) and (full := _full(error)) is not None:
+            return _refused(full)
         return _bug(error)
 
 
+def _interrupted(number: int, _: Any) -> None:
+    """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
+    files = sys.modules.get("colltool.files")
+    if files is not None and hasattr(files, "abandon"):
+        files.abandon()
+    os._exit(128 + number)
+
+
+def _refused(error: ColltoolError) -> int:
+    if "_COLLTOOL_COMPLETE" in os.environ:  # a line that is not finished has no errors yet
+        return EXIT_DONE
+    from colltool.cli.streams import say
+
+    for problem in problems_of(error):
+        first, *rest = problem.lines("shell")
+        say(f"error: {first}", *(f"  {line}" for line in rest))
+    return EXIT_UNUSABLE
+
+
+def _misused(error: Any) -> int:
+    """A usage error in our words; a command without a word after it gets its help."""
+    if type(error).__name__ == "NoArgsIsHelpError" and "_COLLTOOL_COMPLETE" not in os.environ:
+        error.show()
+        return EXIT_UNUSABLE
+    from colltool.cli.usage import reworded
+
+    return _refused(reworded(error))
+
+
+def _full(error: OSError) -> ColltoolError | None:
+    """The error of a stdout that takes no more, where that is what failed."""
+    from colltool.cli.streams import unwritable
+
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return None
+    except OSError:
+        return unwritable(error)
+    return None
+
+
 def _bug(error: Exception) -> int:
+    from colltool.cli.streams import say
+
     if os.environ.get("COLLTOOL_DEBUG"):
         import traceback
 
         traceback.print_exc()
     else:
         first = str(error).partition("\n")[0]
-        _say(f"bug in colltool: {type(error).__name__}: {first} (please report it; COLLTOOL_DEBUG=1 shows the traceback)")
+        say(f"bug in colltool: {type(error).__name__}: {first} (please report it; COLLTOOL_DEBUG=1 shows the traceback)")
     return EXIT_BUG
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        print(text, file=sys.stderr)
 
 
 def _leave(code: int) -> None:
     """Exit at once: tearing down all modules one by one costs as much as a price."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        try:
             if stream is not None:  # the caller may have closed it
                 stream.flush()
+        except BrokenPipeError:
+            continue
+        except (OSError, ValueError) as error:
+            if stream is sys.stdout and code == EXIT_DONE and isinstance(error, OSError):
+                from colltool.cli.streams import unwritable
+
+                code = _refused(unwritable(error))
     os._exit(code)

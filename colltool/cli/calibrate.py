@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltool.cli import options as o
+from colltool.cli import values
+from colltool.cli.completion import words
+from colltool.cli.shared import FabricChoice, command, to_file
 from colltool.errors import ColltoolError
 
 if TYPE_CHECKING:
@@ -26,20 +29,23 @@ Examples:
 FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
+@command(primitive="--collective")
 def calibrate(
     logs: o.LogsArgument,
-    fabric: o.FabricOption,
+    fabric: FabricChoice,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="OUT.yaml", help="Where to write the calibrated fabric.")
+        Path | None, typer.Option("--output", "-o", metavar="OUT.yaml", help="Where to write the calibrated fabric."), o.WRITTEN
     ] = None,
     tier: Annotated[
-        str | None, typer.Option("--tier", help="Only this tier. [default: each that some series spans as its outermost]")
+        str | None,
+        typer.Option("--tier", metavar="TIER", help="Only this tier. [default: each that some series spans as its outermost]"),
     ] = None,
     algorithm: Annotated[
         str,
         typer.Option(
             "--algorithm",
             "-a",
+            metavar="NAME,...",
             help="What ran, comma-separated; auto compares what the log's library ships.",
             autocompletion=o.complete_algorithm,
         ),
@@ -53,8 +59,16 @@ def calibrate(
     in_place: o.InPlaceOption = False,
     plot: o.PlotOption = None,
     plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
-    set_: o.SetOption = None,
-    form: Annotated[o.Format | None, typer.Option("--format", help="How to print what was found. [default: table]")] = None,
+    form: Annotated[
+        o.Format | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(o.FORMATS),
+            help="How to print what was found. [default: table]",
+            parser=values.choice("format", o.Format),
+            autocompletion=words(o.FORMATS),
+        ),
+    ] = None,
 ) -> None:
     """Fit a fabric to measured times: launch overhead, alpha and bandwidth of one to three protocols per tier.
 
@@ -62,17 +76,20 @@ def calibrate(
     says how far off they are on sizes that the fit has not seen.
     """
     from colltool import api
-    from colltool.cli.output import emit, working, write
+    from colltool.cli.output import emit, working
+    from colltool.cli.streams import encoded
+    from colltool.files import write_files
 
+    output = None if output is None else to_file(output) or Path("-")
     if output is not None and output.suffix not in FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
-        raise ColltoolError("a fabric file ends in .yaml", where=f"--output {output}", fix=fix)
+        raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
     o.check_plot(plot, plot_what)
     working(f"fitting {', '.join(logs)} ...")
     result = api.calibrate(
-        o.one(fabric, "--fabric"),
+        fabric.name,
         logs,
-        overrides=set_ or (),
+        overrides=fabric.overrides,
         tier=tier,
         algorithms=() if algorithm == "auto" else o.names(algorithm),
         line_rate=line_rate,
@@ -82,13 +99,13 @@ def calibrate(
         in_place=in_place,
         name=output.stem if output else None,
     )
-    if output is not None:
-        write(result.text, output)
-        result = result._replace(path=str(output))
+    files = {} if output is None else {output: encoded(result.text)}
     if plot is not None:
-        from colltool.render.plot import plot_calibration
+        from colltool.render.plot import calibration_picture
 
-        plot_calibration(result, plot, plot_what.value)
+        files[plot] = calibration_picture(result, plot.suffix, plot_what.value)
+    write_files(files)
+    result = result if output is None else result._replace(path=str(output))
     emit(_rendered(result, form), form, None)
 
 

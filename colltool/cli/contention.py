@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from colltool.cli import options as o
+from colltool.cli import values
 from colltool.cli.schemas import LayoutSchemaOption
-from colltool.errors import ColltoolError
+from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import ColltoolError, given
 
 EXAMPLES = """
 \b
@@ -24,66 +26,89 @@ Examples:
   colltool contention -f torus512 --layout groups.yaml --per-link --format csv
 """
 
-_Int = int | None
+
+def _count(option: str, help_: str, least: int = -values.MOST_RANKS) -> Any:
+    argument = option.removeprefix("--")
+    return typer.Option(option, metavar="N", help=help_, parser=values.count(argument, least))
 
 
+@command(primitive="--primitive")
 def contention(
-    fabric: o.FabricOption,
-    layout: Annotated[Path | None, typer.Option("--layout", help="A layout file: groups, what each runs, a map.")] = None,
-    pattern: Annotated[str | None, typer.Option("--pattern", help="block, cyclic, random, axis or box. [default: block]")] = None,
-    group: Annotated[_Int, typer.Option("--group", help="Ranks in a group. [default: all]")] = None,
-    count: Annotated[_Int, typer.Option("--count", help="Groups at once. [default: as many as fit]")] = None,
-    axis: Annotated[_Int, typer.Option("--axis", help="Axis of a lattice, from 1.")] = None,
-    stride: Annotated[_Int, typer.Option("--stride", help="Between groups (block) or ranks (cyclic, axis).")] = None,
-    start: Annotated[_Int, typer.Option("--start", help="Ranks left free before the first group.")] = None,
-    seed: Annotated[_Int, typer.Option("--seed", help="Of random patterns and maps.")] = None,
+    fabric: FabricChoice,
+    layout: Annotated[
+        Path | None, typer.Option("--layout", metavar="FILE", help="A layout file: groups, what each runs, a map."), o.READ
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="KIND", help="block, cyclic, random, axis or box. [default: block]")
+    ] = None,
+    group: Annotated[int | None, _count("--group", "Ranks in a group. [default: all]")] = None,
+    count: Annotated[int | None, _count("--count", "Groups at once. [default: as many as fit]")] = None,
+    axis: Annotated[int | None, _count("--axis", "Axis of a lattice, from 1.")] = None,
+    stride: Annotated[int | None, _count("--stride", "Between groups (block) or ranks (cyclic, axis).")] = None,
+    start: Annotated[int | None, _count("--start", "Ranks left free before the first group.")] = None,
+    seed: Annotated[int | None, _count("--seed", "Of random patterns and maps.")] = None,
     shape: Annotated[str | None, typer.Option("--shape", metavar="4x2", help="Of a box, along each axis.")] = None,
     map_: Annotated[
-        str | None, typer.Option("--map", help="Ranks on endpoints: identity, reverse, cyclic, rotate or random.")
+        str | None, typer.Option("--map", metavar="KIND", help="Ranks on endpoints: identity, reverse, cyclic, rotate or random.")
     ] = None,
     primitive: Annotated[
-        str | None, typer.Option("--primitive", "-p", help="What groups run. [default: ar, a2a under a skew]")
+        str | None,
+        typer.Option(
+            "--primitive",
+            "-p",
+            metavar="PRIM",
+            help="What groups run. [default: ar, a2a under a skew]",
+            autocompletion=o.complete_primitive,
+        ),
     ] = None,
     algorithm: Annotated[
-        str | None, typer.Option("--algorithm", "-a", help="Its algorithm. [default: ring, pairwise, chain]")
+        str | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            metavar="NAME",
+            help="Its algorithm. [default: ring, pairwise, chain]",
+            autocompletion=o.complete_algorithm,
+        ),
     ] = None,
-    size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank; adds times.")] = None,
-    matrix: Annotated[Path | None, typer.Option("--matrix", help="CSV of bytes, row sends to column.")] = None,
+    size: Annotated[str | None, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank; adds times.")] = None,
+    matrix: Annotated[
+        Path | None, typer.Option("--matrix", metavar="FILE", help="CSV of bytes, row sends to column."), o.READ
+    ] = None,
     hot: Annotated[
         str | None, typer.Option("--hot", metavar="X[@MEMBER,..]", help="Hot destinations get X times the mean; the first.")
     ] = None,
-    zipf: Annotated[float | None, typer.Option("--zipf", metavar="S", help="Destination k gets a share like (k+1)^-S.")] = None,
+    zipf: Annotated[
+        float | None,
+        typer.Option("--zipf", metavar="S", help="Destination k gets a share like (k+1)^-S.", parser=values.real("zipf")),
+    ] = None,
     per_link: Annotated[bool, typer.Option("--per-link", help="Every loaded link, not only the hottest.")] = False,
     as_eta: Annotated[bool, typer.Option("--as-eta", help="Print the eta to put in the fabric file.")] = False,
-    set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
     schema: LayoutSchemaOption = False,  # noqa: ARG001 - has printed and stopped
+    *,
+    out: Out,
 ) -> None:
     """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
 
     Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
     """
-    given = {"kind": pattern, "group": group, "count": count, "axis": axis, "stride": stride, "start": start, "seed": seed}
+    laid = {"kind": pattern, "group": group, "count": count, "axis": axis, "stride": stride, "start": start, "seed": seed}
     if layout is not None:
-        extra = [f"--{'pattern' if key == 'kind' else key}" for key, value in given.items() if value is not None]
-        extra += [option for option, value in (("--shape", shape), ("--map", map_)) if value is not None]
+        extra = [key for key, value in (*laid.items(), ("shape", shape), ("placed", map_)) if value is not None]
         if extra:
-            raise ColltoolError(
-                f"{', '.join(extra)} and --layout both lay the groups out", where=extra[0], fix="give one of them"
-            )
+            what = f"{', '.join(given(key) for key in extra)} and {given('layout')} both lay the groups out"
+            raise ColltoolError(what, argument=extra[0], fix="give one of them")
     from colltool import api
 
-    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
-    kept = {key: value for key, value in given.items() if value is not None} | ({"shape": _shape(shape)} if shape else {})
+    kept = {key: value for key, value in laid.items() if value is not None} | ({"shape": _shape(shape)} if shape else {})
     if map_ == "random" and pattern != "random":
         kept.pop("seed", None)  # it is the map's
     factor, members = _hot(hot)
     result = api.contention(
-        loaded, layout or kept, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
+        fabric.load(), layout or kept, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
         matrix=matrix, hot=factor, hot_members=members, zipf=zipf, per_link=per_link,
     )  # fmt: skip
-    _emit(result, as_eta, form, output)
+    _emit(result, as_eta, out.form, out.path)
 
 
 def _emit(result: Any, as_eta: bool, asked: o.Format | None, output: Path | None) -> None:
@@ -111,7 +136,9 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.replace(",", "x").split("x"))
     except ValueError as error:
-        raise ColltoolError(f"'{text}' is not a shape", where="--shape", fix="write --shape 4x2") from error
+        raise ColltoolError(
+            f"'{text}' is not a shape", argument="shape", fix=f"write {given('shape', (4, 2), text='4x2')}"
+        ) from error
 
 
 def _hot(text: str | None) -> tuple[float | None, tuple[int, ...]]:
@@ -122,4 +149,4 @@ def _hot(text: str | None) -> tuple[float | None, tuple[int, ...]]:
     try:
         return float(factor), tuple(int(member) for member in members.split(",")) if members else (0,)
     except ValueError as error:
-        raise ColltoolError(f"'{text}' is not a hot spot", where="--hot", fix="--hot 3, or --hot 3@0,5") from error
+        raise ColltoolError(f"'{text}' is not a hot spot", argument="hot", fix="write --hot 3, or --hot 3@0,5") from error

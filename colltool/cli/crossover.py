@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.shared import FabricChoice, Out, command
+from colltool.pricing.readings import Readings
 
-DEFAULT_FABRIC = ("nvl72",)
+DEFAULT_FABRIC = FabricChoice(("nvl72",), ())
 
 EXAMPLES = """
 \b
@@ -20,36 +22,29 @@ Examples:
 """
 
 
+@command()
 def crossover(
     primitive: Annotated[
         str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
     ] = "ar",
-    fabric: o.FabricOption = DEFAULT_FABRIC,  # type: ignore[assignment]
+    fabric: FabricChoice = DEFAULT_FABRIC,
     ranks: o.RanksOption = None,
     algorithm: Annotated[
         str | None,
         typer.Option(
             "--algorithm",
             "-a",
+            metavar="NAME,...",
             help="The first against each other one, comma-separated. [default: ring against the trees]",
             autocompletion=o.complete_algorithm,
         ),
     ] = None,
-    ideal: o.IdealOption = False,
-    set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
-    pipelining: o.PipeliningOption = "asymptotic",
-    phases: o.PhasesOption = None,
-    placement: o.PlacementOption = o.Placement.PACKED,
-    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
-    tree_beta: o.TreeBetaOption = 2.0,
-    order: o.OrderOption = None,
+    *,
+    out: Out,
+    readings: Readings,
 ) -> None:
     """Every size at which the faster of two algorithms changes, solved exactly, and who wins at which size."""
     from colltool import api
-    from colltool.cli.output import emit
 
-    reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
-    loaded = api.load_fabric(o.one(fabric, "--fabric"), set_ or ())
-    emit(api.crossover(loaded, primitive, ranks=ranks, algorithms=o.names(algorithm), **reading), form, output)
+    names = o.names(algorithm)
+    out.emit(api.crossover(fabric.load(), primitive, ranks=ranks, algorithms=names, readings=readings))

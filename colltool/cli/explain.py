@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.errors import ColltoolError
+from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import ColltoolError, given
+from colltool.pricing.readings import Readings
 
 EXAMPLES = """
 \b
@@ -18,38 +20,30 @@ Examples:
 """
 
 
+NO_FABRIC = FabricChoice((), ())
+
+
+@command()
 def explain(
     algorithm: Annotated[
         str, typer.Argument(metavar="ALGORITHM", help="As price names it.", autocompletion=o.complete_algorithm)
     ],
-    primitive: Annotated[
-        str | None, typer.Argument(metavar="PRIM", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
-    ] = None,
-    fabric: Annotated[
-        str | None,
-        typer.Option("--fabric", "-f", help="Put this fabric's numbers in.", autocompletion=o.complete_fabric),
-    ] = None,
+    primitive: o.MaybePrimitive = None,
+    fabric: FabricChoice = NO_FABRIC,
     ranks: o.RanksOption = None,
-    size: Annotated[str | None, typer.Option("--size", "-M", help="Bytes per rank.")] = None,
-    ideal: o.IdealOption = False,
-    set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
-    pipelining: o.PipeliningOption = "asymptotic",
-    phases: o.PhasesOption = None,
-    placement: o.PlacementOption = o.Placement.PACKED,
-    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
-    tree_beta: o.TreeBetaOption = 2.0,
-    order: o.OrderOption = None,
+    size: o.MaybeSize = None,
+    *,
+    out: Out,
+    readings: Readings,
 ) -> None:
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
     from colltool import api
-    from colltool.cli.output import chosen_format, emit
+    from colltool.cli.output import chosen_format
     from colltool.render.explain_blocks import explain_blocks
 
-    if fabric is None and (ranks is not None or set_ or ":" in algorithm):
-        raise ColltoolError("ranks, --set and a choice of algorithms need a fabric", fix="add -f nvl72 -M 16MB")
-    reading = o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order)
-    loaded = None if fabric is None else api.load_fabric(fabric, set_ or ())
-    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, **reading)
-    emit(explained if chosen_format(form, output) is o.Format.JSON else explain_blocks(explained), form, output)
+    if not fabric.names and (ranks is not None or fabric.overrides or ":" in algorithm):
+        what = f"{given('ranks')}, {given('overrides')} and a choice of algorithms need a fabric"
+        raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
+    loaded = fabric.load() if fabric.names else None
+    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, readings=readings)
+    out.emit(explained if chosen_format(out.form, out.path) is o.Format.JSON else explain_blocks(explained))

@@ -83,7 +83,7 @@ def check(
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
-    from colltool.cli.output import write
+    from colltool.cli.streams import write
     from colltool.fabric.schema import fabric_json_schema
     from colltool.render.machine import to_json
 

@@ -9,7 +9,9 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli.schemas import LadderSchemaOption
-from colltool.errors import ColltoolError
+from colltool.cli.shared import Out, Without, command
+from colltool.errors import ColltoolError, given
+from colltool.pricing.readings import Readings
 
 EXAMPLES = """
 \b
@@ -21,32 +23,36 @@ Examples:
 """
 
 
+@command(old="--check")
 def ladder(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A ladder file, or the name of a shipped one.")] = "n512",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A ladder file, or the name of a shipped one."), o.READ] = "n512",
     check: Annotated[
-        Path | None, typer.Option("--check", help="Compare with this JSON output of an earlier run; exit 1 where a price moved.")
+        Path | None,
+        typer.Option(
+            "--check", metavar="FILE", help="Compare with this JSON output of an earlier run; exit 1 where a price moved."
+        ),
+        o.READ,
     ] = None,
     rtol: o.RtolOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
-    pipelining: o.PipeliningOption = "asymptotic",
-    placement: o.PlacementOption = o.Placement.PACKED,
-    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
-    tree_beta: o.TreeBetaOption = 2.0,
     schema: LadderSchemaOption = False,  # noqa: ARG001 - has printed and stopped
+    *,
+    out: Out,
+    readings: Annotated[Readings, Without(("ideal",))],
 ) -> None:
     """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one of your own."""
     from colltool import api
-    from colltool.cli.diff import DEFAULT_RTOL, finish, read_document
-    from colltool.cli.output import emit
+    from colltool.fabric.ladder import load_ladder
 
-    reading = o.model(False, pipelining, None, placement, ring_alpha, tree_beta)
     if check is None and rtol is not None:
-        raise ColltoolError("compares with an earlier run", where="--rtol", fix="add --check OLD.json")
-    climbed = api.ladder(file, **reading)
+        raise ColltoolError("compares with an earlier run", argument="rtol", fix=f"add {given('check', 'OLD.json')}")
+    definition = load_ladder(file)
+    out.keep(definition.files)
+    climbed = api.ladder(definition, readings=readings)
     if check is None:
-        emit(climbed, form, output)
+        out.emit(climbed)
         return
+    from colltool.cli.diff import DEFAULT_RTOL, finish
     from colltool.render.documents import document
+    from colltool.study.document import read_document
 
-    finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), form, output)
+    finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)

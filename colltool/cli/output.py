@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from colltool.cli.options import Format
-from colltool.errors import ColltoolError
+from colltool.cli.streams import write
 
 _BY_SUFFIX = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
 
@@ -27,32 +27,6 @@ def working(what: str) -> None:
 def emit(result: Any, form: Format | None, output: Path | None) -> None:
     """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
     write(_rendered(result, chosen_format(form, output), to_file=output is not None), output)
-
-
-def write(text: str, output: Path | None) -> None:
-    """Write text to stdout or a file; a reader that went away is no error.
-
-    Raises:
-        ColltoolError: the file cannot be written.
-    """
-    if output is not None:
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(output)) from error
-        return
-    if sys.stdout is None:
-        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit stays silent
-    except UnicodeEncodeError:
-        sys.stdout.buffer.write(text.encode("utf-8"))
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise ColltoolError(f"cannot write: {error.strerror or error}", where="stdout") from error
 
 
 def _rendered(result: Any, form: Format, *, to_file: bool) -> str:

@@ -10,7 +10,7 @@ import typer
 
 def _printing(asked: bool, schema: Callable[[], str]) -> None:
     if asked:
-        from colltool.cli.output import write
+        from colltool.cli.streams import write
 
         write(schema(), None)
         raise typer.Exit

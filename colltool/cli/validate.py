@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltool.cli import options as o
-from colltool.errors import EXIT_CHECK_FAILED, ColltoolError
+from colltool.cli import values
+from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import EXIT_CHECK_FAILED
+from colltool.pricing.readings import Readings
 
 if TYPE_CHECKING:
     from colltool.fitting.results import Validation
@@ -24,9 +26,10 @@ Examples:
 """
 
 
+@command(primitive="--collective")
 def validate(
     logs: o.LogsArgument,
-    fabric: o.FabricOption,
+    fabric: FabricChoice,
     ranks: o.LogRanksOption = None,
     collective: o.CollectiveOption = None,
     nodes: o.NodesOption = None,
@@ -36,52 +39,51 @@ def validate(
         typer.Option(
             "--algorithm",
             "-a",
+            metavar="NAME,...",
             help="What ran, comma-separated. [default: whatever the log's library ships]",
             autocompletion=o.complete_algorithm,
         ),
     ] = None,
     max_mape: Annotated[
-        str | None,
-        typer.Option("--max-mape", metavar="SHARE", help="Exit 1 where a series is further off on average: 15%, 0.15."),
+        float | None,
+        typer.Option(
+            "--max-mape",
+            metavar="SHARE",
+            help="Exit 1 where a series is further off on average: 15%, 0.15.",
+            parser=values.share("max_mape", "15% or 0.15"),
+        ),
     ] = None,
     plot: o.PlotOption = None,
     plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
-    ideal: o.IdealOption = False,
-    set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
-    pipelining: o.PipeliningOption = "asymptotic",
-    phases: o.PhasesOption = None,
-    placement: o.PlacementOption = o.Placement.PACKED,
-    ring_alpha: o.RingAlphaOption = o.RingAlpha.MEAN,
-    tree_beta: o.TreeBetaOption = 2.0,
-    order: o.OrderOption = None,
+    *,
+    out: Out,
+    readings: Readings,
 ) -> None:
     """Hold measured times against the prices of a fabric, size by size, and say what the difference tells.
 
     Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
     """
     from colltool import api
-    from colltool.cli.output import chosen_format, emit
+    from colltool.cli.output import chosen_format
 
-    limit = _share(max_mape)
     o.check_plot(plot, plot_what)
     result = api.validate(
-        api.load_fabric(o.one(fabric, "--fabric"), set_ or ()),
+        fabric.load(),
         logs,
         ranks=ranks,
         primitive=collective,
         nodes=nodes,
         in_place=in_place,
         algorithms=o.names(algorithm),
-        max_mape=limit,
-        **o.model(ideal, pipelining, phases, placement, ring_alpha, tree_beta, order),
+        max_mape=max_mape,
+        readings=readings,
     )
     if plot is not None:
-        from colltool.render.plot import plot_validation
+        from colltool.files import write_file
+        from colltool.render.plot import validation_picture
 
-        plot_validation(result, plot, plot_what.value)
-    emit(_rendered(result, chosen_format(form, output)), form, output)
+        write_file(plot, validation_picture(result, plot.suffix, plot_what.value))
+    out.emit(_rendered(result, chosen_format(out.form, out.path)))
     _finish(result)
 
 
@@ -105,23 +107,3 @@ def _finish(result: Validation) -> None:
             off = f"{percent(one.mape)} off on average, more than {result.max_mape * 100:.4g}%"
             typer.echo(f"does not hold: {one.series.title}: {off}", err=True)
     raise typer.Exit(EXIT_CHECK_FAILED)
-
-
-def _share(text: str | None) -> float | None:
-    """``15%`` or ``0.15`` as a fraction.
-
-    Raises:
-        ColltoolError: no number, not positive, or above 1 without a percent sign.
-    """
-    if text is None:
-        return None
-    number, percent, rest = text.strip().partition("%")
-    try:
-        share = float(number) / (100 if percent else 1)
-    except ValueError:
-        share = float("nan")
-    if rest or not isfinite(share) or share <= 0:
-        raise ColltoolError(f"'{text}' is not a positive share", where="--max-mape", fix="write 15% or 0.15")
-    if share > 1 and not percent:
-        raise ColltoolError(f"'{text}' is {share:.0%}", where="--max-mape", fix=f"write {number}% if that is what you mean")
-    return share

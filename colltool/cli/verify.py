@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from colltool.cli import options as o
+from colltool.cli import values
+from colltool.cli.shared import Out, command
 from colltool.errors import EXIT_CHECK_FAILED
 
 EXAMPLES = """
@@ -20,13 +21,13 @@ Examples:
 """
 
 DEFAULT_RANKS = 64
+MOST_SEGMENTS = 65_536  # each is sent one by one
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
+@command(fabrics="--fabric")
 def verify(
-    primitive: Annotated[
-        str | None, typer.Argument(metavar="PRIM", help="One primitive. [default: all]", autocompletion=o.complete_primitive)
-    ] = None,
+    primitive: o.MaybePrimitive = None,
     fabric: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,16 +37,30 @@ def verify(
             help="Whose ports and links carry the messages; repeatable. [default: a star, a torus and a mesh]",
             autocompletion=o.complete_fabric,
         ),
+        o.READ,
     ] = None,
     ranks: Annotated[
-        int | None, typer.Option("--ranks", "-n", help="Ranks in the group. [default: all of FABRIC; 64 without one]")
+        int | None,
+        typer.Option(
+            "--ranks",
+            "-n",
+            metavar="N",
+            help="Ranks in the group. [default: all of FABRIC; 64 without one]",
+            parser=values.count("ranks", -values.MOST_RANKS, several=o.ONE_COUNT),
+            autocompletion=o.complete_ranks,
+        ),
     ] = None,
     algorithm: o.AlgorithmOption = None,
     size: o.SizeOption = "16MB",
-    segments: Annotated[int, typer.Option("--segments", min=1, help="P of pipelined algorithms.")] = 16,
+    segments: Annotated[
+        int,
+        typer.Option(
+            "--segments", metavar="P", help="P of pipelined algorithms.", parser=values.count("segments", 1, MOST_SEGMENTS)
+        ),
+    ] = 16,
     set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the terminal.")] = None,
+    *,
+    out: Out,
 ) -> None:
     """Execute every algorithm message by message, and hold its formula against what was counted.
 
@@ -53,13 +68,13 @@ def verify(
     or an ideal that the note describes. mismatch: exit 1.
     """
     from colltool import api
-    from colltool.cli.output import chosen_format, emit
+    from colltool.cli.output import chosen_format
     from colltool.render.verify_blocks import verify_blocks, verify_document
 
     count = ranks if fabric or ranks is not None else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
     result = api.verify(loaded, primitive, ranks=count, algorithms=names, size=size, segments=segments)
-    emit(verify_document(result) if chosen_format(form, output) is o.Format.JSON else verify_blocks(result), form, output)
+    out.emit(verify_document(result) if chosen_format(out.form, out.path) is o.Format.JSON else verify_blocks(result))
     if not result.holds:
         raise typer.Exit(EXIT_CHECK_FAILED)

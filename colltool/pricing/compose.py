@@ -161,7 +161,7 @@ def workbenches(
     for row in compositions(primitive):
         if only is not None and row.name != only:
             continue
-        wanted: list[Phases] = [readings.phases or row.phases]
+        wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
         benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases, listed)) is not None]
@@ -179,7 +179,7 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
     if len(placed.spans) < 2:
         return None
     natural = natural_order(row.primitive)
-    order = readings.order or natural or "inner-first"
+    order = (natural or "inner-first") if readings.order == "auto" else readings.order
     laid = _laid(placed, row.steps(placed.sizes, order), readings)
     options = []
     for tier in range(len(placed.spans)):

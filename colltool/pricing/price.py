@@ -14,7 +14,7 @@ from colltool.pricing.catalogue import Catalogue, by_title, catalogue
 from colltool.pricing.costed import Costed
 from colltool.pricing.measured_range import range_notes
 from colltool.pricing.merge import fastest
-from colltool.pricing.readings import Readings
+from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.results import Model, Price, PriceList, Row
 from colltool.primitives import Primitive
 from colltool.units import MAX_SIZE
@@ -92,10 +92,8 @@ def mode(readings: Readings) -> str:
 
 def model(readings: Readings, primitive: Primitive) -> Model:
     """The readings in force for a primitive, its own default filled in."""
-    own = next((row.phases for row in compositions(primitive)), "sequential")
-    phases = readings.phases or own
-    r = readings
-    return Model(r.pipelining, phases, r.placement, r.ring_alpha, r.tree_beta, r.order)
+    own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
+    return Model(readings.in_force(own), Readings().in_force(own))
 
 
 def _bounds(size: Number) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, leads
 from colltool.cost import Number
 from colltool.errors import ColltoolError
+from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
 
 
@@ -177,14 +178,18 @@ class Infeasible(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The readings that a price was made with, as machine output echoes them."""
+    """The readings in force of a price, beside what is usual for its primitive."""
 
-    pipelining: str | int
-    phases: str
-    placement: str
-    ring_alpha: str
-    tree_beta: float
-    order: str | None = None
+    readings: Readings
+    usual: Readings
+
+    def echo(self) -> dict[str, Any]:
+        """As machine output repeats them."""
+        return self.readings.echo()
+
+    def unusual(self) -> dict[str, Any]:
+        """Those that people are told of."""
+        return self.readings.unlike(self.usual)
 
 
 class Price(NamedTuple):

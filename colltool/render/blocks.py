@@ -5,7 +5,6 @@ from functools import singledispatch
 from typing import Any
 
 from colltool.pricing.results import Breakdown, Crossover, Infeasible, Ladder, Model, Phase, Price, PriceList, Row
-from colltool.primitives import BC, REDUCE, Primitive
 from colltool.render.parts import Block, Cell, Column, Lines, Table, gathered, plain
 from colltool.study.results import Diff
 from colltool.units import format_bytes, format_rate, format_size, format_time
@@ -95,17 +94,10 @@ def _heading(result: Price) -> str:
     return f"{name} on {result.fabric}, {result.ranks} ranks, {_size_text(float(result.bytes))} per rank, {result.mode}"
 
 
-def _readings(model: Model, primitive: Primitive) -> list[str]:
-    """The readings that are not the usual ones."""
-    usual = {"pipelining": "asymptotic", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0, "order": None}
-    usual["phases"] = "pipelined" if primitive in (BC, REDUCE) else "sequential"
-    return [f"{name}={getattr(model, name)}" for name, value in usual.items() if getattr(model, name) != value]
-
-
-def _notes(rows: Sequence[Row], model: Model, primitive: Primitive) -> list[Block]:
+def _notes(rows: Sequence[Row], model: Model) -> list[Block]:
     by_note = gathered((note, row.title) for row in rows for note in row.notes)
     lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
-    readings = _readings(model, primitive)
+    readings = [f"{name}={value}" for name, value in model.unusual().items()]
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
 
@@ -121,7 +113,7 @@ def _cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
 def _price(result: Price) -> list[Block]:
     best = result.best
     table = _row_table([(result, row) for row in result.results], best, _heading(result))
-    return [table, *_fastest(result, best), *_notes(result.results, result.model, result.primitive), *_cannot(result.infeasible)]
+    return [table, *_fastest(result, best), *_notes(result.results, result.model), *_cannot(result.infeasible)]
 
 
 def _fastest(result: Price, best: Row) -> list[Block]:
@@ -148,7 +140,7 @@ def _price_list(result: PriceList) -> list[Block]:
     )
     name = first.primitive.spoken
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {first.mode}"
-    notes = _notes([row for one in result.prices for row in one.results], first.model, first.primitive)
+    notes = _notes([row for one in result.prices for row in one.results], first.model)
     return [Table(columns, tuple(_winner(one) for one in result.prices), None, title), *notes]
 
 
@@ -171,7 +163,7 @@ def _several(prices: Sequence[Price]) -> list[Block]:
     name = first.primitive.spoken
     title = f"{name} on {first.fabric}, {first.ranks} ranks, {len(prices)} sizes, {first.mode}"
     table = _row_table([(one, row) for one in prices for row in one.results], None, title, with_size=True)
-    return [table, *_notes(every, first.model, first.primitive), *_cannot(first.infeasible)]
+    return [table, *_notes(every, first.model), *_cannot(first.infeasible)]
 
 
 _PHASE_COLUMNS: tuple[tuple[Column, Callable[[Phase], Cell]], ...] = (
@@ -209,7 +201,7 @@ def _breakdown(result: Breakdown) -> list[Block]:
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     if result.baselines:
         out.append(_row_table([(result.price, row) for row in result.baselines], None, "flat baselines"))
-    return out + _notes([row], result.price.model, result.price.primitive)
+    return out + _notes([row], result.price.model)
 
 
 @blocks.register
@@ -232,7 +224,7 @@ def _crossover(result: Crossover) -> list[Block]:
             rows.append((*names, Cell("none", None), plain(pair.dominates), plain(pair.dominates), *near))
     name = result.primitive.spoken
     title = f"crossovers of {name} on {result.fabric}, {result.ranks} ranks, {result.mode}"
-    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model, result.primitive)]
+    return [Table(columns, tuple(rows), None, title), _winners(result), *_notes([], result.model)]
 
 
 def _optional_size(size: float | None) -> Cell:

@@ -14,7 +14,6 @@ from colltool.pricing.results import (
     Explanation,
     Infeasible,
     Ladder,
-    Model,
     Pair,
     Phase,
     Price,
@@ -68,7 +67,7 @@ def _price_fields(result: Price) -> Document:
         "ranks": result.ranks,
         "bytes": _size(result.bytes),
         "mode": result.mode,
-        "model": _model(result.model),
+        "model": result.model.echo(),
         "results": [_row(row) for row in result.results],
         "infeasible": [_infeasible(one) for one in result.infeasible],
     }
@@ -78,17 +77,6 @@ def _size(size: Any) -> Any:
     """Whole bytes as integers, as a person writes them."""
     plain = _plain(size)
     return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
-
-
-def _model(model: Model) -> Document:
-    fields = {
-        "pipelining": model.pipelining,
-        "phases": model.phases,
-        "placement": model.placement,
-        "ring_alpha": model.ring_alpha,
-        "tree_beta": model.tree_beta,
-    }
-    return fields | ({"order": model.order} if model.order else {})
 
 
 def _row(row: Row) -> Document:
@@ -154,7 +142,7 @@ def _crossover(result: Crossover) -> Document:
         "primitive": str(result.primitive),
         "ranks": result.ranks,
         "mode": result.mode,
-        "model": _model(result.model),
+        "model": result.model.echo(),
         "pairs": [_pair(pair) for pair in result.pairs],
         "winners": [
             {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm} | _under(one.protocol)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any
 
 from colltool.errors import ColltoolError
+from colltool.files import write_file
 from colltool.fitting.results import Calibration, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import VIEWS, Panel, What, calibration_panels, validation_panels
@@ -50,6 +50,26 @@ _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
 _INCHES_A_LETTER = 0.068  # of 8 points
 
 
+def calibration_picture(result: Calibration, suffix: str, what: What = "time") -> bytes:
+    """Every series with the fit through it and the points left out, as the bytes of a picture.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    title = f"{result.fabric.name}, tier {result.tier}: measured and fitted"
+    return _drawn(calibration_panels(result, what), title, suffix, what)
+
+
+def validation_picture(result: Validation, suffix: str, what: What = "time") -> bytes:
+    """Every series with the price of each point, as the bytes of a picture.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    title = f"{result.fabric}: measured and predicted, mean error {result.mape:.1%}"
+    return _drawn(validation_panels(result, what), title, suffix, what)
+
+
 def plot_calibration(result: Calibration, path: Path, what: What = "time") -> None:
     """Draw every series with the fit through it and the points left out, and write the picture.
 
@@ -57,7 +77,7 @@ def plot_calibration(result: Calibration, path: Path, what: What = "time") -> No
         ColltoolError: as :func:`check_plot`; no series; the file cannot be written.
     """
     check_plot(path, what)
-    _plot(calibration_panels(result, what), f"{result.fabric.name}, tier {result.tier}: measured and fitted", path, what)
+    write_file(path, calibration_picture(result, path.suffix, what))
 
 
 def plot_validation(result: Validation, path: Path, what: What = "time") -> None:
@@ -67,8 +87,7 @@ def plot_validation(result: Validation, path: Path, what: What = "time") -> None
         ColltoolError: as :func:`check_plot`; no series; the file cannot be written.
     """
     check_plot(path, what)
-    title = f"{result.fabric}: measured and predicted, mean error {result.mape:.1%}"
-    _plot(validation_panels(result, what), title, path, what)
+    write_file(path, validation_picture(result, path.suffix, what))
 
 
 def check_plot(path: Path, what: str = "time") -> None:
@@ -80,49 +99,36 @@ def check_plot(path: Path, what: str = "time") -> None:
     if path.suffix.lower() not in _METADATA:
         found = f"'{path.suffix}'" if path.suffix else "no suffix"
         hint = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
-        raise ColltoolError(f"{path} has {found}, which is no format of a plot", where="--plot", fix=hint)
+        raise ColltoolError(f"{path} has {found}, which is no format of a plot", argument="plot", fix=hint)
     if what not in VIEWS:
-        raise ColltoolError(f"a plot cannot show '{what}'", where="--plot-what", fix=f"write {' or '.join(VIEWS)}")
+        raise ColltoolError(f"a plot cannot show '{what}'", argument="plot_what", fix=f"write {' or '.join(VIEWS)}")
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         hint = "install it: pip install 'colltool[plot]'"
-        raise ColltoolError("a plot needs matplotlib, which is missing", where="--plot", fix=hint) from error
+        raise ColltoolError("a plot needs matplotlib, which is missing", argument="plot", fix=hint) from error
     folder = path.parent
     if not os.path.isdir(folder):
-        raise ColltoolError(f"cannot write {path}: no such folder", where="--plot", fix=f"create it: mkdir -p {folder}")
+        raise ColltoolError(f"cannot write {path}: no such folder", argument="plot", fix=f"create it: mkdir -p {folder}")
     if os.path.isdir(path) or not all(os.access(one, os.W_OK) for one in (folder, path) if os.path.exists(one)):
-        raise ColltoolError(f"cannot write {path}", where="--plot", fix="name a file in a folder that you can write to")
+        raise ColltoolError(f"cannot write {path}", argument="plot", fix="name a file in a folder that you can write to")
 
 
-def _plot(panels: Sequence[Panel], title: str, path: Path, what: What) -> None:
+def _drawn(panels: Sequence[Panel], title: str, suffix: str, what: What) -> bytes:
     import matplotlib
 
     if not panels:
-        raise ColltoolError("there is no series to plot", where="--plot")
+        raise ColltoolError("there is no series to plot", argument="plot", fix="give logs with at least one row")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
-        picture = _picture(_figure(panels, title, what), path.suffix.lower())
-    _write(picture, path)
+        return _picture(_figure(panels, title, what), suffix.lower())
 
 
 def _picture(figure: Figure, suffix: str) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format=suffix[1:], metadata=_METADATA[suffix])
     return buffer.getvalue()
-
-
-def _write(picture: bytes, path: Path) -> None:
-    """Write beside the target and move into place, so that a full disk leaves no half picture."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(picture)
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise ColltoolError(f"cannot write {path}: {error.strerror or error}", where="--plot") from error
 
 
 def _figure(panels: Sequence[Panel], title: str, what: What) -> Figure:

@@ -1,11 +1,12 @@
 """``diff``: what moved between two JSON documents of the same command.
 
-Lists of records are matched by what identifies a record, not by position: a row that only changed its rank has not moved.
+Lists of records are matched by what identifies a record, not by position: a row that only changed its rank has not moved. The
+fabric identifies a record only where a document speaks of several: two prices on two fabrics are compared row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
@@ -14,9 +15,10 @@ from colltool.study.results import Change, Diff
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool",)  # the version: another one is no change of a price
+_WRITE_ONE = "write one with --format json -o FILE"
 
 
-def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """Compare two documents.
 
     Args:
@@ -24,20 +26,70 @@ def diff(old: dict[str, Any], new: dict[str, Any], rtol: float = 1e-6) -> Diff:
         rtol: numbers that differ by at most this fraction of the old one are the same.
 
     Raises:
-        ColltoolError: documents without a colltool schema, or of different commands.
+        ColltoolError: documents without a colltool schema, or of different commands; a number that is not finite.
     """
     if not (isfinite(rtol) and rtol >= 0):
-        raise ColltoolError(f"the tolerance must be a number of at least 0, got {rtol}", where="--rtol")
-    for document, which in ((old, "OLD"), (new, "NEW")):
+        fix = "write a share such as 1e-6, or 1%"
+        raise ColltoolError(f"the tolerance must be a number of at least 0, got {rtol}", argument="rtol", fix=fix)
+    for document, which in ((old, "old"), (new, "new")):
         if not str(document.get("schema", "")).startswith("colltool."):
-            raise ColltoolError("not a JSON document of colltool", where=which, fix="write one with --format json -o FILE")
+            raise ColltoolError("not a JSON document of colltool", argument=which, fix=_WRITE_ONE)
     if old["schema"] != new["schema"]:
         what = f"documents of different commands: {old['schema']} and {new['schema']}"
         raise ColltoolError(what, fix="compare two outputs of the same command")
-    before, after = dict(_leaves(old, "")), dict(_leaves(new, ""))
+    several = any(len(set(_fabrics(document))) > 1 for document in (old, new))
+    before, after = _flat(old, "old", several), _flat(new, "new", several)
     moved = (_change(where, before[where], after[where]) for where in before if where in after)
     changed = tuple(change for change in moved if change is not None and _past(change, rtol))
     return Diff(rtol, changed, _only(after, before), _only(before, after))
+
+
+def _fabrics(value: Any) -> Iterator[str]:
+    """The fabric of every record, at any depth."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("fabric"), str):
+            yield value["fabric"]
+        for item in value.values():
+            yield from _fabrics(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _fabrics(item)
+
+
+def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
+    """Every value by its path; the fabric of a document that has only one stands once."""
+    identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
+    try:
+        leaves = dict(_leaves(document, "", identity))
+    except RecursionError as error:
+        raise ColltoolError("nested too deeply", argument=argument, fix=_WRITE_ONE) from error
+    for where, value in leaves.items():
+        if not _finite(value):
+            what = f"{where} is {_named(value)}, no number that can be compared"
+            raise ColltoolError(what, argument=argument, fix="a price is finite: write the document again")
+    if several:
+        return leaves
+    own = next(iter(_fabrics(document)), None)
+    kept = {where: value for where, value in leaves.items() if not where.endswith("].fabric")}
+    return kept if own is None else {"fabric": own} | kept
+
+
+def _finite(value: Any) -> bool:
+    """Whether a number can be compared; anything else can."""
+    if isinstance(value, list):
+        return all(_finite(item) for item in value)
+    if not isinstance(value, int | float):
+        return True
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, list):
+        return next(_named(item) for item in value if not _finite(item))
+    return "a whole number beyond all floats" if isinstance(value, int) else str(value)
 
 
 def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
@@ -53,19 +105,19 @@ def _records(where: str) -> Iterator[str]:
     return (where[: index + 1] for index, char in enumerate(where) if char == "]")
 
 
-def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
+def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in _IGNORED:
-                yield from _leaves(item, f"{where}.{key}" if where else key)
-    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+                yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         seen: dict[str, int] = {}
         for item in value:
-            parts = [item.get(key) for key in _IDENTITY]
+            parts = [item.get(key) for key in identity]
             name = " ".join(str(part) for part in parts if part != "" and isinstance(part, str | int | float)) or "item"
             seen[name] = seen.get(name, 0) + 1
             suffix = f" #{seen[name]}" if seen[name] > 1 else ""
-            yield from _leaves(item, f"{where}[{name}{suffix}]")
+            yield from _leaves(item, f"{where}[{name}{suffix}]", identity)
     else:
         yield where, value
 
@@ -74,8 +126,8 @@ def _change(where: str, old: Any, new: Any) -> Change | None:
     if old == new:
         return None
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (old, new))
-    relative = (new / old - 1 if old else None) if numbers else None
-    return Change(where, old, new, relative)
+    relative = new / old - 1 if numbers and old else None
+    return Change(where, old, new, relative if relative is not None and isfinite(relative) else None)
 
 
 def _past(change: Change, rtol: float) -> bool:

@@ -7,15 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
-from colltool.errors import EXIT_BUG, EXIT_UNUSABLE, ColltoolError
 
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES", "COLLTOOL_DEBUG")}
 
@@ -34,22 +31,14 @@ class Ran(NamedTuple):
 
 def run(*args: str) -> Ran:
     """The command in this process, with the error boundary of ``main`` (which ends the process, so it cannot be called)."""
-    from colltool.cli.app import app
+    from colltool.cli.app import run as boundary
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     code, hook = 0, sys.excepthook
-    with redirect_stdout(out), redirect_stderr(err):
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLLTOOL_DEBUG", "1")  # where main says one line of a bug, a test wants to see more
         try:
-            app(list(args), prog_name="colltool")
-        except SystemExit as done:
-            code = done.code if isinstance(done.code, int) else int(done.code is not None)
-        except ColltoolError as error:
-            for problem in getattr(error, "problems", [error]):
-                print(f"error: {problem}", file=sys.stderr)
-            code = EXIT_UNUSABLE
-        except Exception:
-            traceback.print_exc()  # where main says one line, a test wants to see more
-            code = EXIT_BUG
+            code = boundary(args)
         finally:
             sys.excepthook = hook  # typer installs its own
             out.flush()

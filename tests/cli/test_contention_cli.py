@@ -24,7 +24,7 @@ AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", 
 
 def out(*args: str) -> str:
     """What the command prints; its errors are raised."""
-    from colltool.cli.app import app
+    from colltool.cli.root import app
 
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
     with redirect_stdout(stream):
@@ -144,8 +144,8 @@ def test_the_process_exits_2_and_prints_nothing(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "from colltool.cli.app import app\nimport sys\ntry:\n    app(['contention', '--help'])\nexcept SystemExit:\n    pass\n"
-        "sys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api', 'colltool.pricing'} & set(sys.modules)))"
+        "from colltool.cli.app import run\nimport sys\nrun(['contention', '--help'])\n"
+        "sys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api', 'colltool.algorithms'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
 

@@ -1,0 +1,102 @@
+"""What a shell offers after a tab: what can stand there, given what was typed before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import typer
+
+from colltool.errors import ColltoolError
+
+
+def words(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A completion of an option that is one of several words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return complete
+
+
+def complete_fabric(incomplete: str) -> list[str]:
+    """Names of shipped fabrics."""
+    from colltool.fabric.load import shipped_fabrics
+
+    return [name for name in shipped_fabrics() if name.startswith(incomplete)]
+
+
+def complete_primitive(incomplete: str) -> list[str]:
+    """Short and long names of primitives."""
+    from colltool.primitives import SHORT
+
+    known = [*SHORT.values(), *(primitive.spoken for primitive in SHORT)]
+    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+
+
+def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of algorithms and compositions: those of the collective, where one was typed; the last of a list."""
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.algorithms.composed import every_composition
+    from colltool.algorithms.registry import every_algorithm
+    from colltool.primitives import parse_primitive
+
+    try:
+        wanted = parse_primitive(str(ctx.params.get("primitive") or ctx.params.get("collective") or ""))
+    except ColltoolError:
+        wanted = None
+    rows = [(row.name, row.primitive) for row in every_algorithm()] + [(row.name, row.primitive) for row in every_composition()]
+    known = dict.fromkeys(name for name, primitive in rows if wanted is None or primitive is wanted)
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
+def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names of files."""
+    fabric = _fabric(ctx)
+    sizes = (2, 4, 8, 16, 32, 64, 128, 256, 512) if fabric is None else _filled([tier.endpoints for tier in fabric.tiers])
+    return [str(size) for size in sizes if str(size).startswith(incomplete)] or [incomplete or "N"]
+
+
+def complete_set(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Keys of the fabric, where one was typed."""
+    fabric = _fabric(ctx)
+    if fabric is None:
+        return [incomplete or "KEY=VALUE"]
+    keys = _keys(fabric.model_dump(by_alias=True, exclude_none=True), "")
+    return [f"{key}=" for key in keys if key.startswith(incomplete)] or [incomplete or "KEY=VALUE"]
+
+
+def _fabric(ctx: typer.Context) -> Any:
+    from colltool.fabric.load import load_fabric
+
+    given = ctx.params.get("fabric")
+    try:
+        return load_fabric(given if isinstance(given, str) else given[0]) if given else None
+    except ColltoolError:
+        return None
+
+
+def _filled(sizes: list[int]) -> Iterator[int]:
+    """Half of the innermost domain and all of it, then twice, four times ... it up to all of each further tier."""
+    whole = 1
+    for size in sizes:
+        steps = [2**k for k in range(1, size.bit_length()) if 2**k < size]
+        yield from (whole * step for step in steps)
+        whole *= size
+        yield whole
+
+
+def _keys(value: Any, path: str) -> Iterator[str]:
+    """Key paths as ``--set`` takes them: tiers and levels by their names."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("schema", "name", "description", "notes", "source", "topology"):
+                continue
+            yield from _keys(item, key if not path or key == "tiers" else f"{path}.{key}")
+    elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+        inside = "" if path == "tiers" else f"{path}."
+        for item in value:
+            yield from _keys(item, f"{inside}{item['name']}")
+    else:
+        yield path

@@ -1,0 +1,84 @@
+"""The typer application: its commands by name, each imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from colltool import __version__
+from colltool.cli.app import COMMANDS
+from colltool.errors import ColltoolError, nearest
+
+EXAMPLES = """
+\b
+Start here:
+  colltool fabric list                    which fabrics there are
+  colltool price ar -f nvl72 -M 16MB      every algorithm on one of them
+  colltool fabric show nvl72              what it is made of, and its numbers
+\b
+Then:
+  colltool crossover ar -f nvl72          where the winner changes
+  colltool breakdown ar -f nvl72 -M 16MB  where the time goes
+  colltool explain ring                   a formula in words
+  colltool price ar -f nvl72 -M 16MB --set ib.bandwidth=100GB/s
+                                          what if a value were another
+\b
+COMMAND -h shows its options, in the order: what is asked, how it is
+written, how the model is read.
+"""
+
+
+class _Lazy(TyperGroup):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """In the order of the help text."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, built now."""
+        if cmd_name not in COMMANDS and ctx.resilient_parsing:  # a shell that completes
+            return None
+        if cmd_name not in COMMANDS:
+            fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
+            raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
+        module = import_module(f"colltool.cli.{cmd_name}")
+        own = getattr(module, "app", None)
+        if own is None:
+            own = typer.Typer(add_completion=False, rich_markup_mode=None)
+            own.command(cmd_name, epilog=module.EXAMPLES, short_help=COMMANDS[cmd_name])(getattr(module, cmd_name))
+        command = typer.main.get_command(own)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    name="colltool",
+    cls=_Lazy,
+    help="What a collective costs on a fabric: which algorithm wins, where the winner changes, where the time goes.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: the same in a pipe, and a third of the start-up
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from colltool.cli.streams import write
+
+        write(f"colltool {__version__}\n", None)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,195 @@
+"""Groups of options that commands share, and the one decorator that puts them into a command's signature.
+
+A command asks for a group by a parameter of its type: ``fabric: FabricChoice``, ``out: Out``, ``readings: Readings``. The
+decorator tells typer of the group's options, where the parameter stands, and hands the command one value in their place. It also
+keeps what is written off what is read, and says how errors are to call the command's arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
+
+import typer
+
+from colltool.cli import options as o
+from colltool.cli import values
+from colltool.cli.completion import words as complete_words
+from colltool.errors import ColltoolError, called
+from colltool.pricing.readings import DECLARED, KINDS, Readings, words
+
+if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric
+
+Parameters = Iterator[inspect.Parameter]
+
+
+class FabricChoice(NamedTuple):
+    """``--fabric`` and ``--set``: which fabric, with which values in place of its own."""
+
+    names: tuple[str, ...]
+    overrides: tuple[str, ...]
+
+    def load(self) -> Fabric:
+        """The fabric.
+
+        Raises:
+            ColltoolError: given more than once, or as :func:`colltool.load_fabric`.
+        """
+        from colltool.fabric.load import load_fabric
+
+        return load_fabric(self.name, self.overrides)
+
+    @property
+    def name(self) -> str:
+        """The one that was given.
+
+        Raises:
+            ColltoolError: given more than once.
+        """
+        return values.one(list(self.names), "fabric")
+
+
+class Out(NamedTuple):
+    """``--format`` and ``--output``: how a result is written, and where to."""
+
+    form: o.Format | None
+    path: Path | None
+
+    def keep(self, files: Iterable[str]) -> None:
+        """Refuse to write over files that are read because another file names them.
+
+        Raises:
+            ColltoolError: the output is one of them.
+        """
+        for file in files:
+            _refuse_same(self.path, "output", [Path(file)])
+
+    def emit(self, result: Any) -> None:
+        """Render a result and write it."""
+        from colltool.cli.output import emit
+
+        emit(result, self.form, self.path)
+
+
+class Without(NamedTuple):
+    """Beside ``Readings`` in an annotation: readings that a command does not offer."""
+
+    names: tuple[str, ...]
+
+
+def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command from a function that asks for groups of options.
+
+    Args:
+        **names: what errors call an argument here, where it is not the option that :mod:`colltool.errors` knows.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        asked = inspect.signature(function, eval_str=True).parameters
+        parts = {name: list(_expanded(parameter)) for name, parameter in asked.items()}
+        signature = inspect.Signature([part for several in parts.values() for part in several])
+
+        @wraps(function)
+        def run(**given: Any) -> None:
+            with called("shell", **names):
+                _keep_apart(signature, given)
+                taken = {name: _taken(asked[name], parts[name], given) for name in asked}
+                function(**taken)
+
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {part.name: part.annotation for part in signature.parameters.values()}
+        return run
+
+    return decorate
+
+
+def _kind(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+    """The type of a parameter, and what stands beside it in ``Annotated``."""
+    if get_origin(parameter.annotation) is Annotated:
+        kind, *beside = get_args(parameter.annotation)
+        return kind, tuple(beside)
+    return parameter.annotation, ()
+
+
+def _expanded(parameter: inspect.Parameter) -> Parameters:
+    """The options of a group in place of the parameter that asks for it; any other parameter as it is."""
+    kind, beside = _kind(parameter)
+    if kind is FabricChoice:
+        default = parameter.default
+        yield _option("fabric", o.FabricOption, (default.names or None) if isinstance(default, FabricChoice) else default)
+        yield _option("set_", o.SetOption, None)
+    elif kind is Out:
+        yield _option("form", o.FormatOption, None)
+        yield _option("output", o.OutputOption, None)
+    elif kind is Readings:
+        left_out = next((one.names for one in beside if isinstance(one, Without)), ())
+        yield from (_reading(name) for name in DECLARED if name not in left_out)
+    else:
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _reading(name: str) -> inspect.Parameter:
+    """A reading of the model as an option: its words, its default, its line of help."""
+    option, default, known = f"--{name.replace('_', '-')}", Readings._field_defaults[name], words(name)
+    if KINDS[name] is bool:
+        return _option(name, Annotated[bool, typer.Option(option, help=DECLARED[name].help)], default)
+    metavar = "|".join((*known, "P") if int in get_args(KINDS[name]) else known) or "NUMBER"
+    declared = typer.Option(option, metavar=metavar, help=DECLARED[name].help, autocompletion=complete_words(known))
+    return _option(name, Annotated[str, declared], str(default))
+
+
+def _taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]) -> Any:
+    """What the command gets for one of its parameters."""
+    kind, _ = _kind(parameter)
+    own = {part.name: given[part.name] for part in parts}
+    if kind is FabricChoice:
+        return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
+    if kind is Out:
+        return Out(own["form"], to_file(own["output"]))
+    return values.readings(own) if kind is Readings else own[parameter.name]
+
+
+def to_file(path: Path | None) -> Path | None:
+    """The file to write; None is stdout, and so is ``-``.
+
+    Raises:
+        ColltoolError: an empty name.
+    """
+    if path is None or str(path) == "-":
+        return None
+    if not path.name:  # Path("") is the current folder
+        raise ColltoolError("is no name of a file", argument="output", fix="write -o FILE, or -o - for the terminal")
+    return path
+
+
+def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
+    """Refuse to write over a file that is read, or two results into one."""
+    marked = {name: _kind(parameter)[1] for name, parameter in signature.parameters.items()}
+    read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]
+    written = [(name, path) for name, marks in marked.items() if o.WRITTEN in marks for path in _paths(given[name])]
+    if written:
+        for index, (name, path) in enumerate(written):
+            _refuse_same(path, name, read)
+            if any(path == other for _, other in written[:index]):
+                raise ColltoolError(f"{path} is written twice", argument=name, fix="name two files")
+
+
+def _refuse_same(path: Path | None, argument: str, read: list[Path]) -> None:
+    from colltool.files import same_file
+
+    if path is not None and any(same_file(path, one) for one in read):
+        fix = "name another file: what is read stays as it is"
+        raise ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+
+
+def _paths(value: Any) -> list[Path]:
+    several = value if isinstance(value, list | tuple) else [value]
+    return [Path(one) for one in several if one is not None and str(one) != "-"]

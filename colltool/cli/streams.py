@@ -1,0 +1,64 @@
+"""What leaves the program: text to stdout or into a file, and words for people to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from colltool.errors import ColltoolError
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write text to a file, whole or not at all, or to stdout; a reader that went away is no error.
+
+    Raises:
+        ColltoolError: it cannot be written.
+    """
+    if output is not None and str(output) != "-":
+        from colltool.files import write_file
+
+        write_file(output, encoded(text))
+        return
+    if sys.stdout is None:
+        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
+    try:
+        _print(text)
+    except BrokenPipeError:
+        silence()
+    except OSError as error:
+        silence()
+        raise unwritable(error) from error
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; of a name that is none, what cannot be encoded is escaped."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(encoded(text))
+    sys.stdout.flush()
+
+
+def silence() -> None:
+    """Let stdout lead nowhere, so that the flush at exit says nothing more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def unwritable(error: OSError) -> ColltoolError:
+    """The error of a stdout that takes no more."""
+    fix = "free some space, or write elsewhere with -o"
+    return ColltoolError(f"cannot write: {error.strerror or error}", where="stdout", fix=fix)
+
+
+def say(*lines: str) -> None:
+    """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
+    if sys.stderr is not None:
+        from colltool.fabric.source import printable
+
+        print("\n".join(printable(line) for line in lines), file=sys.stderr)

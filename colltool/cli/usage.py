@@ -1,0 +1,58 @@
+"""Usage errors of typer's own click in the words of ours: what was found, and what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from colltool.errors import ColltoolError, nearest
+
+
+def reworded(error: Any) -> ColltoolError:
+    """The error that says the same.
+
+    Args:
+        error: a usage error of click; what it knows besides its text depends on its class, which typer keeps private.
+    """
+    context = getattr(error, "ctx", None)
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        hint = nearest(error.option_name, list(_options(context)))
+        return ColltoolError(f"no option '{error.option_name}'", fix=f"{hint} {_help(context)}".strip())
+    if kind == "MissingParameter":
+        return _missing(error.param, context)
+    name = _name(getattr(error, "param", None)) or str(getattr(error, "option_name", ""))
+    message = str(error.message).rstrip(".")
+    return ColltoolError(message, where=name, fix=_help(context))
+
+
+def _missing(parameter: Any, context: Any) -> ColltoolError:
+    name = _name(parameter)
+    if parameter.name == "fabric":
+        from colltool.fabric.load import shipped_fabrics
+
+        fix = (
+            f"-f with a fabric file or a shipped fabric: {', '.join(shipped_fabrics())}; colltool fabric list says what they are"
+        )
+        return ColltoolError("a fabric is needed", where=name, fix=fix)
+    means = f": {parameter.help.partition(' [')[0]}" if getattr(parameter, "help", None) else ""
+    return ColltoolError(f"is missing{means}".rstrip("."), where=name, fix=_help(context))
+
+
+def _name(parameter: Any) -> str:
+    """``--ranks`` of an option, ``PRIM`` of an argument."""
+    if parameter is None:
+        return ""
+    if type(parameter).__name__.endswith("Argument"):
+        return str(parameter.metavar or parameter.name.upper())
+    return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
+
+
+def _options(context: Any) -> Iterator[str]:
+    for parameter in context.command.get_params(context) if context is not None else ():
+        yield from (name for name in parameter.opts if name.startswith("--"))
+
+
+def _help(context: Any) -> str:
+    path = "colltool" if context is None else context.command_path
+    return f"{path} -h shows what it takes"
