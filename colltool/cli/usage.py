@@ -31,12 +31,11 @@ def _missing(parameter: Any, context: Any) -> ColltoolError:
     if parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
-        fix = (
-            f"-f with a fabric file or a shipped fabric: {', '.join(shipped_fabrics())}; colltool fabric list says what they are"
-        )
-        return ColltoolError("a fabric is needed", where=name, fix=fix)
-    means = f": {parameter.help.partition(' [')[0]}" if getattr(parameter, "help", None) else ""
-    return ColltoolError(f"is missing{means}".rstrip("."), where=name, fix=_help(context))
+        shipped = ", ".join(shipped_fabrics())
+        fix = f"add -f with a fabric file, or one of {shipped}; colltool fabric list says what they are"
+        return ColltoolError(f"{name} is missing: a price needs a fabric", fix=fix)
+    means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
+    return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
 
 
 def _name(parameter: Any) -> str:

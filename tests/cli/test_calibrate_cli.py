@@ -183,7 +183,7 @@ def test_calibrating_what_was_calibrated(run: Run) -> None:
     assert calibrate(run, "-o", "out.yaml").code == 0
     assert run("calibrate", "one.csv", "-f", "out.yaml", "-o", "again.yaml").code == 0
     assert run("validate", "one.csv", "-f", "again.yaml", "--max-mape", "1%").code == 0
-    assert run("calibrate", "one.csv", "-f", "again.yaml", "-o", "again.yaml").code == 0  # over itself
+    assert run("calibrate", "one.csv", "-f", "again.yaml", "-o", "again.yaml").code == 2  # what is read stays as it is
 
 
 def test_a_line_rate_gives_eta(run: Run) -> None:
@@ -231,8 +231,8 @@ ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
     "algorithm": (("-a", "rang"), "did you mean 'ring'?"),
     "other algorithm": (("-a", "ring,in-network"), "error: --algorithm: "),
     "empty algorithm": (("-a", ""), "--algorithm: an empty item"),
-    "suffix": (("-o", "out.json"), "--output out.json: a fabric file ends in .yaml"),
-    "no suffix": (("-o", "out"), "--output out: a fabric file ends in .yaml"),
+    "suffix": (("-o", "out.json"), "--output: a fabric file ends in .yaml, got out.json"),
+    "no suffix": (("-o", "out"), "--output: a fabric file ends in .yaml, got out\n"),
     "folder": (("-o", "missing/out.yaml"), "missing/out.yaml: cannot write"),
     "line rate": (("--line-rate", "fast"), "error: "),
     "line rate without unit": (("--line-rate", "450us"), "error: "),

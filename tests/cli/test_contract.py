@@ -298,9 +298,10 @@ def test_a_result_replaces_an_existing_file_wholly(run: Any, folder: Path) -> No
     assert "x" * 10 not in Path("out").read_text()
 
 
-@pytest.mark.parametrize("target", ["missing/out", ".", "file/out"])
+@pytest.mark.parametrize("target", ["missing/out", "nvl72", "file/out"])
 def test_a_file_that_cannot_be_written(target: str, run: Any, folder: Path) -> None:
     Path("file").write_text("")
+    Path("nvl72").mkdir()
     done = run("price", "ar", "-f", "star512", "-M", "1MB", "-o", target)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"error: {target}: cannot write: ")

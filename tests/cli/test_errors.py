@@ -23,7 +23,7 @@ WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"
 PER_RANK = "a size is bytes per rank, such as 16MB"
 WRITE_JSON = "write one with --format json -o FILE"
 NO_TIERS = "tiers: expected a list of 1 to 8 tiers, innermost first, got an empty list"
-PIPELINING = "asymptotic, optimal, or a number of segments of at least 1"
+PIPELINING = "asymptotic, optimal, or a number of segments from 1 to 1,000,000,000"
 
 # command line -> what stderr says, line by line
 EXACT: dict[str, tuple[str, ...]] = {
@@ -51,22 +51,22 @@ EXACT: dict[str, tuple[str, ...]] = {
     "ladder n51": ("error: no file and no shipped ladder is called 'n51'", "  did you mean 'n512'? shipped: n512"),
     # sizes
     "price ar -f nvl72 -M 16M": (
-        "error: 'M' is not a unit of size in '16M'",
+        "error: --size: 'M' is not a unit of size in '16M'",
         "  write 16MB (10^n bytes), or 16MiB (2^n: what nccl-tests means by 16M)",
     ),
     "price ar -f nvl72 -M 16Mb": (
-        "error: 'Mb' is not a unit of size in '16Mb'",
+        "error: --size: 'Mb' is not a unit of size in '16Mb'",
         "  a size is in bytes, not bits: write 16MB if that is what you mean",
     ),
-    "price ar -f nvl72 -M 16XB": ("error: 'XB' is not a unit of size in '16XB'", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M 16us": ("error: 'us' is not a unit of size in '16us'", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M 0": ("error: a size of 0 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 0MB": ("error: a size of 0MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M -1MB": ("error: a size of -1MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 1e30": ("error: a size of 1e30 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 1e999": ("error: '1e999' is too large for a size", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M nan": ("error: 'nan' is not a size", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M inf": ("error: 'inf' is not a size", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M 16XB": ("error: --size: 'XB' is not a unit of size in '16XB'", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M 16us": ("error: --size: 'us' is not a unit of size in '16us'", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M 0": ("error: --size: a size of 0 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
+    "price ar -f nvl72 -M 0MB": ("error: --size: a size of 0MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
+    "price ar -f nvl72 -M -1MB": ("error: --size: a size of -1MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
+    "price ar -f nvl72 -M 1e30": ("error: --size: a size of 1e30 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
+    "price ar -f nvl72 -M 1e999": ("error: --size: '1e999' is too large for a size", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M nan": ("error: --size: 'nan' is not a size", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M inf": ("error: --size: 'inf' is not a size", f"  {WRITE_SIZE}"),
     "price ar -f nvl72 -M MB,,": (
         "error: --size: an empty item in 'MB,,'",
         "  separate items with one comma, without spaces",
@@ -125,15 +125,15 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     # readings
     "price ar -f nvl72 --pipelining bogus": ("error: --pipelining: 'bogus' is not known", f"  {PIPELINING}"),
-    "price ar -f nvl72 --pipelining 0": ("error: --pipelining: '0' is not known", f"  {PIPELINING}"),
+    "price ar -f nvl72 --pipelining 0": ("error: --pipelining: 0 is not known", f"  {PIPELINING}"),
     "price ar -f nvl72 --pipelining 2.5": ("error: --pipelining: '2.5' is not known", f"  {PIPELINING}"),
     "price ar -f nvl72 --tree-beta 3": (
         "error: --tree-beta: must lie between 1 and 2, got 3.0",
         "  2 is a single port; 1 needs two ports",
     ),
     "price ar -f nvl72 --tree-beta nan": (
-        "error: --tree-beta: must lie between 1 and 2, got nan",
-        "  2 is a single port; 1 needs two ports",
+        "error: --tree-beta: 'nan' is not a number",
+        "  write --tree-beta 1.5",
     ),
     # documents to compare
     "diff broken.json old.json": (
@@ -142,20 +142,20 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "diff list.json old.json": ("error: list.json: not a JSON document of colltool", f"  {WRITE_JSON}"),
     "diff deep.json old.json": ("error: deep.json: not JSON: nested too deeply", f"  {WRITE_JSON}"),
-    "diff binary old.json": ("error: binary: is not UTF-8 text",),
-    "diff old.json missing": ("error: missing: cannot be read: No such file or directory",),
-    "diff old.json directory": ("error: directory: cannot be read: Is a directory",),
+    "diff binary old.json": ("error: binary: is not UTF-8 text", f"  {WRITE_JSON}"),
+    "diff old.json missing": ("error: missing: cannot be read: No such file or directory", f"  {WRITE_JSON}"),
+    "diff old.json directory": ("error: directory: cannot be read: Is a directory", f"  {WRITE_JSON}"),
     "diff old.json price.json": (
         "error: documents of different commands: colltool.ladder/1 and colltool.price/1",
         "  compare two outputs of the same command",
     ),
-    "diff old.json new.json --rtol -1": ("error: --rtol: the tolerance must be a number of at least 0, got -1.0",),
-    "diff old.json new.json --rtol nan": ("error: --rtol: the tolerance must be a number of at least 0, got nan",),
+    "diff old.json new.json --rtol -1": ("error: --rtol: '-1' is not a share of at least 0", "  write 1% or 0.01"),
+    "diff old.json new.json --rtol nan": ("error: --rtol: 'nan' is not a share of at least 0", "  write 1% or 0.01"),
     "ladder --check price.json": (
         "error: documents of different commands: colltool.price/1 and colltool.ladder/1",
         "  compare two outputs of the same command",
     ),
-    "ladder --check missing": ("error: missing: cannot be read: No such file or directory",),
+    "ladder --check missing": ("error: missing: cannot be read: No such file or directory", f"  {WRITE_JSON}"),
     # fabric files
     "price ar -f empty.yaml": (f"error: empty.yaml:3:8: {NO_TIERS}",),
     "fabric check empty.yaml directory": (
@@ -165,28 +165,28 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# command line -> what stderr must speak of; the wording around it is typer's, or free
+# command line -> what stderr must speak of; the wording around it is free
 SAYS: dict[str, tuple[str, ...]] = {
     "": ("Usage: colltool", "price"),
-    "--bogus": ("No such option: --bogus", "-h"),
-    "price": ("Missing argument 'PRIM'", "price -h"),
-    "price ar": ("Missing option '--fabric'", "price -h"),
+    "--bogus": ("no option '--bogus'", "colltool -h"),
+    "price": ("PRIM is missing", "ar, ag, rs", "price -h"),
+    "price ar": ("--fabric is missing", "nvl72", "colltool fabric list"),
     "price ar extra -f nvl72": ("(extra)", "price -h"),
-    "price ar -f nvl72 --fromat json": ("--fromat", "--format"),
-    "price ar -f nvl72 -n many": ("--ranks", "integer"),
+    "price ar -f nvl72 --fromat json": ("no option '--fromat'", "did you mean '--format'?", "price -h"),
+    "price ar -f nvl72 -n many": ("--ranks: 'many' is not a whole number", "-n 8"),
     "price ar -f nvl72 --top 0": ("--top", "1"),
-    "price ar -f nvl72 --format xml": ("--format", "xml", "table", "json", "csv", "markdown"),
+    "price ar -f nvl72 --format jsom": ("--format: 'jsom'", "did you mean 'json'?", "table, json, csv, markdown"),
     "price ar -f nvl72 --placement weird": ("--placement", "weird", "packed", "scattered"),
     "price ar -f nvl72 --phases weird": ("--phases", "weird", "sequential", "pipelined"),
     "price ar -f nvl72 --ring-alpha max": ("--ring-alpha", "max", "mean", "worst"),
     "price ar -f nvl72 --order up": ("--order", "up", "outer-first", "inner-first"),
     "price ar -f nvl72 --tree-beta x": ("--tree-beta", "number"),
-    "breakdown ar -f nvl72": ("Missing option '--size'",),
-    "diff": ("Missing argument 'OLD'",),
-    "diff old.json": ("Missing argument 'NEW'",),
+    "breakdown ar -f nvl72": ("--size is missing", "16MB", "breakdown -h"),
+    "diff": ("OLD is missing", "diff -h"),
+    "diff old.json": ("NEW is missing", "diff -h"),
     "fabric": ("Usage: colltool fabric", "list", "show", "check", "schema"),
     "fabric lst": ("'lst'", "list"),
-    "fabric check": ("Missing argument",),
+    "fabric check": ("FILE... is missing", "fabric check -h"),
     "explain rng": ("no algorithm 'rng'", "did you mean 'ring'?"),
     "price ar -f nvl72 --set nvlink.alfa=1us": ("unknown key 'alfa'", "did you mean 'alpha'?"),
     "price ar -f nvl72 -n 144 -M 1MB --algorithm hierarchical:ring/rong": ("no algorithm 'rong'", "did you mean 'ring'?"),
@@ -210,6 +210,37 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "ladder --check object.json": ("object.json",),
     "ladder --rtol 0.5": ("--check",),
     "ladder directory": ("directory: is a directory",),
+    # one where elsewhere several: what to type instead
+    "price ar -f nvl72 -f star512": ("--fabric: given 2 times", "colltool diff"),
+    "price ar -f nvl72 -n 8,64,512": ("--ranks: takes one number here", "a call for each"),
+    "verify -n 8,64": ("--ranks: takes one number here", "a call for each"),
+    "validate log.csv -f dgx-h100 -n 8,64": ("--ranks: takes one number here",),
+    # numbers beyond all use
+    f"price ar -f nvl72 -n {'9' * 5000}": ("--ranks: expected",),
+    f"price ar -f nvl72 -M 1MB --top {'9' * 400}": ("--top: expected 1 to 1000000",),
+    f"price ar -f nvl72 --pipelining {'9' * 400}": ("--pipelining: 1000000001 is not known",),
+    f"price ar -f nvl72 --tree-beta {'9' * 400}": ("--tree-beta: ",),
+    "verify --segments=999999999999": ("--segments: expected 1 to 65536",),
+    "verify --segments 0": ("--segments: expected 1 to 65536",),
+    "contention -f star512 --group 9999999999999": ("--group: expected",),
+    "contention -f star512 --group 8 --zipf inf": ("--zipf: 'inf' is not a number",),
+    "export nccl-tuner -f dgx-h100 -n 8,x": ("--ranks: 'x' is not a whole number",),
+    "export nccl-tuner -f dgx-h100 --channels many": ("--channels: 'many' is not a whole number",),
+    # shares
+    "diff old.json new.json --rtol 10": ("--rtol: '10' is 1000%", "write 10%"),
+    "validate log.csv -f dgx-h100 --max-mape 0": ("--max-mape: '0' is not a positive share", "15% or 0.15"),
+    # outputs that are none
+    "price ar -f nvl72 -M 1MB -o=": ("--output: is no name of a file",),
+    "export astra-sim -f dgx-h100 -o -": ("--output: two files do not go to the terminal", "-o astra"),
+    "export astra-sim -f dgx-h100 -o=": ("--output: is no name of a file",),
+    "calibrate log.csv -f dgx-h100 -o -": ("--output: a fabric file ends in .yaml",),
+    # documents with what no output holds
+    "diff nan.json old.json": ("nan.json:1:", "NaN is no number"),
+    "diff minus.json old.json": ("minus.json:1:", "-Infinity is no number"),
+    "diff inf.json old.json": ("inf.json:1:", "1e999 is too large"),
+    "diff huge.json old.json": ("huge.json:1:", "too large to compare"),
+    "diff half.json old.json": ("half.json:1:", "surrogate"),
+    "ladder --check nan.json": ("nan.json:1:", "NaN is no number"),
 }
 
 
@@ -221,6 +252,8 @@ def unusable(folder: Path) -> Path:
     Path("list.json").write_text("[]")
     Path("object.json").write_text("{}")
     Path("deep.json").write_text("[" * 100_000)
+    for name, value in (("nan", "NaN"), ("minus", "-Infinity"), ("inf", "1e999"), ("huge", "9" * 5000), ("half", '"\\ud800"')):
+        Path(f"{name}.json").write_text(f'{{"schema": "colltool.ladder/1", "x": [1, {value}]}}')
     Path("binary").write_bytes(b"\xff\xfe\x00")
     Path("empty.yaml").write_text("schema: colltool.fabric/1\nname: x\ntiers: []\n")
     return folder
@@ -228,7 +261,7 @@ def unusable(folder: Path) -> Path:
 
 def split(line: str) -> list[str]:
     """Words, where ``--option= `` gives an empty value."""
-    return [word for part in line.split() for word in ([part[:-1], ""] if re.fullmatch("--[a-z]+=", part) else [part])]
+    return [word for part in line.split() for word in ([part[:-1], ""] if re.fullmatch("--?[a-z]+=", part) else [part])]
 
 
 @pytest.mark.parametrize("line", EXACT)
