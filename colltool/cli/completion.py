@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -39,16 +40,23 @@ def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
     from colltool.algorithms.registry import every_algorithm
-    from colltool.primitives import parse_primitive
 
-    try:
-        wanted = parse_primitive(str(ctx.params.get("primitive") or ctx.params.get("collective") or ""))
-    except ColltoolError:
-        wanted = None
+    wanted = _primitive(ctx)
     rows = [(row.name, row.primitive) for row in every_algorithm()] + [(row.name, row.primitive) for row in every_composition()]
     known = dict.fromkeys(name for name, primitive in rows if wanted is None or primitive is wanted)
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
+def _primitive(ctx: typer.Context) -> Any:
+    """The collective that was typed: before an option without its value, words that no option took are left in ``args``."""
+    from colltool.primitives import parse_primitive
+
+    for word in (ctx.params.get("primitive"), ctx.params.get("collective"), *ctx.args):
+        with suppress(ColltoolError):
+            if word:
+                return parse_primitive(str(word))
+    return None
 
 
 def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -94,7 +102,7 @@ def _keys(value: Any, path: str) -> Iterator[str]:
             if key in ("schema", "name", "description", "notes", "source", "topology"):
                 continue
             yield from _keys(item, key if not path or key == "tiers" else f"{path}.{key}")
-    elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+    elif isinstance(value, list | tuple) and value and all(isinstance(item, dict) and "name" in item for item in value):
         inside = "" if path == "tiers" else f"{path}."
         for item in value:
             yield from _keys(item, f"{inside}{item['name']}")
