@@ -3,7 +3,7 @@
 ``colltool.price(fabric, "all_reduce", ranks=144, size="16MB")`` and one function per command; see :mod:`colltool.api`.
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
 __version__ = "0.2.0"
 __all__ = [
@@ -12,6 +12,8 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from colltool.api import (
         ColltoolError,
         Readings,
@@ -36,7 +38,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load the public functions on first use: ``import colltool`` alone costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module 'colltool' has no attribute '{name}'")

@@ -3,14 +3,38 @@
 It imports next to nothing, so that an interrupt finds it ready a moment after the interpreter.
 """
 
+# ruff: noqa: E402 - an interrupt may come while the modules below load, and is caught before they do
 from __future__ import annotations
 
-import gc
+import _signal  # type: ignore[import-not-found]  # what the module signal wraps, without what that loads
 import os
-import signal
 import sys
-from collections.abc import Sequence
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def _interrupted(number: int, _: object) -> None:
+    """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
+    files = sys.modules.get("colltool.files")
+    if files is not None and hasattr(files, "abandon"):
+        files.abandon()
+    os._exit(128 + number)
+
+
+def _catch_interrupts() -> None:
+    for number in (_signal.SIGINT, _signal.SIGTERM):
+        if _signal.getsignal(number) in (_signal.default_int_handler, _signal.SIG_DFL):  # not where they are ignored
+            _signal.signal(number, _interrupted)
+
+
+if sys.argv and os.path.basename(sys.argv[0]).removesuffix(".exe") == "colltool":  # the process is ours from here on
+    _catch_interrupts()
+
+import errno
+import gc
 
 from colltool.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
 
@@ -30,11 +54,12 @@ COMMANDS = {
 }
 
 
+_OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # what help meets there; files say their own
+
+
 def main() -> None:
     """Run the command line. Exit 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
-            signal.signal(number, _interrupted)
+    _catch_interrupts()
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic
     _leave(run())
@@ -59,23 +84,17 @@ def run(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return EXIT_DONE
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return 128 + int(_signal.SIGINT)
     except ColltoolError as error:
         return _refused(error)
     except Exception as error:
         if hasattr(error, "show"):  # typer's own click
             return _misused(error)
-        if isinstance(error, OSError) and (full := _full(error)) is not None:
-            return _refused(full)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
+            from colltool.cli.streams import unwritable
+
+            return _refused(unwritable(error))
         return _bug(error)
-
-
-def _interrupted(number: int, _: Any) -> None:
-    """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
-    files = sys.modules.get("colltool.files")
-    if files is not None and hasattr(files, "abandon"):
-        files.abandon()
-    os._exit(128 + number)
 
 
 def _refused(error: ColltoolError) -> int:
@@ -97,20 +116,6 @@ def _misused(error: Any) -> int:
     from colltool.cli.usage import reworded
 
     return _refused(reworded(error))
-
-
-def _full(error: OSError) -> ColltoolError | None:
-    """The error of a stdout that takes no more, where that is what failed."""
-    from colltool.cli.streams import unwritable
-
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        return None
-    except OSError:
-        return unwritable(error)
-    return None
 
 
 def _bug(error: Exception) -> int:

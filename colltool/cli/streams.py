@@ -8,6 +8,9 @@ from pathlib import Path
 
 from colltool.errors import ColltoolError
 
+# DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of surrogate pairs
+_STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+
 
 def write(text: str, output: Path | None) -> None:
     """Write text to a file, whole or not at all, or to stdout; a reader that went away is no error.
@@ -32,11 +35,25 @@ def write(text: str, output: Path | None) -> None:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; of a name that is none, what cannot be encoded is escaped."""
-    return text.encode("utf-8", "backslashreplace")
+    """Text as it leaves the program, in UTF-8: see :func:`escaped`."""
+    return escaped(text).encode("utf-8")
+
+
+def escaped(text: str) -> str:
+    """Text without a character that would steer a terminal or turn a line around, or that is none.
+
+    What a line feed and colours need stays: names are escaped where they enter a cell. In JSON the escape means the same
+    character, everywhere else it shows what is there.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    import re
+
+    return re.sub(_STEERING, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _print(text: str) -> None:
+    text = escaped(text)
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:

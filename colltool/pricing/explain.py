@@ -17,6 +17,8 @@ from colltool.primitives import SIZE_MEANS, Primitive
 
 AnyRow = Algorithm | Composition
 
+NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
+
 
 def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
             ranks: int | None = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
@@ -73,7 +75,7 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         doc, runs_on, note = row.formula.__doc__, needs(row.topologies), row.note
         status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
-    title, formula, text = _sections(doc or "")
+    title, formula, text = _sections(doc or NO_WORDS)
     return Explained(
         algorithm=row.name,
         primitive=row.primitive,
