@@ -90,12 +90,13 @@ def test_a_reader_sees_whole_files_only(out: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ENDLESS, str(out)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        for _ in range(200):
+        end = time.monotonic() + 20
+        while len(seen) < 6 and time.monotonic() < end:
             content = out.read_bytes()
             assert content == OLD or (len(content) == 3_000_000 and len(set(content)) == 1)
             seen.add(content[:1])
         writer.kill()
-    assert len(seen) > 1, "the writer never wrote"
+    assert len(seen) >= 3, "the writer hardly wrote"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -187,7 +188,7 @@ def test_a_link_that_leads_nowhere_changes_nothing(tmp_path: Path, target: str) 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "file", Path("")):
-        with pytest.raises(ColltoolError, match="cannot write|no name of a file"):
+        with pytest.raises(ColltoolError, match=r"cannot write|no name of a file"):
             write_file(path, b"x")
     assert os.listdir(tmp_path) == []
 

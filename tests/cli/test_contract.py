@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
 }
+WITHOUT_FORMATS = {"export"}  # writes the files of other programs: tests/export
 CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {
@@ -211,6 +212,13 @@ def is_markdown(text: str) -> None:
 
 
 VALID = {"table": is_table, "json": is_json, "csv": is_csv, "markdown": is_markdown}
+
+
+def test_every_command_has_a_case() -> None:
+    """A new command is held to all of this, or says here why not."""
+    from colltool.cli import app
+
+    assert {args[0] for args in COMMANDS.values()} | WITHOUT_FORMATS == set(app.COMMANDS)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -174,5 +174,5 @@ def test_documents_of_different_commands() -> None:
 
 @pytest.mark.parametrize("rtol", [-0.1, nan, inf])
 def test_a_tolerance_that_cannot_be(rtol: float) -> None:
-    with pytest.raises(ColltoolError, match="^rtol: "):
+    with pytest.raises(ColltoolError, match=r"^rtol: "):
         colltool.diff(priced(), priced(), rtol)
