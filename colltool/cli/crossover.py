@@ -43,7 +43,10 @@ def crossover(
     out: Out,
     readings: Readings,
 ) -> None:
-    """Every size at which the faster of two algorithms changes, solved exactly, and who wins at which size."""
+    """Every size at which the faster of two algorithms changes, solved exactly, and who wins at which size.
+
+    Without options: all-reduce on all of nvl72, ring against the trees.
+    """
     from colltool import api
 
     names = o.names(algorithm)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.shared import command
 from colltool.errors import ColltoolError, ManyErrors
 
 SHOW_EXAMPLES = """
@@ -27,6 +28,7 @@ app = typer.Typer(
 
 
 @app.command("list", short_help="The shipped fabrics.", epilog="\b\nExample:\n  colltool fabric list")
+@command()
 def list_(form: o.FormatOption = None, output: o.OutputOption = None) -> None:
     """The shipped fabrics."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
@@ -38,8 +40,11 @@ def list_(form: o.FormatOption = None, output: o.OutputOption = None) -> None:
 
 
 @app.command(short_help="A fabric as a tree, with what follows from it.", epilog=SHOW_EXAMPLES)
+@command()
 def show(
-    fabric: Annotated[str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric)],
+    fabric: Annotated[
+        str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric), o.READ
+    ],
     set_: o.SetOption = None,
     form: o.FormatOption = None,
     output: o.OutputOption = None,
@@ -56,8 +61,13 @@ def show(
 
 
 @app.command(short_help="Validate fabric files.", epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
+@command()
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.", autocompletion=o.complete_fabric),
+        o.READ,
+    ],
     form: o.FormatOption = None,
     output: o.OutputOption = None,
 ) -> None:
@@ -81,6 +91,7 @@ def check(
 
 
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
+@command()
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
     from colltool.cli.streams import write

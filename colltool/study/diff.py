@@ -37,8 +37,11 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     if old["schema"] != new["schema"]:
         what = f"documents of different commands: {old['schema']} and {new['schema']}"
         raise ColltoolError(what, fix="compare two outputs of the same command")
-    several = any(len(set(_fabrics(document))) > 1 for document in (old, new))
-    before, after = _flat(old, "old", several), _flat(new, "new", several)
+    try:
+        several = any(len(set(_fabrics(document))) > 1 for document in (old, new))
+        before, after = _flat(old, "old", several), _flat(new, "new", several)
+    except RecursionError as error:
+        raise ColltoolError("a document is nested too deeply", argument="old", fix=_WRITE_ONE) from error
     moved = (_change(where, before[where], after[where]) for where in before if where in after)
     changed = tuple(change for change in moved if change is not None and _past(change, rtol))
     return Diff(rtol, changed, _only(after, before), _only(before, after))
@@ -59,10 +62,7 @@ def _fabrics(value: Any) -> Iterator[str]:
 def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
     """Every value by its path; the fabric of a document that has only one stands once."""
     identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
-    try:
-        leaves = dict(_leaves(document, "", identity))
-    except RecursionError as error:
-        raise ColltoolError("nested too deeply", argument=argument, fix=_WRITE_ONE) from error
+    leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
         if not _finite(value):
             what = f"{where} is {_named(value)}, no number that can be compared"

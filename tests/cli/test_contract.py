@@ -315,6 +315,77 @@ def test_a_file_that_cannot_be_written(target: str, run: Any, folder: Path) -> N
     assert done.err.startswith(f"error: {target}: cannot write: ")
 
 
+# an input that a command reads -> the command, with ITSELF for the name to read and to write
+ONTO_ITSELF: dict[str, tuple[str, ...]] = {
+    "price": ("price", "ar", "-f", "ITSELF.yaml", "-M", "1MB", "-o", "ITSELF.yaml"),
+    "crossover": ("crossover", "ar", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "breakdown": ("breakdown", "ar", "-f", "ITSELF.yaml", "-M", "1MB", "-o", "ITSELF.yaml"),
+    "explain": ("explain", "ring", "-f", "ITSELF.yaml", "-M", "1MB", "-o", "ITSELF.yaml"),
+    "verify": ("verify", "ar", "-f", "ITSELF.yaml", "-n", "4", "-o", "ITSELF.yaml"),
+    "ladder": ("ladder", "ladder.yaml", "-o", "ladder.yaml"),
+    "ladder's fabric": ("ladder", "ladder.yaml", "-o", "ITSELF.yaml"),
+    "ladder --check": ("ladder", "--check", "old.json", "-o", "old.json"),
+    "diff old": ("diff", "old.json", "new.json", "-o", "old.json"),
+    "diff new": ("diff", "old.json", "new.json", "-o", "new.json"),
+    "contention's fabric": ("contention", "-f", "ITSELF.yaml", "--group", "4", "-o", "ITSELF.yaml"),
+    "contention's layout": ("contention", "-f", "star512", "--layout", "groups.yaml", "-o", "groups.yaml"),
+    "contention's matrix": ("contention", "-f", "star512", "--group", "2", "--matrix", "m.csv", "-o", "m.csv"),
+    "calibrate's fabric": ("calibrate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "calibrate's log": ("calibrate", "log.yaml", "-f", "dgx-h100", "-o", "log.yaml"),
+    "validate's log": ("validate", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
+    "validate's fabric": ("validate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "nccl-tuner": ("export", "nccl-tuner", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "fabric show": ("fabric", "show", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "fabric check": ("fabric", "check", "nvl72", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+}
+
+
+@pytest.mark.parametrize("by", ["its name", "a link", "another path"])
+@pytest.mark.parametrize("name", ONTO_ITSELF)
+def test_nothing_is_written_over_what_is_read(name: str, by: str, run: Any, folder: Path) -> None:
+    from colltool.fabric.load import shipped_folder
+
+    Path("ITSELF.yaml").write_text((shipped_folder() / "dgx-h100.yaml").read_text())
+    Path("ladder.yaml").write_text(
+        "schema: colltool.ladder-file/1\nname: x\nsize: 1MB\nrungs:\n  - {primitive: ar, fabric: ITSELF.yaml, ranks: 8}\n"
+    )
+    Path("groups.yaml").write_text("pattern: {kind: block, group: 8}\n")
+    Path("m.csv").write_text("0,1\n1,0\n")
+    Path("log.yaml").write_text(Path("log.csv").read_text())
+    *args, target = ONTO_ITSELF[name]
+    aim = {"its name": target, "a link": f"link{Path(target).suffix}", "another path": f"./sub/../{target}"}[by]
+    Path("sub").mkdir()
+    if by == "a link":
+        Path(aim).symlink_to(target)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    done = run(*args, aim)
+    assert (done.code, done.out) == (2, "")
+    assert "is read by this command" in done.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_two_outputs_do_not_go_into_one_file(run: Any, folder: Path) -> None:
+    done = run("validate", "log.csv", "-f", "dgx-h100", "-o", "out.svg", "--plot", "out.svg")
+    assert (done.code, done.out) == (2, "")
+    assert "written twice" in done.err
+    assert not Path("out.svg").exists()
+
+
+def test_a_dash_is_the_terminal(run: Any, folder: Path) -> None:
+    args = ("price", "ar", "-f", "star512", "-M", "1MB", "--format", "json")
+    assert run(*args, "-o", "-") == run(*args)
+    assert run("fabric", "schema", "-o", "-").out == run("fabric", "schema").out
+    tuner = ("export", "nccl-tuner", "-f", "dgx-h100", "-n", "16")
+    assert run(*tuner, "-o", "-") == run(*tuner)
+    assert not Path("-").exists()
+
+
+def test_a_failed_diff_leaves_its_file_alone(run: Any, folder: Path) -> None:
+    Path("report").write_text("precious")
+    assert run("diff", "old.json", "price.json", "-o", "report").code == 2
+    assert Path("report").read_text() == "precious"
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_file_without_permission(run: Any, folder: Path) -> None:
     Path("out").write_text("precious")

@@ -176,3 +176,50 @@ def test_documents_of_different_commands() -> None:
 def test_a_tolerance_that_cannot_be(rtol: float) -> None:
     with pytest.raises(ColltoolError, match=r"^rtol: "):
         colltool.diff(priced(), priced(), rtol)
+
+
+def test_two_fabrics_are_compared_row_by_row() -> None:
+    wanted: dict[str, Any] = {"sizes": ["1KB", "1MB"], "ranks": 8, "algorithms": ["ring", "tree"]}
+    listed = [colltool.price_list(name, "ar", **wanted) for name in ("dgx-h100", "mi300x")]
+    one, other = (json.loads(to_json(document(prices))) for prices in listed)
+    found = colltool.diff(one, other)
+    assert all(".phases[" in where for where in (*found.added, *found.removed)), "tiers of other names, and nothing else"
+    moved = {change.where: change for change in found.changed}
+    assert (moved["fabric"].old, moved["fabric"].new) == ("dgx-h100", "mi300x")
+    assert sum(where.endswith("total_s") for where in moved) == 4
+    assert sum("fabric" in where for where in moved) == 1
+
+
+def test_a_ladder_of_several_fabrics_keeps_them_apart() -> None:
+    old = json.loads(to_json(document(colltool.ladder())))
+    new = copy.deepcopy(old)
+    for one in new["rows"]:
+        one["fabric"] = "elsewhere" if one["fabric"] == "star512" else one["fabric"]
+    found = colltool.diff(old, new)
+    assert found.added
+    assert len(found.added) == len(found.removed)
+    assert all("elsewhere" in where for where in found.added)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf, 10**400, [1.0, nan]])
+def test_a_number_that_is_not_finite_is_refused_with_its_place(value: Any) -> None:
+    old, new = priced(), priced()
+    row(new, "ring")["total_s"] = value
+    with pytest.raises(ColltoolError, match=r"^new: results\[ring\]\.total_s is .*, no number that can be compared"):
+        colltool.diff(old, new)
+    with pytest.raises(ColltoolError, match=r"^old: "):
+        colltool.diff(new, old)
+
+
+def test_a_change_beyond_all_floats_has_no_relative() -> None:
+    old, new = ({"schema": "colltool.x/1", "t": value} for value in (5e-324, 1e300))
+    (change,) = colltool.diff(old, new).changed
+    assert change.relative is None
+
+
+def test_a_document_that_is_nested_beyond_reason() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = {"x": deep}
+    with pytest.raises(ColltoolError, match="nested too deeply"):
+        colltool.diff({"schema": "colltool.x/1", "x": deep}, {"schema": "colltool.x/1", "x": 1})
