@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.study.results import Change, Diff
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool",)  # the version: another one is no change of a price
-_WRITE_ONE = "write one with --format json -o FILE"
+_WRITE_ONE = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:

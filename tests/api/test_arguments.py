@@ -99,9 +99,12 @@ WRONG: list[tuple[Call, str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "value"), WRONG, ids=lambda value: getattr(value, "__name__", None) or repr(value)[:30]
-)
+def shown(value: Any) -> str:
+    """The same on every run, so that tests can be shared among processes."""
+    return getattr(value, "__name__", None) or (type(value).__name__ if type(value) is object else repr(value)[:30])
+
+
+@pytest.mark.parametrize(("call", "argument", "value"), WRONG, ids=lambda value: shown(value))
 def test_a_wrong_value_is_refused_with_the_name_of_its_argument(
     call: Call, argument: str, value: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
