@@ -111,6 +111,8 @@ def _checked(name: str, value: Any) -> Any:
     kind, declared = KINDS[name], DECLARED[name]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()  # a scalar of numpy
+    if value is None and "auto" in words(name):
+        return "auto"  # the same thing to somebody in Python, and what 0.2.0 took
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is bool and isinstance(value, bool):
         return value

@@ -41,6 +41,7 @@ def test_words_of_every_reading_are_taken() -> None:
         for word in words(name):
             assert getattr(checked(**{name: word}), name) == word
     assert checked(ideal=np.bool_(True), pipelining=np.int64(4), tree_beta=np.float32(1.5)) == Readings(True, 4, tree_beta=1.5)
+    assert checked(phases=None, order=None) == Readings()
     assert type(checked(tree_beta=np.float32(1.5)).tree_beta) is float
 
 
