@@ -186,7 +186,7 @@ def flag_of(value: Any, argument: str) -> bool:
     raise wrong(value, argument, "True or False", f"write {given(argument, True)}")
 
 
-def text_of(value: Any, argument: str, example: str) -> str:
+def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
     """Text that is not empty.
 
     Raises:
@@ -194,7 +194,7 @@ def text_of(value: Any, argument: str, example: str) -> str:
     """
     if isinstance(value, str) and value.strip():
         return value
-    raise wrong(value, argument, "text", f"write {given(argument, example)}")
+    raise wrong(value, argument, noun, f"write {given(argument, example)}")
 
 
 def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:

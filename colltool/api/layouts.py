@@ -10,7 +10,6 @@ from colltool.api.arguments import (
     AnyFabric,
     fabric_of,
     flag_of,
-    number_of,
     primitive_of,
     size_of,
     text_of,
@@ -71,17 +70,17 @@ def contention(
     if matrix is not None and size is not None:
         fix = f"leave {given('size')} out, or scale the matrix"
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
-    named = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
+    named = None if algorithm is None else text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
     bytes_ = None if size is None else size_of(size)
     wanted = None if primitive is None else primitive_of(primitive)
     every = flag_of(per_link, "per_link")
     loaded = fabric_of(fabric)
     placed_groups = _layout(loaded, layout, placed, whole_of(seed, "seed"))
-    skew = Skew(_matrix(matrix), _number(hot, "hot"), _members(hot_members), _number(zipf, "zipf"))
+    skew = Skew(_matrix(matrix), hot, hot_members, zipf)
     try:
         return run(loaded, placed_groups, primitive=wanted, algorithm=named, size=bytes_, skew=skew, per_link=every)
     except ColltoolError as error:
-        if "matrix" not in (error.argument, error.where.lstrip("-")) or not isinstance(matrix, str | os.PathLike):
+        if error.argument != "matrix" or not isinstance(matrix, str | os.PathLike):
             raise
         raise ColltoolError(error.what, where=f"{os.fspath(matrix)}:1:1", fix=error.fix) from error
 
@@ -118,16 +117,6 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         elif value is not None:
             whole_of(value, name)
     return dict(layout)
-
-
-def _number(value: float | None, argument: str) -> float | None:
-    return None if value is None else number_of(value, argument)
-
-
-def _members(members: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(members, list | tuple):
-        raise wrong(members, "hot_members", "a list of members", f"write {given('hot_members', [0, 5], text='3@0,5')}")
-    return tuple(whole_of(member, "hot_members") for member in members)
 
 
 def _matrix(matrix: Any) -> Any:

@@ -57,7 +57,7 @@ def contention(
             only, too many messages, a fabric of one rank.
     """
     if fabric.ranks < 2:
-        raise ColltoolError(f"{fabric.name} has one rank: nothing to send", where="--fabric", fix="a fabric of at least 2")
+        raise ColltoolError(f"{fabric.name} has one rank: nothing to send", argument="fabric", fix="a fabric of at least 2")
     asked = Asked(primitive, algorithm, size, skew or Skew())
     running = batches(fabric, layout, asked)
     wires = wires_of(fabric)

@@ -13,7 +13,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.topology import kind_of
 from colltool.wires.arrays import Floats, Indices
@@ -162,7 +162,7 @@ class Meshed(Wires):
         self.alpha_s, size = tier.alpha, tier.endpoints
         if self.copies * size * size > 2**25:
             what = f"{tier.name} has {self.copies * size * (size - 1)} links, too many to follow"
-            raise ColltoolError(what, where="--fabric", fix="a smaller full mesh with --set")
+            raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
         exists = np.tile(~np.eye(size, dtype=bool).ravel(), self.copies)
         self.lines = [Line(tier.name, "links", exists, self.rate)]
 

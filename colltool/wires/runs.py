@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.primitives import A2A, AR, Primitive
@@ -68,13 +68,15 @@ def batches(fabric: Fabric, layout: Layout, asked: Asked) -> list[Batch]:
             that does not fit, sizes for some groups only, too many messages.
     """
     if not layout.groups:
-        raise ColltoolError(f"layout '{layout.name}' has no groups", where="--layout", fix="at least one of 2 ranks")
+        raise ColltoolError(f"layout '{layout.name}' has no groups", argument="layout", fix="at least one of 2 ranks")
     some = list(alike(layout.groups))
     for one in some:
         _check_members(one, fabric)
     runs = [_run(one.first, asked) for one in some]
     if asked.skew.given and not any(run.primitive is A2A for run in runs):
-        raise ColltoolError("a skew is of an all-to-all, and no group runs one", where="--primitive", fix="-p a2a")
+        raise ColltoolError(
+            "a skew is of an all-to-all, and no group runs one", argument="primitive", fix=f"take {given('primitive', 'a2a')}"
+        )
     _check_sizes(some, runs)
     rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
     _check_messages(some, rows)
@@ -96,16 +98,18 @@ def _check_members(some: Alike, fabric: Fabric) -> None:
     """A layout file is checked where it is read; one that is built in Python is not."""
     name, place, ranks = some.first.name, some.first.where, some.ends.shape[1]
     if ranks < 2:
-        raise ColltoolError(f"group '{name}' has {ranks} ranks", where=place or "--group", fix="a group has at least 2")
+        raise ColltoolError(
+            f"group '{name}' has {ranks} ranks", where=place, argument="" if place else "group", fix="a group has at least 2"
+        )
     outside = (some.ends < 0) | (some.ends >= fabric.ranks)
     if outside.any():
         what = f"endpoint {some.ends[outside][0]} is outside {fabric.name}"
-        raise ColltoolError(what, where=place or "--layout", fix=f"0 .. {fabric.ranks - 1}")
+        raise ColltoolError(what, where=place, argument="" if place else "layout", fix=f"0 .. {fabric.ranks - 1}")
     ordered = np.sort(some.ends, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
-        raise ColltoolError(what, where=place or "--layout", fix="one rank on each endpoint")
+        raise ColltoolError(what, where=place, argument="" if place else "layout", fix="one rank on each endpoint")
 
 
 def _run(group: GroupLayout, asked: Asked) -> Run:
@@ -115,7 +119,7 @@ def _run(group: GroupLayout, asked: Asked) -> Run:
         size = mean_bytes(asked.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
         what, fix = f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
-        raise ColltoolError(what, where=group.where or "--size", fix=fix)
+        raise ColltoolError(what, where=group.where, argument="" if group.where else "size", fix=fix)
     return Run(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
 
 
@@ -124,14 +128,15 @@ def _check_sizes(some: list[Alike], runs: list[Run]) -> None:
     if any(sized) and not all(sized):
         late = some[sized.index(False)].first
         what = f"group '{late.name}' has no size, others have one"
-        raise ColltoolError(what, where=late.where or "--size", fix="-M 16MB holds for every group that gives none")
+        fix = f"{given('size', '16MB')} holds for every group that gives none"
+        raise ColltoolError(what, where=late.where, argument="" if late.where else "size", fix=fix)
 
 
 def _check_messages(some: list[Alike], rows: list[Row]) -> None:
     pairs = sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True))
     if pairs > MOST_MESSAGES:
         what = f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed one by one"
-        raise ColltoolError(what, where="--group", fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer")
+        raise ColltoolError(what, argument="group", fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer")
 
 
 @contextmanager
@@ -140,9 +145,10 @@ def _named(group: GroupLayout) -> Iterator[None]:
     try:
         yield
     except ColltoolError as error:
-        by_option = error.where.startswith("--") and error.where != "--algorithm"
-        where = error.where if by_option else group.where or error.where or "--algorithm"
-        raise ColltoolError(f"group '{group.name}': {error.what}", where=where, fix=error.fix) from error
+        placed = group.where and error.argument in ("", "algorithm")
+        what, place = f"group '{group.name}': {error.what}", group.where if placed else error.where
+        argument = "" if place else error.argument or "algorithm"
+        raise ColltoolError(what, where=place, argument=argument, fix=error.fix) from error
 
 
 def _row(group: GroupLayout, run: Run) -> Row:
@@ -156,7 +162,7 @@ def _traffic(run: Run, row: Row, members: Members, skew: Skew) -> tuple[Traffic,
         return plain, plain.size
     if not row.dense:
         what = f"{run.algorithm} passes blocks on through others and is not modelled under a skew"
-        raise ColltoolError(what, where="--algorithm", fix=f"--algorithm {default_of(A2A)}")
+        raise ColltoolError(what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}")
     return skewed(skew, members.ranks)
 
 

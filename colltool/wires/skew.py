@@ -64,19 +64,21 @@ def mean_bytes(skew: Skew) -> float:
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
         shape = "x".join(map(str, matrix.shape)) or "a single number"
-        raise ColltoolError(f"the matrix is {shape}", where="--matrix", fix="one row and one column per rank, at least 2")
+        raise ColltoolError(f"the matrix is {shape}", argument="matrix", fix="one row and one column per rank, at least 2")
     bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
     if len(bad):
         row, column = map(int, bad[0])
         what = f"entry ({row}, {column}) of the matrix is {matrix[row, column]:g}"
-        raise ColltoolError(what, where="--matrix", fix="bytes, 0 or more")
+        raise ColltoolError(what, argument="matrix", fix="bytes, 0 or more")
     away = matrix * ~np.eye(len(matrix), dtype=bool)
     if not away.any():
-        raise ColltoolError("no bytes to move: the matrix is zero off the diagonal", where="--matrix")
+        raise ColltoolError(
+            "no bytes to move: the matrix is zero off the diagonal", argument="matrix", fix="bytes from row to column"
+        )
     with np.errstate(over="ignore"):
         mean = float(away.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
-        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", where="--matrix", fix="bytes: 1e-9 to 1 EB per rank")
+        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", argument="matrix", fix="bytes: 1e-9 to 1 EB per rank")
     return mean
 
 
@@ -84,23 +86,23 @@ def _as_matrix(matrix: Any) -> Floats:
     try:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ColltoolError("the matrix is no table of numbers", where="--matrix", fix="rows of the same length") from error
+        raise ColltoolError("the matrix is no table of numbers", argument="matrix", fix="rows of the same length") from error
 
 
 def _of_shape(matrix: Floats, ranks: int) -> Floats:
     if matrix.shape != (ranks, ranks):
         shape = "x".join(map(str, matrix.shape))
         what = f"the matrix is {shape}, the group has {ranks} ranks"
-        raise ColltoolError(what, where="--matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
+        raise ColltoolError(what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
     return matrix
 
 
 def _hot(skew: Skew, ranks: int) -> Floats:
-    hot = _number(skew.hot, "--hot", "a number of times the mean, such as 3")
+    hot = _number(skew.hot, "hot", "a number of times the mean, such as 3")
     members = _hot_members(skew.hot_members, ranks)
     if not 1 <= hot * len(members) <= ranks or hot < 1:
         what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
-        raise ColltoolError(what, where="--hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
+        raise ColltoolError(what, argument="hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
     rest = (ranks - hot * len(members)) / max(1, ranks - len(members))
     weights = np.full(ranks, rest)
     weights[members] = hot
@@ -113,28 +115,28 @@ def _hot_members(given: Any, ranks: int) -> list[int]:
         isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given
     )
     if not whole:
-        raise ColltoolError(f"hot members are numbers of members, got {given!r}", where="--hot", fix=fix)
+        raise ColltoolError(f"hot members are numbers of members, got {given!r}", argument="hot_members", fix=fix)
     members = sorted(map(int, given))
     if not members or members[0] < 0 or members[-1] >= ranks:
-        raise ColltoolError(f"a hot member is outside the group of {ranks}", where="--hot", fix=fix)
+        raise ColltoolError(f"a hot member is outside the group of {ranks}", argument="hot_members", fix=fix)
     twice = next((one for one, following in pairwise(members) if one == following), None)
     if twice is not None:
-        raise ColltoolError(f"hot member {twice} is named twice", where="--hot", fix="each once")
+        raise ColltoolError(f"hot member {twice} is named twice", argument="hot_members", fix="each once")
     return members
 
 
 def _zipf(given: Any, ranks: int) -> Floats:
-    s = _number(given, "--zipf", "0 is uniform, 1 is usual")
+    s = _number(given, "zipf", "0 is uniform, 1 is usual")
     if not 0 <= s <= MOST_ZIPF:
-        raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", where="--zipf", fix="0 is uniform, 1 is usual")
+        raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix="0 is uniform, 1 is usual")
     weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
     return np.asarray(weights * ranks / weights.sum(), dtype=np.float64)
 
 
-def _number(value: Any, where: str, fix: str) -> float:
+def _number(value: Any, argument: str, fix: str) -> float:
     try:
         if not isinstance(value, bool):
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ColltoolError(f"expected a number, got {value!r}", where=where, fix=fix)
+    raise ColltoolError(f"expected a number, got {value!r}", argument=argument, fix=fix)

@@ -12,7 +12,7 @@ import numpy as np
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.registry import find
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
 from colltool.wires.arrays import Floats, Indices
 
@@ -96,11 +96,11 @@ def row_of(primitive: Primitive, algorithm: str) -> Row:
         return row
     known = modelled(primitive)
     if not isinstance(algorithm, str):
-        raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", where="--algorithm", fix=", ".join(known))
+        raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
     fix = f"its trees or switches differ between libraries; modelled: {', '.join(known)}"
-    raise ColltoolError(what, where="--algorithm", fix=fix)
+    raise ColltoolError(what, argument="algorithm", fix=fix)
 
 
 def modelled(primitive: Primitive) -> list[str]:
@@ -129,7 +129,7 @@ def messages_of(row: Row, ranks: int) -> int:
 
 def _power_of_two(ranks: int, name: str) -> None:
     if ranks & (ranks - 1):
-        raise ColltoolError(f"{name} needs a power-of-two rank count, got {ranks}", where="--algorithm")
+        raise ColltoolError(f"{name} needs a power-of-two rank count, got {ranks}", argument="algorithm")
 
 
 def _to_next(ranks: int, size: float) -> Traffic:
@@ -163,7 +163,7 @@ def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
     """
     if members.lattice is None:
         what = "dim-ring needs a group that fills a sub-lattice of a torus or mesh"
-        raise ColltoolError(what, where="--algorithm", fix="--algorithm ring runs on any group")
+        raise ColltoolError(what, argument="algorithm", fix=f"{given('algorithm', 'ring')} runs on any group")
     src, dst, size, payload = [], [], [], 1.0
     grid, rings = members.lattice
     for axis in reversed(range(grid.ndim)):
@@ -256,5 +256,5 @@ def _chain(members: Members, primitive: Primitive) -> Traffic:
 @_traffic("send", P2P, default=True)
 def _send(members: Members, _: Primitive) -> Traffic:
     if members.ranks != 2:
-        raise ColltoolError(f"p2p joins 2 ranks, got a group of {members.ranks}", where="--algorithm", fix="groups of 2")
+        raise ColltoolError(f"p2p joins 2 ranks, got a group of {members.ranks}", argument="algorithm", fix="groups of 2")
     return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)

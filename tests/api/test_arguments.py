@@ -49,7 +49,8 @@ def ladder(**changed: Any) -> Any:
 
 
 def contention(**changed: Any) -> Any:
-    return colltool.contention(**({"fabric": "star512", "layout": {"kind": "block", "group": 8, "count": 1}} | changed))
+    hot = {"hot": 2} if "hot_members" in changed else {}
+    return colltool.contention(**hot, **({"fabric": "star512", "layout": {"kind": "block", "group": 8, "count": 1}} | changed))
 
 
 def validate(**changed: Any) -> Any:

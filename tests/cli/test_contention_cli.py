@@ -100,11 +100,11 @@ def test_a_layout_file(tmp_path: Path) -> None:
     [
         (("-f", "torus512", "--pattern", "spin"), "--pattern: unknown pattern 'spin'"),
         (("-f", "torus512", "--axis", "2", "--group", "8"), "--axis: 'block' has no axis"),
-        (("-f", "torus512", "--layout", "l.yaml", "--group", "8"), "group and layout both"),
+        (("-f", "torus512", "--layout", "l.yaml", "--group", "8"), "--group and --layout both"),
         (("-f", "torus512", "--group", "1"), "--group: a group has at least 2 ranks, got 1"),
         (("-f", "torus512", "--group", "8", "--count", "65"), "--count: 65 groups of 8 ranks do not fit"),
-        (("-f", "torus512", "--pattern", "box", "--shape", "4y2"), "shape: '4y2' is not a shape"),
-        (("-f", "star512", "--group", "8", "--hot", "warm"), "hot: 'warm' is not a hot spot"),
+        (("-f", "torus512", "--pattern", "box", "--shape", "4y2"), "--shape: '4y2' is not a shape"),
+        (("-f", "star512", "--group", "8", "--hot", "warm"), "--hot: 'warm' is not a hot spot"),
         (("-f", "star512", "--group", "8", "--hot", "9"), "--hot: group 'g0': 1 destinations at 9 times"),
         (("-f", "star512", "--group", "8", "--hot", "2", "--zipf", "1"), "exclude each other"),
         (("-f", "star512", "--group", "8", "-a", "double-binary-tree"), "--algorithm: group 'g0': the partners of"),
@@ -115,8 +115,9 @@ def test_a_layout_file(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_options(args: tuple[str, ...], what: str) -> None:
-    with pytest.raises(ColltoolError, match=re.escape(what)):
+    with pytest.raises(ColltoolError) as caught:
         out(*args)
+    assert what in caught.value.spelled("shell")
 
 
 def test_a_matrix_is_refused_with_its_place(tmp_path: Path) -> None:

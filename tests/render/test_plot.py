@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -242,10 +244,20 @@ class TestDrawn:
         if before:
             path.write_bytes(before)
 
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
+        class Full(io.BytesIO):
+            def __init__(self, name: str, _: str) -> None:
+                super().__init__()
+                Path(name).touch()
 
-        monkeypatch.setattr("colltool.files.os.fstat", full)  # once all was handed to the file
+            def fileno(self) -> int:
+                return os.open(os.devnull, os.O_RDONLY)  # whatever its permissions are set to
+
+            def write(self, _: Any) -> int:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("colltool.files.open", Full, raising=False)
+        monkeypatch.setattr("colltool.files.os.fchmod", lambda *_: None)
+        monkeypatch.setattr("colltool.files.os.fchown", lambda *_: None)
         with pytest.raises(ColltoolError, match="No space left on device") as caught:
             plot_calibration(calibration(series()), path)
         assert caught.value.where == str(path)
