@@ -89,6 +89,7 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "price ar -f nvl72 -n 72 -M 1MB --algorithm hierarchical:ring/ring": (
         "error: --algorithm: hierarchical cannot run here: needs a group over several tiers; 72 ranks lie inside nvlink",
+        "  price without --algorithm lists all",
     ),
     "price ar -f nvl72 -n 144 -M 1MB --algorithm hierarchical:ring": (
         "error: --algorithm: 'hierarchical:ring' names 1 algorithms, the group spans 2 tiers",
@@ -96,6 +97,7 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "price ar -f nvl72 -n 144 -M 1MB --algorithm ring:ring": (
         "error: --algorithm: 'ring' takes no choice of algorithms, got ':ring'",
+        "  write --algorithm ring",
     ),
     "crossover ar --algorithm ring": (
         "error: --algorithm: a crossover needs two algorithms",
