@@ -58,7 +58,7 @@ def fabric_of(fabric: AnyFabric) -> Fabric:
         raise wrong(
             fabric, "fabric", "a fabric", 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
         )
-    return load_fabric(fabric)  # type: ignore[arg-type]
+    return load_fabric(fabric)
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:

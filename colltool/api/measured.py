@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import (
@@ -36,7 +36,7 @@ MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
 def calibrate(
-    fabric: AnyPath,
+    fabric: AnyPath | Mapping[str, Any],
     logs: Logs,
     *,
     overrides: Sequence[str] = (),
@@ -71,8 +71,8 @@ def calibrate(
     from colltool.fitting.calibrate import Wanted
     from colltool.fitting.calibrate import calibrate as run
 
-    if not isinstance(fabric, str | os.PathLike):
-        raise wrong(fabric, "fabric", "a fabric by path or name", f"write {given('fabric', 'dgx-h100')}")
+    if not isinstance(fabric, str | os.PathLike | Mapping):
+        raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", f"write {given('fabric', 'dgx-h100')}")
     only = None if tier is None else text_of(tier, "tier", "ib")
     wanted = Wanted(only, tuple(names_of(algorithms)), None if line_rate is None else _rate(line_rate))
     data = fabric_data(fabric, overrides)

@@ -76,6 +76,6 @@ def unwritable(error: OSError) -> ColltoolError:
 def say(*lines: str) -> None:
     """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
     if sys.stderr is not None:
-        from colltool.fabric.source import printable
+        from colltool.shown import printable
 
         print("\n".join(printable(line) for line in lines), file=sys.stderr)

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 from colltool.errors import ColltoolError, either
+from colltool.inputs import read_text
 
 _FIX = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')
@@ -23,7 +24,7 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
             is none; with the place.
     """
     name = os.fspath(path)
-    text = _text(name)
+    text = read_text(path, "document", name)
     try:
         content = json.loads(text, parse_constant=_not_finite, parse_float=_float, parse_int=_int)
     except _Unusable:
@@ -42,16 +43,6 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 class _Unusable(Exception):
     """A number that no output holds; the reader of JSON does not say where it stands."""
-
-
-def _text(name: str) -> str:
-    try:
-        with open(name, encoding="utf-8") as stream:
-            return stream.read()
-    except OSError as error:
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=name, fix=_FIX) from error
-    except UnicodeDecodeError as error:
-        raise ColltoolError("is not UTF-8 text", where=name, fix=_FIX) from error
 
 
 def _not_finite(_: str) -> Any:

@@ -144,9 +144,9 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "diff list.json old.json": ("error: list.json: not a JSON document of colltool", f"  {WRITE_JSON}"),
     "diff deep.json old.json": ("error: deep.json: not JSON: nested too deeply", f"  {WRITE_JSON}"),
-    "diff binary old.json": ("error: binary: is not UTF-8 text", f"  {WRITE_JSON}"),
-    "diff old.json missing": ("error: missing: cannot be read: No such file or directory", f"  {WRITE_JSON}"),
-    "diff old.json directory": ("error: directory: cannot be read: Is a directory", f"  {WRITE_JSON}"),
+    "diff binary old.json": ("error: binary:1:1: is not UTF-8 text", "  save it as UTF-8"),
+    "diff old.json missing": ("error: missing: cannot be read: No such file or directory", "  give the path of a JSON file"),
+    "diff old.json directory": ("error: directory: is a directory, expected a JSON file", "  give a file in it"),
     "diff old.json price.json": (
         "error: documents of different commands: colltool.ladder/1 and colltool.price/1",
         "  compare two outputs of the same command",
@@ -157,7 +157,7 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: documents of different commands: colltool.price/1 and colltool.ladder/1",
         "  compare two outputs of the same command",
     ),
-    "ladder --check missing": ("error: missing: cannot be read: No such file or directory", f"  {WRITE_JSON}"),
+    "ladder --check missing": ("error: missing: cannot be read: No such file or directory", "  give the path of a JSON file"),
     # fabric files
     "price ar -f empty.yaml": (f"error: empty.yaml:3:8: {NO_TIERS}",),
     "fabric check empty.yaml directory": (
