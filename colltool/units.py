@@ -1,4 +1,4 @@
-"""Sizes, times and rates: strict text to SI numbers, and back.
+"""Sizes, times and rates: strict text to SI numbers; :mod:`colltool.words` writes them.
 
 Bytes, seconds, bytes/s inside. Case matters, because ``Gb`` is a bit and ``GB`` a byte; kilo, mega, giga are powers of ten
 and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; a time always needs its unit.
@@ -14,6 +14,7 @@ from typing import SupportsFloat, SupportsIndex
 
 from colltool.errors import ColltoolError
 from colltool.shown import clipped, shown
+from colltool.words import format_size
 
 _DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
@@ -96,44 +97,6 @@ def _whole(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]  # what has no index is refused
     except TypeError:
         return None
-
-
-def format_size(size: float) -> str:
-    """``16MB`` for 16e6: the shortest decimal text that :func:`parse_size` reads back to the same number."""
-    for prefix, factor in reversed(_DECIMAL.items()):
-        if prefix != "k" and size >= factor and float(f"{size / factor:.12g}") * factor == size:
-            return f"{size / factor:.12g}{prefix}B"
-    return f"{size!r}B"
-
-
-def format_time(seconds: float, digits: int = 4) -> str:
-    """``53.44 us``: four significant digits and the unit that keeps the number above one."""
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= factor * 0.99995:
-            return f"{_significant(seconds / factor, digits)} {unit}"
-    return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
-
-
-def format_rate(rate: float, digits: int = 4) -> str:
-    """``450 GB/s``, in powers of ten."""
-    return f"{format_bytes(rate, digits)}/s"
-
-
-def format_bytes(size: float, digits: int = 4) -> str:
-    """``2.07 GB``: rounded for reading, where :func:`format_size` is exact."""
-    for prefix, factor in reversed(_DECIMAL.items()):
-        if prefix != "k" and abs(size) >= factor * 0.99995:
-            return f"{_significant(size / factor, digits)} {prefix}B"
-    return f"{_significant(size, digits)} B"
-
-
-def _significant(number: float, digits: int) -> str:
-    """Rounded to significant digits, never in exponent notation between 1e-5 and 1e15."""
-    if number == 0 or not math.isfinite(number):
-        return f"{number:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))
-    text = f"{number:.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *, unitless: bool) -> float:

@@ -20,8 +20,10 @@ FLOORS = {
     "colltool.errors": 0,
     "colltool.files": 0,
     "colltool.inputs": 0,
+    "colltool.results": 0,
     "colltool.shown": 0,
     "colltool.units": 0,
+    "colltool.words": 0,
     "colltool.primitives": 0,
     "colltool.cost": 0,
     "colltool.algorithms": 1,
@@ -39,6 +41,9 @@ FLOORS = {
     "colltool.cli": 5,
     "colltool.__main__": 5,
 }
+# (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
+# line prints: they open the renderers' door when they are called, and nothing is loaded before.
+LOOKS_UP = {("colltool.results", "colltool.render.door")}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
@@ -111,6 +116,7 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
         if (name == "colltool" or name.startswith("colltool."))
         and floor(name) > floor(module)
         and not (module == "colltool" and inside)  # the front door opens on first use
+        and not (inside and (module, name) in LOOKS_UP)
     }
     assert not above, f"{module} on floor {floor(module)} imports from above: {sorted(above)}"
 

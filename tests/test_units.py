@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.errors import ColltoolError
-from colltool.units import format_bytes, format_rate, format_size, format_time, parse_count, parse_rate, parse_size, parse_time
+from colltool.units import parse_count, parse_rate, parse_size, parse_time
+from colltool.words import format_bytes, format_rate, format_size, format_time
 
 BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
 BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"

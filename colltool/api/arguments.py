@@ -128,6 +128,7 @@ def sizes_of(size: Sizes) -> Number:
     if array.ndim != 1 or not array.size:
         what = f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
         raise ColltoolError(what, argument="size", fix="give each size once: numpy.ravel makes one dimension of several")
+    array.setflags(write=False)  # results share it
     return array
 
 

@@ -181,7 +181,8 @@ def verify(
     size_bytes, names, count = size_of(size), names_of(algorithms), ranks_of(ranks)
     pieces = count_of(segments, "segments", 1, MOST_SEGMENTS)
     found = [run(fabric, primitives, size_bytes, count, pieces, names) for fabric in fabrics_of(fabrics)]
-    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()))
+    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,10 +13,6 @@ from colltool.cli import values
 from colltool.cli.completion import words
 from colltool.cli.shared import FabricChoice, command, to_file
 from colltool.errors import ColltoolError
-
-if TYPE_CHECKING:
-    from colltool.fitting.results import Calibration
-    from colltool.render.parts import Block
 
 EXAMPLES = """
 \b
@@ -105,13 +102,5 @@ def calibrate(
 
         files[plot] = calibration_picture(result, plot.suffix, plot_what.value)
     write_files(files)
-    result = result if output is None else result._replace(path=str(output))
-    emit(_rendered(result, form), form, None)
-
-
-def _rendered(result: Calibration, form: o.Format | None) -> dict[str, Any] | list[Block]:
-    from colltool.render.calibrate_blocks import calibrate_blocks, calibrate_document, calibrate_points
-
-    if form is o.Format.JSON:
-        return calibrate_document(result)
-    return calibrate_points(result) if form is o.Format.CSV else calibrate_blocks(result)
+    result = result if output is None else replace(result, path=str(output))
+    emit(result, form, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,28 +107,7 @@ def contention(
         fabric.load(), layout or kept, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
         matrix=matrix, hot=factor, hot_members=members, zipf=zipf, per_link=per_link,
     )  # fmt: skip
-    _emit(result, as_eta, out.form, out.path)
-
-
-def _emit(result: Any, as_eta: bool, asked: o.Format | None, output: Path | None) -> None:
-    from colltool.cli import output as out
-
-    form = out.chosen_format(asked, output)
-    if form is o.Format.JSON:
-        from colltool.render.contention_document import contention_document, eta_document
-
-        out.emit(eta_document(result) if as_eta else contention_document(result), form, output)
-        return
-    from colltool.render.contention_blocks import contention_blocks, eta_blocks
-
-    if as_eta:
-        out.emit(eta_blocks(result), form, output)
-        return
-    width, unicode = None, False
-    if form is o.Format.TABLE and output is None and sys.stdout.isatty():
-        screen = out.screen()
-        width, unicode = screen.width, screen.unicode
-    out.emit(contention_blocks(result, width=width, unicode=unicode, whole=form is o.Format.CSV), form, output)
+    out.emit(result.as_eta() if as_eta else result)
 
 
 def _shape(text: str) -> tuple[int, ...]:

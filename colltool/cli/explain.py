@@ -38,12 +38,10 @@ def explain(
 ) -> None:
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
     from colltool import api
-    from colltool.cli.output import chosen_format
-    from colltool.render.explain_blocks import explain_blocks
 
     if not fabric.names and (ranks is not None or fabric.overrides or ":" in algorithm):
         what = f"{given('ranks')}, {given('overrides')} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = fabric.load() if fabric.names else None
     explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, readings=readings)
-    out.emit(explained if chosen_format(out.form, out.path) is o.Format.JSON else explain_blocks(explained))
+    out.emit(explained)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import command
+from colltool.cli.shared import Out, command
 from colltool.errors import ColltoolError, ManyErrors
 
 SHOW_EXAMPLES = """
@@ -29,14 +28,12 @@ app = typer.Typer(
 
 @app.command("list", short_help="The shipped fabrics.", epilog="\b\nExample:\n  colltool fabric list")
 @command()
-def list_(form: o.FormatOption = None, output: o.OutputOption = None) -> None:
+def list_(*, out: Out) -> None:
     """The shipped fabrics."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
-    from colltool.render.documents import fabrics_document
-    from colltool.render.fabric_blocks import list_blocks
+    from colltool.fabric.results import FabricList
 
-    fabrics = [load_fabric(name) for name in shipped_fabrics()]
-    _emit(fabrics_document(fabrics), list_blocks(fabrics), form, output)
+    out.emit(FabricList(tuple(load_fabric(name) for name in shipped_fabrics())))
 
 
 @app.command(short_help="A fabric as a tree, with what follows from it.", epilog=SHOW_EXAMPLES)
@@ -46,18 +43,16 @@ def show(
         str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric), o.READ
     ],
     set_: o.SetOption = None,
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
+    *,
+    out: Out,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, and sizing."""
     from colltool.fabric.derive import fabric_facts
     from colltool.fabric.load import load_fabric
-    from colltool.render.documents import fabric_document
-    from colltool.render.fabric_blocks import show_blocks
+    from colltool.fabric.results import FabricShown
 
     loaded = load_fabric(fabric, set_ or ())
-    facts = fabric_facts(loaded)
-    _emit(fabric_document(loaded, facts), show_blocks(loaded, facts), form, output)
+    out.emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
 @app.command(short_help="Validate fabric files.", epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
@@ -68,13 +63,12 @@ def check(
         typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.", autocompletion=o.complete_fabric),
         o.READ,
     ],
-    form: o.FormatOption = None,
-    output: o.OutputOption = None,
+    *,
+    out: Out,
 ) -> None:
     """Validate fabric files: what was read, what is odd about it, every error of every file with its line and column."""
     from colltool.fabric.plausible import check_fabric
-    from colltool.render.check_blocks import check_blocks
-    from colltool.render.documents import checked_document
+    from colltool.fabric.results import FabricsChecked
 
     checks = []
     problems: list[ColltoolError] = []
@@ -87,7 +81,7 @@ def check(
             problems.append(error)
     if problems:
         raise ManyErrors(problems)
-    _emit(checked_document(checks), check_blocks(checks), form, output)
+    out.emit(FabricsChecked(tuple(checks)))
 
 
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
@@ -99,9 +93,3 @@ def schema(output: o.OutputOption = None) -> None:
     from colltool.render.machine import to_json
 
     write(to_json(fabric_json_schema()), output)
-
-
-def _emit(document: dict[str, Any], parts: list[Any], form: o.Format | None, output: Path | None) -> None:
-    from colltool.cli.output import chosen_format, emit
-
-    emit(document if chosen_format(form, output) is o.Format.JSON else parts, form, output)

@@ -52,7 +52,7 @@ def ladder(
         out.emit(climbed)
         return
     from colltool.cli.diff import DEFAULT_RTOL, finish
-    from colltool.render.documents import document
+    from colltool.render.door import document
     from colltool.study.document import read_document
 
     finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)

@@ -29,6 +29,7 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
+    HTML = "html"
 
 
 class PlotWhat(StrEnum):
@@ -82,6 +83,9 @@ FormatOption = Annotated[
         parser=values.choice("format", Format), autocompletion=words(FORMATS),
     ),
 ]  # fmt: skip
+ColumnsOption = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B,...", help="Columns of tables and CSV, in this order: keys or titles.")
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal; - is the terminal."),

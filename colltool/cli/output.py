@@ -9,13 +9,33 @@ from typing import Any
 
 from colltool.cli.options import Format
 from colltool.cli.streams import write
+from colltool.errors import ColltoolError
 
-_BY_SUFFIX = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
+_BY_SUFFIX = {
+    ".json": Format.JSON,
+    ".csv": Format.CSV,
+    ".md": Format.MARKDOWN,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".txt": Format.TABLE,
+    "": Format.TABLE,
+}
 
 
 def chosen_format(form: Format | None, output: Path | None) -> Format:
-    """The format asked for, else the one that the file's name says, else a table."""
-    return form or _BY_SUFFIX.get(output.suffix if output else "", Format.TABLE)
+    """The format asked for, else the one that the file's name says, else a table.
+
+    Raises:
+        ColltoolError: a name whose suffix says something else.
+    """
+    if form is not None or output is None:
+        return form or Format.TABLE
+    found = _BY_SUFFIX.get(output.suffix.lower())
+    if found is None:
+        known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
+        fix = f"known suffixes: {known}; --format writes any name"
+        raise ColltoolError(f"{output}: '{output.suffix}' is no format of a result", argument="output", fix=fix)
+    return found
 
 
 def working(what: str) -> None:
@@ -24,40 +44,33 @@ def working(what: str) -> None:
         print(what, file=sys.stderr)
 
 
-def emit(result: Any, form: Format | None, output: Path | None) -> None:
-    """Render a result (or a document for JSON, or blocks for the other formats) and write it."""
-    write(_rendered(result, chosen_format(form, output), to_file=output is not None), output)
+def emit(result: Any, form: Format | None, output: Path | None, columns: str | None = None) -> None:
+    """Render a result and write it.
+
+    Args:
+        result: what a public function returned.
+        form, output, columns: ``--format``, ``--output`` and ``--columns``.
+
+    Raises:
+        ColltoolError: a suffix or a column that is not known, a file that cannot be written.
+    """
+    from colltool.render.door import rendered
+
+    chosen = chosen_format(form, output)
+    names = [] if columns is None else [name.strip() for name in columns.split(",")]
+    screen = screen_of(to_file=output is not None) if chosen is Format.TABLE else None
+    write(rendered(result, chosen.value, screen, names), output)
 
 
-def _rendered(result: Any, form: Format, *, to_file: bool) -> str:
-    if form is Format.JSON:
-        from colltool.render.documents import document
-        from colltool.render.machine import to_json
-
-        return to_json(result if isinstance(result, dict) else document(result))
-    from colltool.render.blocks import blocks
-
-    parts = result if isinstance(result, list) else blocks(result)
-    if form is Format.CSV:
-        from colltool.render.delimited import to_csv
-
-        return to_csv(parts)
-    parts = [part for part in parts if getattr(part, "rows", True)]  # CSV alone keeps the header of an empty table
-    if form is Format.MARKDOWN:
-        from colltool.render.markdown import to_markdown
-
-        return to_markdown(parts)
-    from colltool.render.text import PIPE, to_text
-
-    return to_text(parts, PIPE if to_file or sys.stdout is None or not sys.stdout.isatty() else screen())
-
-
-def screen() -> Any:
-    """The terminal on stdout: its width, and whether it shows colour and box-drawing characters."""
+def screen_of(*, to_file: bool) -> Any:
+    """What a table is drawn for: the terminal on stdout, or a pipe or file, whose tables are as wide as they need."""
     import shutil
 
     from colltool.render.text import Screen
 
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return Screen(shutil.get_terminal_size().columns, colour=not plain, unicode=unicode)
+    if to_file or sys.stdout is None or not sys.stdout.isatty():
+        return Screen()
+    dumb = os.environ.get("TERM") == "dumb"
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" and not dumb
+    colour = not (os.environ.get("NO_COLOR") or dumb)
+    return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)

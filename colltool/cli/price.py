@@ -57,5 +57,5 @@ def price(
     names = o.names(algorithm)
     listed = api.price_list(fabric.load(), primitive, sizes=o.sizes(size), ranks=ranks, algorithms=names, readings=readings)
     if top is not None:
-        listed = listed._replace(prices=tuple(one._replace(results=one.results[:top]) for one in listed.prices))
+        listed = listed.top(top)
     out.emit(listed)

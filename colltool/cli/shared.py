@@ -54,10 +54,11 @@ class FabricChoice(NamedTuple):
 
 
 class Out(NamedTuple):
-    """``--format`` and ``--output``: how a result is written, and where to."""
+    """``--format``, ``--output`` and ``--columns``: how a result is written, where to, and what of its tables."""
 
     form: o.Format | None
     path: Path | None
+    columns: str | None = None
 
     def keep(self, files: Iterable[str]) -> None:
         """Refuse to write over files that are read because another file names them.
@@ -72,7 +73,7 @@ class Out(NamedTuple):
         """Render a result and write it."""
         from colltool.cli.output import emit
 
-        emit(result, self.form, self.path)
+        emit(result, self.form, self.path, self.columns)
 
 
 class Without(NamedTuple):
@@ -125,6 +126,7 @@ def _expanded(parameter: inspect.Parameter) -> Parameters:
     elif kind is Out:
         yield _option("form", o.FormatOption, None)
         yield _option("output", o.OutputOption, None)
+        yield _option("columns", o.ColumnsOption, None)
     elif kind is Readings:
         left_out = next((one.names for one in beside if isinstance(one, Without)), ())
         yield from (_reading(name) for name in DECLARED if name not in left_out)
@@ -153,7 +155,7 @@ def _taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: 
     if kind is FabricChoice:
         return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
     if kind is Out:
-        return Out(own["form"], to_file(own["output"]))
+        return Out(own["form"], to_file(own["output"]), own["columns"])
     return values.readings(own) if kind is Readings else own[parameter.name]
 
 

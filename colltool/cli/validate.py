@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,6 @@ from colltool.pricing.readings import Readings
 
 if TYPE_CHECKING:
     from colltool.fitting.results import Validation
-    from colltool.render.parts import Block
 
 EXAMPLES = """
 \b
@@ -64,7 +63,6 @@ def validate(
     Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
     """
     from colltool import api
-    from colltool.cli.output import chosen_format
 
     o.check_plot(plot, plot_what)
     result = api.validate(
@@ -83,27 +81,18 @@ def validate(
         from colltool.render.plot import validation_picture
 
         write_file(plot, validation_picture(result, plot.suffix, plot_what.value))
-    out.emit(_rendered(result, chosen_format(out.form, out.path)))
+    out.emit(result)
     _finish(result)
-
-
-def _rendered(result: Validation, form: o.Format) -> dict[str, Any] | list[Block]:
-    """The document, all points for CSV, or what people read."""
-    from colltool.render.validate_blocks import validate_blocks, validate_document, validate_points
-
-    if form is o.Format.JSON:
-        return validate_document(result)
-    return validate_points(result) if form is o.Format.CSV else validate_blocks(result)
 
 
 def _finish(result: Validation) -> None:
     """Exit 1 where a series does not hold, and name it."""
     if result.holds or result.max_mape is None:
         return
-    from colltool.fitting.sizes import percent
+    from colltool.words import percent, short_percent
 
     for one in result.series:
         if one.mape > result.max_mape:
-            off = f"{percent(one.mape)} off on average, more than {result.max_mape * 100:.4g}%"
+            off = f"{percent(one.mape)} off on average, more than {short_percent(result.max_mape)}"
             typer.echo(f"does not hold: {one.series.title}: {off}", err=True)
     raise typer.Exit(EXIT_CHECK_FAILED)

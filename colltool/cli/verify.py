@@ -68,13 +68,11 @@ def verify(
     or an ideal that the note describes. mismatch: exit 1.
     """
     from colltool import api
-    from colltool.cli.output import chosen_format
-    from colltool.render.verify_blocks import verify_blocks, verify_document
 
     count = ranks if fabric or ranks is not None else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
     result = api.verify(loaded, primitive, ranks=count, algorithms=names, size=size, segments=segments)
-    out.emit(verify_document(result) if chosen_format(out.form, out.path) is o.Format.JSON else verify_blocks(result))
+    out.emit(result)
     if not result.holds:
         raise typer.Exit(EXIT_CHECK_FAILED)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric
 from colltool.fabric.places import KeyPath, value_at
-from colltool.units import format_rate, format_time
+from colltool.words import format_rate, format_time
 
 
 class Usual(NamedTuple):

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from colltool.errors import ColltoolError
 from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.primitives import SHORT, Primitive, parse_primitive
-from colltool.units import MAX_SIZE, format_rate, format_time, parse_rate, parse_size, parse_time
+from colltool.units import MAX_SIZE, parse_rate, parse_size, parse_time
+from colltool.words import format_rate, format_time
 
 # Bounds that catch a slipped unit rather than a bold design.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0

@@ -8,10 +8,9 @@ from textwrap import wrap
 from typing import TypeVar
 
 from colltool.fitting.results import FittedSeries
-from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
 from colltool.primitives import Primitive
-from colltool.units import format_rate, format_time
+from colltool.words import format_rate, format_time, percent, size_text, whole_percent
 
 _T = TypeVar("_T")
 
@@ -50,7 +49,9 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
         notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
         far = len(one.left_out) / len(one.series.points)
         if far > 0.25:
-            notes.append(f"{one.series.title}: {far:.0%} of the sizes lie on no alpha-beta curve and are not in the fit")
+            notes.append(
+                f"{one.series.title}: {whole_percent(far)} of the sizes lie on no alpha-beta curve and are not in the fit"
+            )
         if len(one.series.points) < 8:
             notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
     return list(dict.fromkeys([*notes, *_reach_notes(results)]))
@@ -93,8 +94,8 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
     lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
     most = max(_FEWEST_LISTED, _LISTED // max(len(results), 1))
     for one in results:
-        unseen = f", on unseen sizes {one.cv_mape:.1%}" if one.cv_mape is not None else ""
-        lines += ["", f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}{unseen}"]
+        unseen = f", on unseen sizes {percent(one.cv_mape)}" if one.cv_mape is not None else ""
+        lines += ["", f"{one.series.title}: mean {percent(one.mape)}, worst {percent(one.worst, sign='+')}{unseen}"]
         used = [residual for residual in one.residuals if residual.used]
         cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in _some(used, most)]
         lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)] + _rest("  ", used, most)

@@ -21,7 +21,7 @@ from colltool.fitting.select import mape, unseen_mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.measured.series import Measurements, Series
 from colltool.pricing.readings import Readings
-from colltool.units import format_rate
+from colltool.words import format_rate
 
 _LONGEST_NAME = 64  # as the model has it
 

@@ -7,9 +7,8 @@ from itertools import pairwise, takewhile
 from math import log
 
 from colltool.fitting.case import CLOSE, WITHIN
-from colltool.fitting.sizes import percent, size_text
 from colltool.measured.series import Point
-from colltool.units import format_time
+from colltool.words import format_time, percent, size_text
 
 SHAPE = 1.5
 """By what factor neighbouring times differ at least before that says anything."""

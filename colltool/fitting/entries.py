@@ -14,7 +14,7 @@ from colltool.fitting.sample import SWITCH, components
 from colltool.fitting.select import Chosen
 from colltool.measured.series import Series
 from colltool.primitives import AG, AR, RS, Primitive
-from colltool.units import format_size
+from colltool.words import format_size
 
 _VAGUE = 5
 """A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""

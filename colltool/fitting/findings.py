@@ -15,10 +15,9 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import kind_of
 from colltool.fitting.case import CLOSE, WITHIN, Case
 from colltool.fitting.cliffs import SHAPE, breaks, cliff_in
-from colltool.fitting.sizes import of_rates, percent, size_text
 from colltool.measured.series import Point
 from colltool.primitives import A2A, P2P
-from colltool.units import format_rate, format_time
+from colltool.words import format_rate, format_time, of_rates, percent, size_text, whole_percent
 
 SMALL = 5
 """How many of the smallest sizes make a floor."""
@@ -242,7 +241,7 @@ def spread(case: Case) -> str | None:
     if _spread(widest) <= SPREAD:
         return None
     many = sum(_spread(point) > SPREAD for point in case.series.points)
-    others = f", by more than {SPREAD:.0%} at {many} sizes" if many > 1 else ""
+    others = f", by more than {whole_percent(SPREAD)} at {many} sizes" if many > 1 else ""
     return f"repeats differ by up to {percent(_spread(widest), 0)} at {size_text(widest.bytes)}{others}"
 
 

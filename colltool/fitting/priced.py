@@ -20,12 +20,13 @@ from colltool.primitives import Primitive
 
 
 class Quote(NamedTuple):
-    """What one algorithm takes at one size, under its fastest protocol, and what most of that is."""
+    """What one algorithm takes at one size, under its fastest protocol, what most of that is; ``spec`` names it in options."""
 
     algorithm: str
     protocol: str
     seconds: float
     bound: str
+    spec: str
 
 
 class Priced(NamedTuple):
@@ -108,4 +109,4 @@ def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
     parts = zip(*(column(getattr(row, name)) for name in ("alpha_s", "bandwidth_s", "overhead_s")), strict=True)
     bounds = [bound_by(*part) for part in parts]
     columns = (column(row.protocol), column(row.total_s), bounds)
-    return tuple(Quote(row.title, *quote) for quote in zip(*columns, strict=True))
+    return tuple(Quote(row.title, *quote, row.spec) for quote in zip(*columns, strict=True))

@@ -1,9 +1,11 @@
 """What ``calibrate`` and ``validate`` return: frozen records in SI units."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from colltool.fabric.model import Fabric
 from colltool.measured.series import Series, Skipped
+from colltool.results import Result
 
 
 class Fitted(NamedTuple):
@@ -73,9 +75,11 @@ class FittedSeries(NamedTuple):
     cv_mape: float | None
 
 
-class Calibration(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Result):
     """A fabric that has met measurements. ``text`` is its file; ``notes`` what a reader should know of the fit."""
 
+    subject: ClassVar[str] = "calibrate"
     fabric: Fabric
     tier: str
     series: tuple[FittedSeries, ...]
@@ -83,6 +87,7 @@ class Calibration(NamedTuple):
     skipped: tuple[Skipped, ...]
     text: str
     path: str = ""
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
 class Checked(NamedTuple):
@@ -94,6 +99,7 @@ class Checked(NamedTuple):
         algorithm, protocol: that price's; protocol is empty where the fabric lists none.
         bound: what takes most of the price: ``latency``, ``bandwidth`` or ``overhead``.
         nearest: the algorithm whose price comes nearest to the measurement, and ``nearest_error`` of that price.
+        spec, nearest_spec: the text that ``--algorithm`` takes for them.
     """
 
     bytes: float
@@ -107,6 +113,13 @@ class Checked(NamedTuple):
     bound: str
     nearest: str
     nearest_error: float
+    spec: str = ""
+    nearest_spec: str = ""
+
+    @property
+    def of_expected(self) -> float:
+        """predicted/measured: the share of the expected bandwidth that the measurement reaches, 1 where the price is met."""
+        return self.predicted_s / self.measured_s
 
 
 class Regime(NamedTuple):
@@ -129,15 +142,18 @@ class ValidatedSeries(NamedTuple):
     findings: tuple[str, ...]
 
 
-class Validation(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation(Result):
     """All series judged by one fabric; ``mape`` over all points; ``max_mape`` as asked for, a fraction."""
 
+    subject: ClassVar[str] = "validate"
     fabric: str
     series: tuple[ValidatedSeries, ...]
     mape: float
     verdict: str
     skipped: tuple[Skipped, ...]
     max_mape: float | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
 
     @property
     def holds(self) -> bool:

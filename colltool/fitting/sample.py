@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from colltool.fitting.envelope import Envelope, Sample, evaluate, fit_envelope, relative_errors
 from colltool.fitting.features import Costs
 from colltool.fitting.results import LeftOut
-from colltool.fitting.sizes import size_text
 from colltool.measured.series import Series
+from colltool.words import size_text
 
 NAMES = {1: ("high-bandwidth",), 2: ("low-latency", "high-bandwidth"), 3: ("low-latency", "mid", "high-bandwidth")}
 """What protocols are called, by how many there are: which of NCCL's they are, no timing can tell."""

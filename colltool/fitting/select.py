@@ -10,6 +10,7 @@ from colltool.errors import ColltoolError
 from colltool.fitting.envelope import Envelope, Sample, fit_envelope, relative_errors
 from colltool.fitting.results import Candidate
 from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
+from colltool.words import format_rate, percent
 
 _WORTH, _WORTH_TWO = 1.1, 1.2
 """A less likely choice has to be better by this factor on unseen sizes, two algorithms than one by the second."""
@@ -174,11 +175,11 @@ def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chose
         ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
         sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
         other = " + ".join(next_best.algorithms)
-        errors = f"{chosen.cv_mape:.1%} against {next_best.cv_mape:.1%} on unseen sizes"
+        errors = f"{percent(chosen.cv_mape)} against {percent(next_best.cv_mape)} on unseen sizes"
         errors = "too few sizes" if unseen_mape(chosen.errors) is None else errors
         said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
     said += [
-        f"{' + '.join(one.algorithms)} would need {_fastest_wire(one) / 1e9:.4g} GB/s of a port of {line_Bps / 1e9:.4g} GB/s"
+        f"{' + '.join(one.algorithms)} would need {format_rate(_fastest_wire(one))} of a port of {format_rate(line_Bps)}"
         for one in beyond[:1]
     ]
     return "; ".join(said) or "the only algorithm tried"

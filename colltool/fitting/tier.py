@@ -28,7 +28,7 @@ from colltool.pricing.catalogue import named_candidates
 from colltool.pricing.groups import Placed
 from colltool.pricing.readings import Readings
 from colltool.primitives import AG, RS, Primitive
-from colltool.units import format_rate
+from colltool.words import format_rate
 
 _LEAST = 2
 """Sizes that fix a line."""

@@ -43,7 +43,15 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
     reading = readings or Readings()
     judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
     points = [point for one in judged for point in one.points]
-    return Validation(fabric.name, judged, mape(points), verdict(judged), measurements.skipped, max_mape)
+    return Validation(
+        fabric=fabric.name,
+        series=judged,
+        mape=mape(points),
+        verdict=verdict(judged),
+        skipped=measurements.skipped,
+        max_mape=max_mape,
+        overrides=fabric.overrides,
+    )
 
 
 def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
@@ -84,6 +92,8 @@ def _checked(series: Series, point: Point, index: int, priced: Priced) -> Checke
         best.bound,
         near.algorithm,
         near.seconds / point.seconds - 1,
+        best.spec,
+        near.spec,
     )
 
 

@@ -7,8 +7,8 @@ from itertools import groupby
 from statistics import fmean, median
 
 from colltool.fitting.results import Checked, ValidatedSeries
-from colltool.fitting.sizes import percent, range_text, size_text
 from colltool.measured.series import Series
+from colltool.words import percent, range_text, size_text, whole_percent
 
 TRUSTED = 0.10
 """Mean error of a price that is worth planning with."""
@@ -19,7 +19,7 @@ FEWEST = 3
 STRAY = 0.25
 """Error of sizes that are named where others can be trusted."""
 
-_NOWHERE = f"on no range of sizes within {TRUSTED:.0%}"
+_NOWHERE = f"on no range of sizes within {whole_percent(TRUSTED)}"
 
 Trusted = Callable[[Checked], bool]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.errors import ColltoolError
 from colltool.measured.series import Series
 from colltool.measured.timing import Timing
-from colltool.units import format_bytes, format_rate, format_time
+from colltool.words import format_bytes, format_rate, format_time
 
 LEAST_S = 1e-8
 """No message crosses a wire faster: light takes as long for three metres."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from colltool.algorithms.registry import row_of
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import catalogue
@@ -31,7 +33,7 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
         listed = catalogue(fabric, ranks, primitive, reading)
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
-    return Breakdown(everything._replace(results=(chosen,)), tuple(baselines))
+    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
 
 
 def _is_baseline(primitive: Primitive, row: Row) -> bool:

@@ -53,6 +53,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
         pairs=pairs,
         winners=tuple(winners(listed)),
         balance={one.title: size for one in single if (size := _balance(one.curve)) is not None},
+        overrides=fabric.overrides,
     )
 
 
@@ -109,7 +110,15 @@ def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) ->
         if below != above
     )
     dominates = None if crossings else faster[0]
-    return Pair(one[0].title, other[0].title, crossings, dominates, _approximations(one, other))
+    return Pair(
+        a=one[0].title,
+        b=other[0].title,
+        crossings=crossings,
+        dominates=dominates,
+        approximations=_approximations(one, other),
+        a_spec=one[0].choice.spec,
+        b_spec=other[0].choice.spec,
+    )
 
 
 def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[float]) -> list[float]:
@@ -190,13 +199,14 @@ def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
     def fastest(size: float) -> tuple[str, str]:
         return _key(min(candidates, key=lambda costed: costed.seconds(size)))
 
-    winners = [Winner(1.0, None, *fastest(1.0))]
+    specs = {_key(one): one.choice.spec for one in candidates}
+    winners = [Winner(1.0, None, *fastest(1.0), specs[fastest(1.0)])]
     for low, high in pairwise(_GRID):
         last = (winners[-1].algorithm, winners[-1].protocol)
         if fastest(high) != last:
             border = _bisected(low, high, fastest, last)
             winners[-1] = winners[-1]._replace(to_bytes=border)
-            winners.append(Winner(border, None, *fastest(high)))
+            winners.append(Winner(border, None, *fastest(high), specs[fastest(high)]))
     return winners
 
 
@@ -208,7 +218,8 @@ def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
     """Who is lowest from 1 byte on."""
     cuts = lower_envelope({_key(costed): costed.curve for costed in candidates}, 1.0)
     ends = [*(start for start, _ in cuts[1:]), None]
-    return [Winner(start, end, *key) for (start, key), end in zip(cuts, ends, strict=True)]
+    specs = {_key(one): one.choice.spec for one in candidates}
+    return [Winner(start, end, *key, specs[key]) for (start, key), end in zip(cuts, ends, strict=True)]
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:

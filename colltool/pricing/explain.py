@@ -50,7 +50,15 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     if all(entry.row is None for entry in priced):
         raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
     count = fabric.ranks if ranks is None else ranks
-    return Explanation(base, tuple(priced), fabric.name, count, size, mode(reading))
+    return Explanation(
+        algorithm=base,
+        entries=tuple(priced),
+        fabric=fabric.name,
+        ranks=count,
+        bytes=size,
+        mode=mode(reading),
+        overrides=fabric.overrides,
+    )
 
 
 def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | None, readings: Readings) -> Explained:

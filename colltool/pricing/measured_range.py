@@ -10,7 +10,7 @@ from colltool.fabric.model import Measured
 from colltool.pricing.groups import Placed
 from colltool.pricing.results import Row
 from colltool.primitives import Primitive
-from colltool.units import format_bytes
+from colltool.words import format_bytes
 
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 

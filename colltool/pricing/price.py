@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
@@ -60,6 +61,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         model=model(reading, primitive),
         results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
+        overrides=fabric.overrides,
     )
 
 
@@ -82,7 +84,7 @@ def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ran
 
 
 def _two_best(one: Price) -> Price:
-    return one._replace(results=one.leading[:2] or one.results[:2])
+    return replace(one, results=one.leading[:2] or one.results[:2])
 
 
 def mode(readings: Readings) -> str:

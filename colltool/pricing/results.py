@@ -1,9 +1,11 @@
 """What a question returns: frozen records in SI units. Numbers are floats, or arrays where the sizes were an array."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, leads
@@ -11,6 +13,11 @@ from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
+from colltool.results import Result, same
+from colltool.words import format_rate, format_time
+
+Overrides = tuple[tuple[str, str], ...]
+"""Keys and values of ``--set``, as somebody wrote them."""
 
 
 def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
@@ -52,12 +59,15 @@ class Phase(NamedTuple):
         """Seconds of the phase alone."""
         return self.alpha_s + self.bandwidth_s
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Phase and all(map(same, self, other))
+
 
 Moved = Number | Callable[[], Number]
 Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Row:
     """One priced schedule.
 
@@ -87,8 +97,8 @@ class Row:
         if not isinstance(other, Row):
             return NotImplemented
         names = (one.name for one in fields(self) if one.name not in ("moved", "laid"))
-        return _same(self.bandwidth_s, other.bandwidth_s) and all(
-            _same(getattr(self, name), getattr(other, name)) for name in names
+        return same(self.bandwidth_s, other.bandwidth_s) and all(
+            same(getattr(self, name), getattr(other, name)) for name in names
         )
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
@@ -154,20 +164,16 @@ class Row:
         """The row's name with its choices: ``hierarchical (ring / ring)``."""
         return titled(self.choice, self.variant)
 
+    def __repr__(self) -> str:
+        if hasattr(self.bytes, "__len__"):
+            return f"<Row: {self.title}, {len(self.bytes)} sizes>"
+        return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
+
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float) -> str:
     """What takes most of a price: ``latency``, ``bandwidth`` or ``overhead``."""
     parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s}
     return max(parts, key=lambda part: parts[part])
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two numbers, or two arrays, are equal."""
-    if hasattr(one, "shape") or hasattr(other, "shape"):
-        import numpy as np
-
-        return bool(np.array_equal(one, other))
-    return bool(one == other)
 
 
 class Infeasible(NamedTuple):
@@ -192,13 +198,15 @@ class Model(NamedTuple):
         return self.readings.unlike(self.usual)
 
 
-class Price(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
     references, what is idealised and what is hypothetical, none of which is ever called the fastest.
     """
 
+    subject: ClassVar[str] = "price"
     fabric: str
     primitive: Primitive
     ranks: int
@@ -207,6 +215,21 @@ class Price(NamedTuple):
     model: Model
     results: tuple[Row, ...]
     infeasible: tuple[Infeasible, ...]
+    overrides: Overrides = ()
+
+    @property
+    def leading(self) -> tuple[Row, ...]:
+        """The rows that may be called the fastest."""
+        return tuple(row for row in self.results if row.leads)
+
+    @property
+    def others(self) -> tuple[Row, ...]:
+        """References, idealised and hypothetical rows."""
+        return tuple(row for row in self.results if not row.leads)
+
+    def top(self, count: int) -> Price:
+        """Only the fastest ``count`` of those that may lead; where none may, of the others."""
+        return replace(self, results=(self.leading or self.others)[:count])
 
     @property
     def best(self) -> Row:
@@ -219,27 +242,25 @@ class Price(NamedTuple):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return self.results[0]
 
-    @property
-    def leading(self) -> tuple[Row, ...]:
-        """The rows that may be called the fastest."""
-        return tuple(row for row in self.results if row.leads)
 
-    @property
-    def others(self) -> tuple[Row, ...]:
-        """References, idealised and hypothetical rows."""
-        return tuple(row for row in self.results if not row.leads)
-
-
-class PriceList(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class PriceList(Result):
     """One :class:`Price` per size, smallest question first as asked."""
 
+    subject: ClassVar[str] = "price"
     prices: tuple[Price, ...]
     winners_only: bool = False
 
+    def top(self, count: int) -> PriceList:
+        """Each price with the fastest ``count`` of those that may lead."""
+        return replace(self, prices=tuple(one.top(count) for one in self.prices))
 
-class Breakdown(NamedTuple):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Breakdown(Result):
     """Where the time of one schedule goes, beside the flat baselines."""
 
+    subject: ClassVar[str] = "breakdown"
     price: Price
     baselines: tuple[Row, ...]
 
@@ -253,13 +274,19 @@ class Crossing(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two algorithms and every size at which one takes over from the other."""
+    """Two algorithms and every size at which one takes over from the other; of each the text that ``--algorithm`` takes."""
 
     a: str
     b: str
     crossings: tuple[Crossing, ...]
     dominates: str | None
     approximations: dict[str, float]
+    a_spec: str = ""
+    b_spec: str = ""
+
+    def spec(self, title: str | None) -> str | None:
+        """The text of whichever of the two is so called."""
+        return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
 
 
 class Winner(NamedTuple):
@@ -269,11 +296,14 @@ class Winner(NamedTuple):
     to_bytes: float | None
     algorithm: str
     protocol: str = ""
+    spec: str = ""
 
 
-class Crossover(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Crossover(Result):
     """The crossovers of one primitive on one group, and who wins at which size among all that can run."""
 
+    subject: ClassVar[str] = "crossover"
     fabric: str
     primitive: Primitive
     ranks: int
@@ -282,6 +312,7 @@ class Crossover(NamedTuple):
     pairs: tuple[Pair, ...]
     winners: tuple[Winner, ...]
     balance: dict[str, float]
+    overrides: Overrides = ()
 
 
 class Rung(NamedTuple):
@@ -297,9 +328,11 @@ class Rung(NamedTuple):
     gap_realistic: float
 
 
-class Ladder(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Ladder(Result):
     """Rungs by primitive, in the order of the definition."""
 
+    subject: ClassVar[str] = "ladder"
     name: str
     description: str
     bytes: float
@@ -326,12 +359,15 @@ class Explained(NamedTuple):
     reason: str = ""
 
 
-class Explanation(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
     """Every use of one algorithm name; ``fabric``, ``ranks`` and ``bytes`` when numbers are put in."""
 
+    subject: ClassVar[str] = "explain"
     algorithm: str
     entries: tuple[Explained, ...]
     fabric: str = ""
     ranks: int = 0
     bytes: float = 0.0
     mode: str = ""
+    overrides: Overrides = ()

@@ -1,15 +1,18 @@
 """What ``verify`` returns: frozen records in SI units."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from colltool.pricing.results import Infeasible
 from colltool.primitives import Primitive
+from colltool.results import Result
 
 
 class Verified(NamedTuple):
     """One algorithm, executed. Counts are (formula, executed); ``verdict`` is ``proved``, ``idealised`` or ``mismatch``.
 
     ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no size was.
+    ``spec`` is the text that ``--algorithm`` takes.
     """
 
     primitive: Primitive
@@ -22,13 +25,17 @@ class Verified(NamedTuple):
     post_condition: bool
     note: str
     time_s: tuple[float, float] | None = None
+    spec: str = ""
 
 
-class Verification(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Result):
     """Every algorithm that was executed, and those without a schedule, with the reason."""
 
+    subject: ClassVar[str] = "verify"
     results: tuple[Verified, ...]
     skipped: tuple[Infeasible, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
 
     @property
     def holds(self) -> bool:

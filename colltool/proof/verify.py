@@ -49,7 +49,7 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: 
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
         raise ColltoolError(f"nothing to execute on {placed.ranks} ranks of {fabric.name}", fix=reasons)
-    return Verification(done, skipped)
+    return Verification(done, skipped, fabric.overrides)
 
 
 def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
@@ -126,6 +126,7 @@ def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: 
         post_condition=execution.outcome.holds,
         note="; ".join(filter(None, [*notes, note])),
         time_s=time,
+        spec=row.name,
     )
 
 
@@ -152,4 +153,5 @@ def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings)
         n_beta=(wanted.n_beta, counted.n_beta),
         post_condition=outcome.holds,
         note=note,
+        spec=costed.choice.spec,
     )

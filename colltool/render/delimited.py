@@ -1,28 +1,27 @@
-"""The main table of a result as CSV: every column, full values, SI units named in the header."""
+"""A table as CSV: every column, full values, SI units named in the header."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from io import StringIO
+from typing import Any
 
-from colltool.render.parts import Block, Lines, Table
+from colltool.render.escape import csv_text
+from colltool.render.parts import Table
 
 
-def to_csv(parts: Sequence[Block]) -> str:
-    """Comma-separated values of the first table, header first; of a result without tables its lines, with their titles."""
-    main = next((part for part in parts if isinstance(part, Table)), None)
+def to_csv(table: Table) -> str:
+    """Comma-separated values, header first; a line of text is a line of the file."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if main is None:
-        writer.writerow(("title", "line"))
-        titled = [part for part in parts if isinstance(part, Lines)]
-        writer.writerows((part.title, line) for part in titled for line in [one for one in part.lines if one] or [""])
-        return out.getvalue()
-    writer.writerow(column.key for column in main.columns)
-    writer.writerows(["" if cell.value is None else _exact(cell.value) for cell in row] for row in main.rows)
+    writer.writerow(column.key for column in table.columns)
+    writer.writerows([_exact(column.value(record)) for column in table.columns] for record in table.records)
     return out.getvalue()
 
 
-def _exact(value: object) -> object:
-    return repr(value) if isinstance(value, float) else value
+def _exact(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    return value if isinstance(value, int) else csv_text(str(value))

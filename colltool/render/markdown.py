@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.render.parts import Block, Lines, Table
+from colltool.render.escape import markdown
+from colltool.render.parts import Block, Lines, Strips, Table
+from colltool.render.strips import drawn
+from colltool.shown import printable
 
 
 def to_markdown(parts: Sequence[Block]) -> str:
-    """Every block: tables as pipe tables, lists as bullets."""
-    return "\n".join(_table(part) if isinstance(part, Table) else _lines(part) for part in parts)
+    """Every block: tables as pipe tables, lists as bullets, what is drawn or to be pasted as code."""
+    return "\n".join(_block(part) for part in parts)
+
+
+def _block(part: Block) -> str:
+    match part:
+        case Table():
+            return _table(part)
+        case Lines():
+            return _lines(part)
+        case Strips():
+            return _lines(drawn(part))
 
 
 def _table(table: Table) -> str:
-    lines = [f"**{table.title}**", ""] if table.title else []
-    shown = [index for index, column in enumerate(table.columns) if not column.hidden]
-    lines.append(_line([_escape(table.columns[index].title) for index in shown]))
-    lines.append(_line(["---:" if table.columns[index].right else ":---" for index in shown]))
-    lines += [_line([_escape(row[index].text) for index in shown]) for row in table.rows]
+    columns = table.shown
+    lines = [f"**{markdown(table.title)}**", ""] if table.title else []
+    lines.append(_line([markdown(column.title) for column in columns]))
+    lines.append(_line(["---:" if column.right else ":---" for column in columns]))
+    lines += [_line([markdown(column.text(record)) for column in columns]) for record in table.records]
     return "\n".join(lines) + "\n"
 
 
@@ -25,12 +38,10 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def _lines(block: Lines) -> str:
+    title = markdown(block.title)
     if not block.lines:
-        return f"{block.title}\n"
-    bullets = [f"- {line}" for line in block.lines if line]
-    return "\n".join([f"{block.title}:", "", *bullets]) + "\n"
+        return f"{title}\n"
+    if block.as_drawn:
+        return "\n".join([f"{title}:", "", *(f"    {printable(line)}" for line in block.lines)]) + "\n"
+    return "\n".join([f"{title}:", "", *(f"- {markdown(line)}" for line in block.lines if line)]) + "\n"

@@ -1,19 +1,115 @@
-"""What a rendered result is made of: tables and lists. How they are drawn is for each format's own file."""
+"""What a rendered result is made of: tables, lists and strips. How they are drawn is for each format's own file.
 
-from collections.abc import Iterable
+A table holds records and columns; a column says once how its value is taken from a record and how it is shown. CSV and
+``to_columns()`` take the values, everything for people the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 
-class Cell(NamedTuple):
-    """What a person reads, and the full value that CSV carries."""
+class Column(NamedTuple):
+    """One column of a table.
 
-    text: str
-    value: Any
+    Args:
+        key: its name in CSV, in ``to_columns()`` and for ``--columns``; SI units are part of it (``total_s``).
+        title: its heading for people.
+        get: the full value of a record; None or empty where there is nothing to say.
+        show: a value as people read it.
+        drop: where a terminal is too narrow the highest goes first, 0 never.
+        right: on which side numbers and texts line up.
+        hidden: in CSV alone, so that rows of several runs can be put together.
+    """
+
+    key: str
+    title: str
+    get: Callable[[Any], Any]
+    show: Callable[[Any], str] = str
+    drop: int = 0
+    right: bool = True
+    hidden: bool = False
+
+    def value(self, record: Any) -> Any:
+        """The full value; names of an enumeration as machine output spells them, nothing as None."""
+        value = self.get(record)
+        if isinstance(value, StrEnum):
+            return value.value
+        return None if isinstance(value, str) and not value else value
+
+    def text(self, record: Any) -> str:
+        """What a person reads; ``-`` where there is nothing."""
+        value = self.get(record)
+        return "-" if value is None or (isinstance(value, str) and not value) else self.show(value)
 
 
-def plain(value: Any) -> Cell:
-    """A cell that reads as its value."""
-    return Cell(str(value), value)
+def number(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
+           hidden: bool = False) -> Column:  # fmt: skip
+    """A column that lines up on the right; its value is the field named by ``key`` unless ``get`` says otherwise."""
+    return Column(key, title, get or attrgetter(key), show, drop, True, hidden)
+
+
+def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
+          hidden: bool = False) -> Column:  # fmt: skip
+    """A column that lines up on the left."""
+    return Column(key, title, get or attrgetter(key), show, drop, False, hidden)
+
+
+class Table(NamedTuple):
+    """Records in columns; ``best`` is the record to point out."""
+
+    columns: tuple[Column, ...]
+    records: tuple[Any, ...]
+    best: int | None = None
+    title: str = ""
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns for people."""
+        return tuple(column for column in self.columns if not column.hidden)
+
+    def without(self, *keys: str) -> Table:
+        """The same with these columns in CSV alone."""
+        return self._replace(columns=tuple(c._replace(hidden=c.hidden or c.key in keys) for c in self.columns))
+
+    def with_shown(self, *keys: str) -> Table:
+        """The same with these columns for people too."""
+        return self._replace(columns=tuple(c._replace(hidden=c.hidden and c.key not in keys) for c in self.columns))
+
+
+class Lines(NamedTuple):
+    """A list under a heading; ``verbatim`` lines are to be pasted and never broken."""
+
+    title: str
+    lines: tuple[str, ...]
+    verbatim: bool = False
+
+    @property
+    def as_drawn(self) -> bool:
+        """Whether blanks and characters count: to be pasted, or indented like a tree."""
+        return self.verbatim or any(line.startswith(" ") for line in self.lines)
+
+
+class Strip(NamedTuple):
+    """A line of shades: ``cells`` from 0 to 1, each the busiest of ``per_cell`` neighbours."""
+
+    name: str
+    cells: tuple[float, ...]
+    per_cell: int
+
+
+class Strips(NamedTuple):
+    """Strips under a heading: ``what`` the shades say, and ``top``, what the darkest or fullest of them is."""
+
+    what: str
+    top: str
+    strips: tuple[Strip, ...]
+
+
+Block = Table | Lines | Strips
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -26,34 +122,22 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return by_text
 
 
-class Column(NamedTuple):
-    """``key`` names it in CSV; the highest ``drop`` goes first where a terminal is too narrow, 0 never.
-
-    ``hidden`` columns are in CSV alone, so that rows of several runs can be put together.
-    """
-
-    key: str
-    title: str
-    drop: int = 0
-    right: bool = True
-    hidden: bool = False
-
-
-class Table(NamedTuple):
-    """Rows of cells; ``best`` is the row to point out."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    best: int | None = None
-    title: str = ""
-
-
-class Lines(NamedTuple):
-    """A list under a heading; ``verbatim`` lines are to be pasted and never broken."""
+class Line(NamedTuple):
+    """A line of text with the heading it stands under: the record of :func:`lines_table`."""
 
     title: str
-    lines: tuple[str, ...]
-    verbatim: bool = False
+    line: str
 
 
-Block = Table | Lines
+_LINE = (label("title", "title"), label("line", "line"))
+
+
+def lines_table(parts: Iterable[Block]) -> Table:
+    """Lists as a table, for CSV of what has no table of its own."""
+    return Table(_LINE, tuple(_each_line(parts)))
+
+
+def _each_line(parts: Iterable[Block]) -> Iterator[Line]:
+    for part in parts:
+        if isinstance(part, Lines):
+            yield from (Line(part.title, line) for line in [one for one in part.lines if one] or [""])

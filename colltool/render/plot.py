@@ -17,6 +17,7 @@ from colltool.files import write_file
 from colltool.fitting.results import Calibration, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import VIEWS, Panel, What, calibration_panels, validation_panels
+from colltool.words import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def validation_picture(result: Validation, suffix: str, what: What = "time") -> 
     Raises:
         ColltoolError: no series.
     """
-    title = f"{result.fabric}: measured and predicted, mean error {result.mape:.1%}"
+    title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
     return _drawn(validation_panels(result, what), title, suffix, what)
 
 

@@ -7,7 +7,7 @@ from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.render.plot_panels import Curve, Panel, Row, What, every
-from colltool.units import format_rate, format_time
+from colltool.words import binary_size, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,6 @@ _OTHER_SHAPE = "h"
 _BANDS_PERCENT = {15: "0.94", 5: "0.87"}
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
-_BINARY = {2**40: "TiB", 2**30: "GiB", 2**20: "MiB", 2**10: "KiB", 1: "B"}
 
 
 class Pen(NamedTuple):
@@ -177,14 +176,9 @@ def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
     main.set_xlim(low, high)
     steps = ([2**power for power in range(0, 61, step) if low <= 2**power <= high] for step in (10, 5, 2, 1))
     ticks = _first_of_three(steps)
-    strip.set_xticks(ticks, [_binary(tick) for tick in ticks])
+    strip.set_xticks(ticks, [binary_size(tick) for tick in ticks])
     strip.minorticks_off()
     main.tick_params(axis="x", labelbottom=False, length=0)
-
-
-def _binary(size: int) -> str:
-    factor, unit = next((factor, unit) for factor, unit in _BINARY.items() if size >= factor)
-    return f"{size // factor}{unit}"
 
 
 def _scale_times(main: Axes, values: Sequence[float]) -> None:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from colltool.fitting.results import Calibration, FittedSeries, ValidatedSeries, Validation
 from colltool.measured.series import Point, Series
+from colltool.words import percent
 
 What = Literal["time", "busbw"]
 
@@ -147,8 +148,8 @@ def _errors(curves: Sequence[Curve]) -> str:
     if not modelled:
         return "no point has a model"
     means = sorted(curve.mape for curve in modelled)
-    mean = " to ".join(every((f"{means[0]:.1%}", f"{means[-1]:.1%}")))
-    return f"mean error {mean}, worst {max((curve.worst for curve in modelled), key=abs):+.1%}"
+    mean = " to ".join(every((percent(means[0]), percent(means[-1]))))
+    return f"mean error {mean}, worst {percent(max((curve.worst for curve in modelled), key=abs), sign='+')}"
 
 
 def every(items: Iterable[str]) -> list[str]:

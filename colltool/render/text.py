@@ -1,8 +1,10 @@
 """Blocks as text: drawn for a terminal of some width, or as wide as they need for a pipe."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from io import StringIO
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Literal, NamedTuple
 
 from rich import box
@@ -10,7 +12,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from colltool.render.parts import Block, Lines, Table
+from colltool.render.parts import Block, Column, Lines, Strips, Table
+from colltool.render.strips import drawn
+from colltool.shown import printable
 
 
 class Screen(NamedTuple):
@@ -23,12 +27,23 @@ class Screen(NamedTuple):
 
 PIPE = Screen()
 _GAP = 3  # a border and two spaces
+_LEAST_FOLD = 12
+"""Characters: a cell folded to less cannot be read."""
 
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE) -> str:
     """Every block, a blank line between; nothing is cut: columns that do not fit are left out and named."""
-    drawn = [_table(part, screen) if isinstance(part, Table) else _lines(part, screen) for part in parts]
-    return "\n".join(drawn)
+    return "\n".join(_block(part, screen) for part in parts)
+
+
+def _block(part: Block, screen: Screen) -> str:
+    match part:
+        case Table():
+            return _table(part, screen)
+        case Lines():
+            return _lines(part, screen)
+        case Strips():
+            return _lines(drawn(part, screen.width, unicode=screen.unicode), screen)
 
 
 def _console(width: int, screen: Screen) -> Console:
@@ -51,38 +66,59 @@ def _written(console: Console) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 
 
-def _widths(table: Table) -> list[int]:
-    return [
-        max(len(column.title), *(len(row[index].text) for row in table.rows), 1) for index, column in enumerate(table.columns)
-    ]
+class _Drawn(NamedTuple):
+    """A column with the texts of its cells, and how wide it is drawn."""
+
+    column: Column
+    cells: tuple[str, ...]
+    width: int
 
 
-def _kept(table: Table, width: int | None) -> list[int]:
-    """The columns that fit, the least needed dropped first."""
-    widths, kept = _widths(table), [i for i, column in enumerate(table.columns) if not column.hidden]
-    while width is not None and sum(widths[i] + _GAP for i in kept) + 1 > width:
-        droppable = [i for i in kept if table.columns[i].drop]
-        if not droppable:
-            break
-        kept.remove(max(droppable, key=lambda i: table.columns[i].drop))
+def _drawn(table: Table) -> list[_Drawn]:
+    found = []
+    for column in table.shown:
+        cells = tuple(printable(column.text(record)) for record in table.records)
+        found.append(_Drawn(column, cells, max(map(len, (printable(column.title), *cells)))))
+    return found
+
+
+def _total(columns: Sequence[_Drawn]) -> int:
+    return sum(one.width + _GAP for one in columns) + 1
+
+
+def _kept(columns: Sequence[_Drawn], width: int | None) -> list[_Drawn]:
+    """The columns that fit: the least needed dropped first, then the texts of the widest folded."""
+    kept = list(columns)
+    while width is not None and _total(kept) > width and any(one.column.drop for one in kept):
+        kept.remove(max(kept, key=lambda one: one.column.drop))
+    for one in sorted(kept, key=lambda one: -one.width):
+        over = 0 if width is None else _total(kept) - width
+        if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
+            kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
     return kept
 
 
+def _folded(one: _Drawn, width: int) -> _Drawn:
+    cells = ("\n".join(wrap(cell, width, break_on_hyphens=False)) for cell in one.cells)
+    return one._replace(cells=tuple(cells), width=width)
+
+
 def _table(table: Table, screen: Screen) -> str:
-    kept, widths = _kept(table, screen.width), _widths(table)
-    width = sum(widths[i] + _GAP for i in kept) + 1
+    everything = _drawn(table)
+    kept = _kept(everything, screen.width)
+    width = _total(kept)
     rich = RichTable(box=box.ROUNDED if screen.unicode else box.ASCII, show_edge=True, pad_edge=True, width=width)
-    for index in kept:
-        column = table.columns[index]
-        side: Literal["left", "right"] = "right" if column.right else "left"
-        rich.add_column(Text(column.title), justify=side, no_wrap=True, min_width=widths[index])
-    for number, row in enumerate(table.rows):
-        rich.add_row(*(Text(row[index].text) for index in kept), style="bold green" if number == table.best else None)
+    for one in kept:
+        side: Literal["left", "right"] = "right" if one.column.right else "left"
+        rich.add_column(Text(printable(one.column.title)), justify=side, no_wrap=True, min_width=one.width)
+    for number in range(len(table.records)):
+        rich.add_row(*(Text(one.cells[number]) for one in kept), style="bold green" if number == table.best else None)
     console = _console(max(width, screen.width or 0), screen)
     if table.title:
-        console.print(Text(table.title, style="bold"), soft_wrap=screen.width is None)
+        console.print(Text(printable(table.title), style="bold"), soft_wrap=screen.width is None)
     console.print(rich)
-    dropped = [column.title for index, column in enumerate(table.columns) if index not in kept and not column.hidden]
+    there = {one.column for one in kept}
+    dropped = [one.column.title for one in everything if one.column not in there]
     if dropped:
         console.print(Text(f"columns left out for want of width: {'; '.join(dropped)}", style="dim"))
     return _written(console)
@@ -98,9 +134,10 @@ def _wrapped(line: str, width: int | None) -> str:
 def _lines(block: Lines, screen: Screen) -> str:
     console = _console(screen.width or 10_000, screen)
     if not block.lines:
-        console.print(Text(block.title))
+        console.print(Text(printable(block.title)))
         return _written(console)
-    console.print(Text(f"{block.title}:", style="bold"))
+    console.print(Text(f"{printable(block.title)}:", style="bold"))
     for line in block.lines:
-        console.print(Text(_wrapped(line, None if block.verbatim else screen.width)), soft_wrap=block.verbatim)
+        shown = _wrapped(printable(line), None if block.verbatim else screen.width)
+        console.print(Text(shown), soft_wrap=block.verbatim)
     return _written(console)

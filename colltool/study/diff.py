@@ -14,7 +14,9 @@ from colltool.errors import ColltoolError, either
 from colltool.study.results import Change, Diff
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
-_IGNORED = ("colltool",)  # the version: another one is no change of a price
+_IGNORED = ("colltool", "of_expected")
+_SPEC = "spec"
+"""The version, and what only says other fields again (``of_expected``, ``spec``, ``a_spec``): no change of a price."""
 _WRITE_ONE = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
 
 
@@ -47,6 +49,11 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     return Diff(rtol, changed, _only(after, before), _only(before, after))
 
 
+def _said_once(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the list of sizes where the only one of them stands at the top as well."""
+    return {key: value for key, value in document.items() if key != "sizes"} if "results" in document else document
+
+
 def _fabrics(value: Any) -> Iterator[str]:
     """The fabric of every record, at any depth."""
     if isinstance(value, Mapping):
@@ -62,7 +69,7 @@ def _fabrics(value: Any) -> Iterator[str]:
 def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
     """Every value by its path; the fabric of a document that has only one stands once."""
     identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
-    leaves = dict(_leaves(document, "", identity))
+    leaves = dict(_leaves(_said_once(document), "", identity))
     for where, value in leaves.items():
         if not _finite(value):
             what = f"{where} is {_named(value)}, no number that can be compared"
@@ -108,7 +115,7 @@ def _records(where: str) -> Iterator[str]:
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key not in _IGNORED:
+            if key not in _IGNORED and not str(key).endswith(_SPEC):
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         seen: dict[str, int] = {}

@@ -1,6 +1,9 @@
 """What questions over several answers return: frozen records."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from colltool.results import Result
 
 
 class Change(NamedTuple):
@@ -12,9 +15,11 @@ class Change(NamedTuple):
     relative: float | None
 
 
-class Diff(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Diff(Result):
     """What moved between two documents of the same command, past ``rtol``."""
 
+    subject: ClassVar[str] = "diff"
     rtol: float
     changed: tuple[Change, ...]
     added: tuple[str, ...]

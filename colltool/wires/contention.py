@@ -70,6 +70,7 @@ def contention(
     columns = _columns(running, ideals, met, *_paths(wires, messages, len(layout.groups)))
     suffered = [_suffered(batch, one, columns) for batch, one in zip(running, ideals, strict=True)]
     return Contention(
+        overrides=fabric.overrides,
         fabric=fabric.name,
         layout=layout.name,
         unit="M" if running[0].run.size is None else "bytes",

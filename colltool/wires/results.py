@@ -1,9 +1,13 @@
 """What ``contention`` returns: frozen records in SI units."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from colltool.primitives import Primitive
+from colltool.results import Result
 
 
 class GroupCost(NamedTuple):
@@ -61,9 +65,11 @@ class TierEta(NamedTuple):
     group: str
 
 
-class Contention(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Contention(Result):
     """What a layout costs. ``unit`` of loads: ``bytes``, or ``M`` where no size was given."""
 
+    subject: ClassVar[str] = "contention"
     fabric: str
     layout: str
     unit: str
@@ -76,3 +82,19 @@ class Contention(NamedTuple):
     shared: int
     etas: tuple[TierEta, ...]
     notes: tuple[str, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
+
+    def as_eta(self) -> LayoutEta:
+        """What to put in a fabric file for this layout."""
+        return LayoutEta(self.fabric, self.layout, self.etas, self.overrides)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayoutEta(Result):
+    """The coefficients of every tier under a layout, to put in a fabric file."""
+
+    subject: ClassVar[str] = "contention"
+    fabric: str
+    layout: str
+    etas: tuple[TierEta, ...]
+    overrides: tuple[tuple[str, str], ...] = ()

@@ -16,8 +16,8 @@ import pytest
 
 from colltool.cli.contention import EXAMPLES
 from colltool.errors import ColltoolError, ManyErrors
-from colltool.render.contention_blocks import ASCII, BLOCKS, _strips
-from colltool.wires.results import LineLoad
+from colltool.render.parts import Strip, Strips
+from colltool.render.strips import ASCII, BLOCKS, drawn
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 
@@ -57,7 +57,7 @@ def test_csv_is_groups_or_links() -> None:
     assert groups[0]["slowdown"] == "1.0"
     links = list(csv.DictReader(io.StringIO(out(*AXIS, "--per-link", "--format", "csv"))))
     assert [float(link["load"]) for link in links] == [3.0] * 16
-    assert {"link", "load", "over_ideal", "groups", "capacity_Bps"} == set(links[0])
+    assert {"fabric", "layout", "link", "load", "over_ideal", "groups", "capacity_Bps"} == set(links[0])
 
 
 def test_a_table_says_what_it_counts_and_where_it_ends() -> None:
@@ -76,7 +76,7 @@ def test_as_eta_goes_into_a_price() -> None:
     assert "eta: {alpha: 2, beta: 0.5}  # tier torus" in out(*AXIS, "--as-eta")
     assert "--set torus.eta.alpha=2 --set torus.eta.beta=0.5" in out(*AXIS, "--as-eta")
     assert document(*AXIS, "--as-eta")["eta"] == [{"tier": "torus", "alpha": 2.0, "beta": 0.5, "group": "g0"}]
-    assert out(*AXIS, "--as-eta", "--format", "csv") == "tier,alpha,beta,group\ntorus,2.0,0.5,g0\n"
+    assert out(*AXIS, "--as-eta", "--format", "csv") == "fabric,layout,tier,alpha,beta,group\ntorus512,axis,torus,2.0,0.5,g0\n"
 
 
 def test_a_skew_is_of_an_all_to_all() -> None:
@@ -163,13 +163,15 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("shades", [ASCII, BLOCKS])
 def test_shades_start_where_there_is_load_and_end_at_the_hottest(shades: str) -> None:
     cells = (0.0, 1e-9, 0.125, 0.126, 0.5, 1.0)
-    (strip,) = _strips([LineLoad("x", 6, 5, 1.0, 0.5, 1, cells)], None, shades)
-    assert strip.split()[1] == "".join(shades[number] for number in (0, 1, 1, 2, 4, 8))
+    shown = drawn(Strips("load", "link 7", (Strip("x", cells, 1),)), unicode=shades is BLOCKS)
+    assert shown.lines[0].split()[1] == "".join(shades[number] for number in (0, 1, 1, 2, 4, 8))
+    # said in characters: which is darkest depends on the screen
+    assert shown.title == f"load, '{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest (link 7)"
 
 
 def test_a_strip_that_is_too_long_shares_characters() -> None:
     """64 cells in 26 characters: three share one, and the busiest of them is seen."""
     cells = (1.0, 0.0, 0.0) + (0.0,) * 61
-    (strip,) = _strips([LineLoad("axis 1 +", 512, 8, 1.0, 1.0, 8, cells)], 40, ASCII)
+    (strip,) = drawn(Strips("load", "link 7", (Strip("axis 1 +", cells, 8),)), 40).lines
     assert len(strip) <= 38
     assert strip.split()[-1] == "@" + "." * 21

@@ -197,7 +197,7 @@ def is_csv(text: str) -> None:
     rows = list(csv.reader(io.StringIO(text), strict=True))
     assert len({len(row) for row in rows}) == 1, "a varying number of columns"
     assert len(set(rows[0])) == len(rows[0]), "two columns of one name"
-    assert all(re.fullmatch(r"[a-zA-Z0-9_*/]+", name) for name in rows[0])
+    assert all(re.fullmatch(r"[a-zA-Z0-9_*/()-]+", name) for name in rows[0])
     assert "\r" not in text
 
 
@@ -285,6 +285,48 @@ def test_csv_has_the_full_numbers_of_json(name: str, run: Any, folder: Path) -> 
 
 
 # --- -o ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("suffix", "form"),
+    [
+        (".json", "json"),
+        (".csv", "csv"),
+        (".md", "markdown"),
+        (".html", "html"),
+        (".HTM", "html"),
+        (".txt", "table"),
+        ("", "table"),
+    ],
+)
+def test_a_suffix_says_the_format(suffix: str, form: str, run: Any, folder: Path) -> None:
+    args = ("price", "p2p", "-f", "mi300x", "-M", "1MB")
+    assert run(*args, "-o", f"out{suffix}").code == 0
+    assert Path(f"out{suffix}").read_text() == run(*args, "--format", form).out
+
+
+def test_an_unknown_suffix_is_refused_with_those_that_are_known(run: Any, folder: Path) -> None:
+    done = run("price", "p2p", "-f", "mi300x", "-M", "1MB", "-o", "out.xlsx")
+    assert (done.code, done.out) == (2, "")
+    assert ".xlsx" in done.err
+    assert ".json, .csv, .md, .html" in done.err
+    assert not Path("out.xlsx").exists()
+    assert run("price", "p2p", "-f", "mi300x", "-M", "1MB", "-o", "out.xlsx", "--format", "csv").code == 0
+
+
+def test_columns(run: Any) -> None:
+    args = ("price", "ar", *NVL, "-M", "16MB")
+    done = run(*args, "--format", "csv", "--columns", "total_s,Algorithm,spec")
+    assert done.out.splitlines()[0] == "total_s,algorithm,spec"
+    everything = list(csv.DictReader(io.StringIO(run(*args, "--format", "csv").out)))
+    assert [row["total_s"] for row in csv.DictReader(io.StringIO(done.out))] == [row["total_s"] for row in everything]
+    header = next(line for line in run(*args, "--columns", "busbw,algorithm").out.splitlines() if line.startswith("| "))
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["busbw", "algorithm"]
+    wrong = run(*args, "--columns", "totl")
+    assert wrong.code == 2
+    assert "did you mean 'total'?" in wrong.err
+    assert run(*args, "--format", "json", "--columns", "total").code == 2
+
 
 BAD = ("price", "ar", "-f", "nvl72", "-n", "100", "-M", "16MB")
 
@@ -468,7 +510,8 @@ def test_several_sizes_are_one_document(run: Any) -> None:
     assert [one["bytes"] for one in document["sizes"]] == [1_000_000, 16_000_000, 1_000_000_000]
     assert all("schema" not in one and "colltool" not in one for one in document["sizes"])
     alone = price(run, "ar", *NVL, "-M", "16MB")
-    assert {"schema": document["schema"], "colltool": document["colltool"]} | document["sizes"][1] == alone
+    head = {"schema": document["schema"], "colltool": document["colltool"]}
+    assert alone == head | document["sizes"][1] | {"sizes": [document["sizes"][1]]}, "one size: the list, and its fields on top"
 
 
 def test_without_a_size_winner_and_runner_up(run: Any) -> None:
@@ -486,9 +529,62 @@ def test_all_ranks_by_default(run: Any) -> None:
 
 def test_top(run: Any) -> None:
     everything, two = (price(run, "ar", *NVL, "-M", "16MB", *top) for top in ((), ("--top", "2")))
-    assert two["results"] == everything["results"][:2]
+    leading = [row for row in everything["results"] if row["status"] == "shipped"]
+    assert two["results"] == leading[:2]
     assert two["infeasible"] == everything["infeasible"]
-    assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99") == everything
+    assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99")["results"] == leading, "what may not lead is not counted"
+    assert "not ranked" in run("price", "ar", *NVL, "-M", "16MB").out
+    assert "not ranked" not in run("price", "ar", *NVL, "-M", "16MB", "--top", "99").out
+
+
+def test_what_may_not_lead_stands_apart_for_several_sizes_too(run: Any) -> None:
+    ranked, apart = run("price", "ar", *NVL, "-M", "1MB,1GB").out.split("not ranked, as nobody runs them at this price")
+    assert "inner-ring" not in ranked
+    assert apart.count("| inner-ring") == 2
+    assert "hypothetical: on hardware that does not exist" in apart
+
+
+def test_a_row_says_what_algorithm_takes(run: Any) -> None:
+    for row in price(run, "ar", *NVL, "-M", "16MB")["results"]:
+        (again,) = price(run, "ar", *NVL, "-M", "16MB", "--algorithm", row["spec"])["results"]
+        assert again == row
+
+
+def test_csv_says_what_was_asked_in_every_row(run: Any, folder: Path) -> None:
+    for name, expected in {
+        "price": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "144", "bytes": "16000000"},
+        "price winners": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "144"},
+        "crossover": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "2304"},
+        "breakdown": {"fabric": "nvl72", "collective": "all_reduce", "group_ranks": "144", "message_bytes": "16000000"},
+        "ladder": {"ranks": "512", "bytes": "16000000"},
+        "verify fabric": {"fabric": "dgx-h100", "primitive": "all_reduce", "ranks": "16"},
+        "contention": {"fabric": "torus512", "primitive": "all_reduce", "ranks": "6"},
+        "calibrate": {"collective": "all_reduce"},
+        "validate": {"fabric": "dgx-h100", "collective": "all_reduce"},
+    }.items():
+        rows = list(csv.DictReader(io.StringIO(run(*COMMANDS[name], "--format", "csv").out)))
+        assert rows
+        for row in rows:
+            assert expected.items() <= row.items(), name
+            assert not {"all-reduce", "all-gather"} & set(row.values()), "machines read all_reduce"
+
+
+def test_csv_of_crossover_has_pairs_and_winners(run: Any) -> None:
+    document = run("crossover", "--format", "json").json
+    rows = list(csv.DictReader(io.StringIO(run("crossover", "--format", "csv").out)))
+    crossings = [crossing["bytes"] for pair in document["pairs"] for crossing in pair["crossings"]]
+    assert [float(row["bytes"]) for row in rows if row["kind"] == "crossing"] == crossings
+    winners = [(one["from_bytes"], one["algorithm"]) for one in document["winners"]]
+    assert [(float(row["from_bytes"]), row["algorithm"]) for row in rows if row["kind"] == "winner"] == winners
+
+
+def test_of_expected_is_beside_the_error(run: Any, folder: Path) -> None:
+    """A measurement that takes longer than the price reaches less than all of the expected bandwidth."""
+    document = run(*COMMANDS["validate"], "--format", "json").json
+    for point in document["series"][0]["points"]:
+        assert point["of_expected"] == pytest.approx(point["busbw_measured_Bps"] / point["busbw_expected_Bps"])
+        assert point["of_expected"] == pytest.approx(1 + point["relative_error"])
+    assert "of expected" in run(*COMMANDS["validate"]).out
 
 
 def test_algorithm_restricts(run: Any) -> None:

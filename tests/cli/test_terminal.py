@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -36,7 +37,7 @@ PLAIN = {name: value for name, value in os.environ.items() if name not in _UNSET
 
 
 @cache
-def on_terminal(*args: str, columns: int = 80, **env: str) -> str:
+def on_terminal(*args: str, columns: int = 80, code: int = 0, **env: str) -> str:
     """What a terminal of this width receives."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -47,7 +48,7 @@ def on_terminal(*args: str, columns: int = 80, **env: str) -> str:
     while chunk := _read(ours):
         received += chunk
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == code
     return received.decode().replace("\r\n", "\n")
 
 
@@ -138,7 +139,30 @@ def test_colour_on_a_terminal() -> None:
 def test_no_colour_where_none_is_wanted(env: dict[str, str]) -> None:
     plain = on_terminal(*COMMANDS["price"], columns=160, **env)
     assert "\x1b" not in plain
-    assert plain == without_colour(on_terminal(*COMMANDS["price"], columns=160))
+    assert tables(plain) == tables(without_colour(on_terminal(*COMMANDS["price"], columns=160)))
+    assert ("╭" in plain) is ("TERM" not in env), "a dumb terminal has no borders but ASCII"
+
+
+def test_total_and_busbw_stay_longest() -> None:
+    for name in ("price", "price sizes", "price winners"):
+        first = tables(without_colour(on_terminal(*COMMANDS[name], columns=90)))[0][0]
+        assert {"total", "busbw"} <= set(first), name
+        assert "algbw" not in first
+
+
+def test_a_comparison_keeps_its_border_at_80(tmp_path: Path, run: Any) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    ladder = run("ladder", "--format", "json").json
+    old.write_text(json.dumps(ladder))
+    for rung in ladder["rows"]:
+        rung["realistic"]["bandwidth_s"] *= 1.5
+    new.write_text(json.dumps(ladder))
+    shown = without_colour(on_terminal("diff", str(old), str(new), code=1))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert LEFT_OUT not in shown
+    (table, *_) = tables(shown)
+    assert table[0] == ["where", "old", "new", "change"]
+    assert {row[3] for row in table[1:]} == {"+50%", ""}, "a place that is too long goes on below"
 
 
 def test_an_empty_no_color_is_not_set() -> None:

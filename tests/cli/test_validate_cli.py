@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from colltool import api
+from colltool.render.door import blocks
 from colltool.render.text import Screen, to_text
-from colltool.render.validate_blocks import validate_blocks
 
 FABRIC = """\
 schema: colltool.fabric/1
@@ -81,9 +81,9 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:
-    text = to_text(validate_blocks(api.validate("eight.yaml", "ar.log")), Screen(80))
-    assert "busbw |   expected |" in text
-    assert "columns left out for want of width: algorithm; bound by" in text
+    text = to_text(blocks(api.validate("eight.yaml", "ar.log")), Screen(80))
+    assert "of expected |      busbw |" in text
+    assert "columns left out for want of width: algorithm; expected; bound by" in text
 
 
 def test_times_that_no_hardware_takes_are_refused_where_they_stand(run: Callable[..., Any]) -> None:

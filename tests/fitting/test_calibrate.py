@@ -24,7 +24,7 @@ from colltool.measured.series import Measurements, Point, Series
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
-from colltool.render.calibrate_blocks import calibrate_blocks, calibrate_document
+from colltool.render import door
 from colltool.render.machine import to_json
 from colltool.render.text import PIPE, to_text
 
@@ -64,9 +64,9 @@ def assert_written_well(result: Calibration, limit: float = 0.01) -> None:
 def assert_honest(result: Calibration) -> None:
     """What every answer keeps, however bad the series: it loads, its numbers are finite, its formats can be written."""
     assert read_fabric(result.text, "found.yaml") == result.fabric
-    text = to_json(calibrate_document(result))
+    text = to_json(door.document(result))
     assert not re.search(r"\b(NaN|Infinity)\b", text)
-    assert to_text(calibrate_blocks(result), PIPE)
+    assert to_text(door.blocks(result), PIPE)
     for one in result.series:
         assert len(one.residuals) == len(one.series.points)
         assert sum(not residual.used for residual in one.residuals) == len(one.left_out)
@@ -527,7 +527,7 @@ def test_the_same_series_give_the_same_bytes(remembered: Callable[[], None]) -> 
     remembered()
     second = fit(BLANK, *made)
     assert first.text == second.text
-    assert to_json(calibrate_document(first)) == to_json(calibrate_document(second))
+    assert to_json(door.document(first)) == to_json(door.document(second))
 
 
 def test_the_data_given_is_left_alone() -> None:

@@ -22,7 +22,7 @@ from colltool.fitting.validate import validate
 from colltool.measured.read import read_logs
 from colltool.measured.series import Measurements
 from colltool.primitives import Primitive
-from colltool.render.calibrate_blocks import calibrate_document
+from colltool.render.door import document
 from colltool.render.machine import to_json
 
 LOGS = sorted((Path(__file__).parent.parent / "measured" / "logs").iterdir())
@@ -161,8 +161,8 @@ def check(seed: int, folder: Path) -> str:
             assert all(0 < point.predicted_s < float("inf") and point.relative_error > -1 for point in points)
         else:
             assert read_fabric(result.text, "found.yaml") == result.fabric
-            assert not re.search(r"\b(NaN|Infinity)\b", to_json(calibrate_document(result)))
-            json.loads(to_json(calibrate_document(result)))
+            assert not re.search(r"\b(NaN|Infinity)\b", to_json(document(result)))
+            json.loads(to_json(document(result)))
     return " ".join(kinds)
 
 

@@ -18,7 +18,7 @@ from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Point, Series
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
-from colltool.units import format_time
+from colltool.words import format_time
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 SIZES = by_steps(1e3, 1e9, 2.0)

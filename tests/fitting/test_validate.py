@@ -9,13 +9,13 @@ from small import clos, fabric, star, switch
 from colltool.errors import ColltoolError
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
-from colltool.fitting.sizes import of_rates, percent, size_text
 from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Skipped
 from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, P2P, Primitive
+from colltool.render.door import blocks
 from colltool.render.text import to_text
-from colltool.render.validate_blocks import validate_blocks
+from colltool.words import of_rates, percent, size_text
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
@@ -126,7 +126,7 @@ def test_a_limit_that_is_none(limit: float) -> None:
 
 
 def test_rows_used_with_a_reservation_are_not_left_out() -> None:
-    text = to_text(validate_blocks(validate(STAR, Measurements((series(best, [1e6]),), SKIPPED))))
+    text = to_text(blocks(validate(STAR, Measurements((series(best, [1e6]),), SKIPPED))))
     assert "left out:\n  wrong result: 2 rows, first at made.log:9\n" in text
     assert "used with a reservation:\n  no dtype: 1 row, first at made.log:2\n" in text
 

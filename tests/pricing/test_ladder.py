@@ -13,7 +13,7 @@ import colltool
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric.ladder import LadderDefinition, load_ladder, read_ladder
 from colltool.primitives import Primitive
-from colltool.render.documents import document
+from colltool.render.door import document
 from colltool.render.machine import to_json
 
 SHIPPED = Path(__file__).parents[2] / "fabrics"

@@ -23,9 +23,7 @@ from colltool.pricing.protocols import tier_under, under_protocols
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Row
 from colltool.primitives import A2A, AG, AR, BC, own_share, parse_primitive
-from colltool.render.blocks import blocks
-from colltool.render.documents import document
-from colltool.render.explain_blocks import explain_blocks
+from colltool.render.door import blocks, document
 from colltool.render.machine import to_json
 from colltool.render.text import Screen, to_text
 from colltool.study.diff import diff
@@ -541,7 +539,7 @@ def test_breakdown_names_the_protocol_and_sums_to_the_total(where: Fabric, name:
 def test_explain_puts_the_numbers_of_the_fastest_in() -> None:
     (entry,) = colltool.explain("ring", "ar", fabric=ONE, size=1e6).entries
     assert entry.row == rows(ONE, "ar", 1e6, ["ring"])["ring"]
-    assert "protocol LL128" in to_text(explain_blocks(colltool.explain("ring", "ar", fabric=ONE, size=1e6)), Screen())
+    assert "protocol LL128" in to_text(blocks(colltool.explain("ring", "ar", fabric=ONE, size=1e6)), Screen())
 
 
 def test_documents_name_protocols_only_where_there_are_some() -> None:

@@ -9,8 +9,8 @@ from small import clos, fabric, star, switch
 
 from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import Fabric
-from colltool.render.documents import fabric_document
-from colltool.render.fabric_blocks import show_blocks
+from colltool.fabric.results import FabricShown
+from colltool.render.door import blocks, document
 from colltool.render.machine import to_json
 from colltool.render.text import Screen, to_text
 
@@ -53,7 +53,7 @@ small
 
 
 def shown(where: Fabric) -> str:
-    return to_text(show_blocks(where, fabric_facts(where)), Screen())
+    return to_text(blocks(FabricShown(where, fabric_facts(where))), Screen())
 
 
 def test_the_tree_lists_protocols_and_algorithms() -> None:
@@ -69,7 +69,7 @@ def test_a_silent_file_shows_neither() -> None:
 
 
 def test_json_gives_them_in_si() -> None:
-    given: dict[str, Any] = json.loads(to_json(fabric_document(WHERE, fabric_facts(WHERE))))["fabric"]
+    given: dict[str, Any] = json.loads(to_json(document(FabricShown(WHERE, fabric_facts(WHERE)))))["fabric"]
     inner, outer = given["tiers"]
     assert inner["protocols"][0] == {
         "name": "LL",

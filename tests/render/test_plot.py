@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_busbw_turns_the_spread_around() -> None:
 
 def test_a_point_that_no_row_mentions_is_shown_as_left_out() -> None:
     whole = calibration(series(), left_out=False)
-    cut = whole._replace(series=(whole.series[0]._replace(residuals=whole.series[0].residuals[1:]),))
+    cut = replace(whole, series=(whole.series[0]._replace(residuals=whole.series[0].residuals[1:]),))
     spots = calibration_panels(cut, "time")[0].curves[0].spots
     assert [spot.left_out for spot in spots] == ["no model at this size"] + [""] * (len(SIZES) - 1)
 

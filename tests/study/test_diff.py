@@ -13,7 +13,7 @@ from small import fabric, star
 import colltool
 from colltool.errors import ColltoolError
 from colltool.pricing.results import Price
-from colltool.render.documents import document
+from colltool.render.door import document
 from colltool.render.machine import to_json
 
 Document = dict[str, Any]

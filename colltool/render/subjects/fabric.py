@@ -1,45 +1,99 @@
-"""``fabric show`` and ``fabric list`` as blocks: the tiers as a tree, and what follows from them."""
+"""``fabric show`` and ``fabric list``: the tiers as a tree, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict
 
-from colltool.fabric.derive import FabricFacts, TierFacts
+from colltool.fabric.derive import TierFacts
 from colltool.fabric.model import Eta, Fabric, InNetwork, Protocol, Tier
+from colltool.fabric.results import FabricList, FabricShown
 from colltool.fabric.sizing import FatTree, RailPods
 from colltool.fabric.topology import kind_of
-from colltool.render.parts import Block, Cell, Column, Lines, Table, plain
-from colltool.units import format_rate, format_time
+from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.subject import Document, Subject
+from colltool.words import counted, format_rate, format_time
 
 
-def show_blocks(fabric: Fabric, facts: FabricFacts) -> list[Block]:
+def _blocks(result: FabricShown) -> list[Block]:
     """One fabric: its tree (outermost first, so that what contains stands above), derived facts, sizing, notes."""
-    title = f"{fabric.name}: {fabric.description}" if fabric.description else fabric.name
+    fabric, facts = result.fabric, result.facts
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     tree = [f"{fabric.ranks} ranks{overhead}"]
     for depth, tier in enumerate(reversed(fabric.tiers)):
         tree += _tier_lines(tier, "   " * depth)
     tree.append("   " * len(fabric.tiers) + "+- rank")
-    out: list[Block] = [Lines(title, tuple(tree)), _facts_table(facts)]
+    title = "per domain of each tier; diameter in links, bisection one way"
+    out: list[Block] = [Lines(_title(fabric), tuple(tree)), _table(result, title)]
     for derived in facts.tiers:
         out += _sizing(derived)
-    return out + _notes(fabric, facts)
+    return out + _notes(result)
 
 
-def list_blocks(fabrics: Sequence[Fabric]) -> list[Block]:
-    """The shipped fabrics."""
-    columns = (
-        Column("name", "name", right=False),
-        Column("ranks", "ranks"),
-        Column("tiers", "tiers, innermost first", 1, right=False),
-        Column("description", "description", 2, right=False),
-    )
-    rows = []
-    for one in fabrics:
-        tiers = ", ".join(f"{tier.name} {tier.topology} {kind_of(tier).extent}" for tier in one.tiers)
-        texts = (one.name, str(one.ranks), tiers, one.description)
-        rows.append(tuple(plain(text) for text in texts))
-    return [Table(columns, tuple(rows))]
+def _title(fabric: Fabric) -> str:
+    return f"{fabric.name}: {_one_line(fabric.description)}" if fabric.description else fabric.name
+
+
+def _one_line(text: str) -> str:
+    """A text of several lines, as YAML lets people write it, in one."""
+    return " ".join(text.split())
+
+
+_FACTS = (
+    label("tier", "tier", get=lambda tier: tier.name),
+    label("topology", "topology", drop=4),
+    number("endpoints", "endpoints"),
+    number("domains", "domains", drop=3),
+    number("diameter_links", "diameter"),
+    number("bisection_Bps", "bisection", format_rate),
+    number("neighbours", "neighbours", drop=5),
+    number("links", "links", drop=1),
+    number("switches", "switches", drop=2),
+)
+
+
+def _table(result: FabricShown, title: str = "") -> Table:
+    name = label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True)
+    return Table((name, *_FACTS), result.facts.tiers, None, title)
+
+
+def _document(result: FabricShown) -> Document:
+    """The file's values in SI units, and what follows from them."""
+    given = result.fabric.model_dump(by_alias=True, exclude_none=True)
+    given.pop("schema")
+    return {"fabric": given, "facts": asdict(result.facts)}
+
+
+def _summary(result: FabricShown) -> str:
+    tiers = ", ".join(_tier_in_brief(tier) for tier in result.fabric.tiers)
+    return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {tiers}"
+
+
+_LIST = (
+    label("name", "name"),
+    number("ranks", "ranks"),
+    label("tiers", "tiers, innermost first", drop=1, get=lambda one: ", ".join(map(_tier_in_brief, one.tiers))),
+    label("description", "description", drop=2, get=lambda one: _one_line(one.description or "")),
+)
+
+
+def _list_table(result: FabricList) -> Table:
+    return Table(_LIST, result.fabrics)
+
+
+def _list_document(result: FabricList) -> Document:
+    rows = [
+        {"name": one.name, "description": one.description, "ranks": one.ranks, "tiers": [tier.name for tier in one.tiers]}
+        for one in result.fabrics
+    ]
+    return {"fabrics": rows}
+
+
+def _list_summary(result: FabricList) -> str:
+    return f"{counted(len(result.fabrics), 'fabric')}: {', '.join(one.name for one in result.fabrics)}"
+
+
+def _tier_in_brief(tier: Tier) -> str:
+    return f"{tier.name} {tier.topology} {kind_of(tier).extent}"
 
 
 def _tier_lines(tier: Tier, indent: str) -> list[str]:
@@ -85,35 +139,6 @@ def _in_network(spec: InNetwork) -> str:
     return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
 
 
-def _facts_table(facts: FabricFacts) -> Table:
-    columns = (
-        Column("tier", "tier", right=False),
-        Column("topology", "topology", 4, right=False),
-        Column("endpoints", "endpoints"),
-        Column("domains", "domains", 3),
-        Column("diameter_links", "diameter"),
-        Column("bisection_Bps", "bisection"),
-        Column("neighbours", "neighbours", 5),
-        Column("links", "links", 1),
-        Column("switches", "switches", 2),
-    )
-    rows = tuple(
-        (
-            plain(tier.name),
-            plain(tier.topology),
-            plain(tier.endpoints),
-            plain(tier.domains),
-            plain(tier.diameter_links),
-            Cell(format_rate(tier.bisection_Bps), tier.bisection_Bps),
-            plain(tier.neighbours),
-            plain(tier.links),
-            Cell("-" if tier.switches is None else str(tier.switches), tier.switches),
-        )
-        for tier in facts.tiers
-    )
-    return Table(columns, rows, None, "per domain of each tier; diameter in links, bisection one way")
-
-
 def _sizing(tier: TierFacts) -> list[Block]:
     out: list[Block] = []
     if tier.sizing is not None:
@@ -138,13 +163,20 @@ def _tree(tree: FatTree) -> str:
     return f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
 
 
-def _notes(fabric: Fabric, facts: FabricFacts) -> list[Block]:
+def _notes(result: FabricShown) -> list[Block]:
+    fabric, facts = result.fabric, result.facts
     lines = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
     lines += [f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes]
-    return [Lines("notes", tuple(lines))] if lines else []
+    return [Lines("notes", tuple(map(_one_line, lines)))] if lines else []
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
     if isinstance(notes, dict):
         return [f"{key}: {text}" for key, text in notes.items()]
     return [notes] if isinstance(notes, str) else notes or []
+
+
+SUBJECTS = {
+    FabricShown: Subject("fabric-show", _blocks, _document, _table, _summary),
+    FabricList: Subject("fabric-list", lambda result: [_list_table(result)], _list_document, _list_table, _list_summary),
+}

@@ -1,0 +1,183 @@
+"""What several subjects say of prices: the columns of a row, its document, titles, notes, and why others cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from colltool.pricing.results import Infeasible, Model, Phase, Price, Row
+from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.subject import Document, on_fabric, set_field, set_text
+from colltool.words import format_count, format_rate, format_time, plain_number, title_size, whole_bytes, whole_percent
+
+WHY_NOT_RANKED = {
+    "reference": "reference: a baseline of the textbooks that no library runs",
+    "hypothetical": "hypothetical: on hardware that does not exist",
+    "idealised": "idealised: real wiring takes longer than its formula",
+}
+
+
+class Ranked(NamedTuple):
+    """A row with the price it stands in; of one size."""
+
+    price: Price
+    row: Row
+
+
+CONTEXT: tuple[Column, ...] = (
+    label("fabric", "fabric", get=lambda one: one.price.fabric, hidden=True),
+    label("primitive", "primitive", get=lambda one: one.price.primitive, hidden=True),
+    number("ranks", "ranks", get=lambda one: one.price.ranks, hidden=True),
+    number("bytes", "size", title_size, get=lambda one: whole_bytes(one.price.bytes), hidden=True),
+)
+SET = label("set", "set", get=lambda one: set_text(one.price.overrides), hidden=True)
+
+_ROW: tuple[Column, ...] = (
+    label("algorithm", "algorithm", get=lambda one: one.row.title),
+    label("protocol", "protocol", get=lambda one: one.row.protocol, drop=5),
+    number("n_alpha", "n_alpha", format_count, 6, get=lambda one: one.row.n_alpha),
+    number("n_beta", "n_beta", format_count, 7, get=lambda one: one.row.n_beta),
+    number("alpha_s", "alpha", format_time, 3, get=lambda one: float(one.row.alpha_s)),
+    number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: float(one.row.bandwidth_s)),
+    number("overhead_s", "overhead", format_time, 5, get=lambda one: float(one.row.overhead_s)),
+    number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
+    number("alpha_share", "alpha%", whole_percent, 9, get=lambda one: float(one.row.alpha_s / one.row.total_s)),
+    number("bandwidth_share", "bw%", whole_percent, 10, get=lambda one: float(one.row.bandwidth_s / one.row.total_s)),
+    number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
+    number("busbw_Bps", "busbw", format_rate, 1, get=lambda one: float(one.row.busbw_Bps)),
+    label("status", "status", drop=4, get=lambda one: one.row.status),
+    label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
+    label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
+)
+
+
+def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None, *, sizes: bool = False) -> Table:
+    """Rows with what they are rows of; for CSV alone: a launch overhead that is nowhere paid, protocols where there are none."""
+    idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
+    columns = (*CONTEXT, *((SET,) if ranked and ranked[0].price.overrides else ()), *_ROW)
+    table = Table(columns, tuple(ranked), best, title).without(*idle)
+    return table.with_shown("bytes") if sizes else table
+
+
+def unranked_title(rows: Sequence[Row]) -> str:
+    """Why these rows stand apart, in plain words."""
+    reasons = [why for status, why in WHY_NOT_RANKED.items() if any(row.status == status for row in rows)]
+    return f"not ranked, as nobody runs them at this price ({'; '.join(reasons)})"
+
+
+def at_each_size(price: Price) -> Iterator[Price]:
+    """One price a size; of a single size itself."""
+    if isinstance(price.bytes, float):
+        yield price
+        return
+    for at, size in enumerate(price.bytes):
+        yield replace(price, bytes=float(size), results=tuple(_row_at(row, at) for row in price.results))
+
+
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | {"moved": "bandwidth_s"}
+"""The fields of a row that hold arrays, and what of the row they are made from."""
+
+
+def _row_at(row: Row, at: int) -> Row:
+    """A row of one of its sizes, without phases."""
+    numbers = {field: plain_number(_item(getattr(row, name), at)) for field, name in _NUMBERS.items()}
+    return replace(row, laid=(), **numbers)
+
+
+def _item(value: Any, at: int) -> Any:
+    return value[at] if hasattr(value, "shape") and value.shape else value
+
+
+def heading(price: Price) -> str:
+    """What was asked, of one size."""
+    return heading_of_all(price, f"{title_size(float(price.bytes))} per rank, ")
+
+
+def heading_of_all(price: Price, several: str = "") -> str:
+    """What was asked, of many sizes."""
+    where = on_fabric(price.fabric, price.overrides)
+    return f"{price.primitive.spoken} on {where}, {price.ranks} ranks, {several}{price.mode}"
+
+
+def notes(rows: Sequence[Row], model: Model) -> list[Block]:
+    """The readings that are not the usual ones, then each note with the rows it is about."""
+    by_note = gathered((note, row.title) for row in rows for note in row.notes)
+    lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
+    readings = [f"{name}={value}" for name, value in model.unusual().items()]
+    extra = [f"readings: {', '.join(readings)}"] if readings else []
+    return [Lines("notes", (*extra, *lines))] if extra or lines else []
+
+
+def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
+    """Why the others cannot run, one line for each reason."""
+    by_reason = gathered((one.reason, one.algorithm) for one in infeasible)
+    lines = tuple(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    return [Lines("cannot run here", lines)] if lines else []
+
+
+def price_fields(price: Price) -> Document:
+    """The promised fields of one price."""
+    return asked_fields(price) | {
+        "results": [row_fields(row) for row in price.results],
+        "infeasible": [{"algorithm": one.algorithm, "reason": one.reason} for one in price.infeasible],
+    }
+
+
+def asked_fields(price: Price) -> Document:
+    """What was asked."""
+    return {"fabric": price.fabric} | set_field(price.overrides) | {
+        "primitive": str(price.primitive),
+        "ranks": price.ranks,
+        "bytes": whole_bytes(price.bytes),
+        "mode": price.mode,
+        "model": price.model.echo(),
+    }  # fmt: skip
+
+
+def row_fields(row: Row) -> Document:
+    """The promised fields of one priced schedule."""
+    array = hasattr(row.bytes, "tolist")
+    return {
+        "algorithm": row.algorithm,
+        "detail": row.detail,
+        "spec": row.spec,
+        "n_alpha": plain_number(row.n_alpha),
+        "n_beta": plain_number(row.n_beta),
+        "alpha_s": plain_number(row.alpha_s),
+        "bandwidth_s": plain_number(row.bandwidth_s),
+        "overhead_s": plain_number(row.overhead_s),
+        "total_s": plain_number(row.total_s),
+        "bound": None if array else row.bound,
+        "algbw_Bps": plain_number(row.algbw_Bps),
+        "busbw_Bps": plain_number(row.busbw_Bps),
+        "status": row.status,
+        "shipped_by": list(row.shipped_by),
+        "notes": list(row.notes),
+        "phases": [_phase(phase) for phase in row.phases],
+    } | under(row.protocol)
+
+
+def under(protocol: Any) -> Document:
+    """The protocol, where the fabric lists any."""
+    return {"protocol": plain_number(protocol)} if len(protocol) else {}
+
+
+def _phase(phase: Phase) -> Document:
+    return {
+        "tier": phase.tier,
+        "level": phase.level,
+        "label": phase.label,
+        "primitive": str(phase.primitive),
+        "algorithm": phase.algorithm,
+        "ranks": phase.ranks,
+        "bytes": whole_bytes(phase.bytes),
+        "n_alpha": plain_number(phase.n_alpha),
+        "n_beta": plain_number(phase.n_beta),
+        "alpha_s": plain_number(phase.alpha_s),
+        "bandwidth_s": plain_number(phase.bandwidth_s),
+        "eta_alpha": plain_number(phase.eta_alpha),
+        "eta_beta": plain_number(phase.eta_beta),
+        "bandwidth_Bps": plain_number(phase.bandwidth_Bps),
+        "share": plain_number(phase.share),
+    }

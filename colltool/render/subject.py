@@ -1,0 +1,46 @@
+"""What a subject's module offers to the door, and what several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from colltool.render.parts import Block, Table
+
+Document = dict[str, Any]
+
+
+class Subject(NamedTuple):
+    """How results of one type are rendered; ``SUBJECTS`` of a module lists one for each type.
+
+    Args:
+        schema: of the document, as in ``colltool.price/1``.
+        blocks: for people.
+        document: the promised fields, after the head.
+        table: the main table with everything: for CSV and ``to_columns()``.
+        summary: the answer in a line or two.
+    """
+
+    schema: str
+    blocks: Callable[[Any], list[Block]]
+    document: Callable[[Any], Document]
+    table: Callable[[Any], Table]
+    summary: Callable[[Any], str]
+
+
+Overrides = tuple[tuple[str, str], ...]
+
+
+def on_fabric(name: str, overrides: Overrides) -> str:
+    """``nvl72``, or ``nvl72 with ib.size=64`` where values of the file are overridden."""
+    return f"{name} with {', '.join(f'{key}={value}' for key, value in overrides)}" if overrides else name
+
+
+def set_field(overrides: Overrides) -> Document:
+    """``--set`` as documents show it; nothing where nothing is overridden."""
+    return {"set": dict(overrides)} if overrides else {}
+
+
+def set_text(overrides: Overrides) -> str:
+    """``--set`` as a cell of CSV; empty where nothing is overridden."""
+    return " ".join(f"{key}={value}" for key, value in overrides)

@@ -1,0 +1,79 @@
+"""``breakdown``: the phases of one schedule, beside the flat baselines."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.pricing.results import Breakdown, Phase, Price, Row
+from colltool.render import rows as r
+from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.subject import Document, Subject
+from colltool.words import format_bytes, format_count, format_time, title_size, whole_bytes, whole_percent
+
+
+class _Part(NamedTuple):
+    """A phase of the row it belongs to."""
+
+    price: Price
+    row: Row
+    phase: Phase
+
+
+_CONTEXT = (
+    label("fabric", "fabric", get=lambda one: one.price.fabric, hidden=True),
+    label("collective", "collective", get=lambda one: one.price.primitive, hidden=True),
+    number("group_ranks", "ranks of the group", get=lambda one: one.price.ranks, hidden=True),
+    number("message_bytes", "size", title_size, get=lambda one: whole_bytes(one.price.bytes), hidden=True),
+    label("spec", "spec", get=lambda one: one.row.spec, hidden=True),
+)
+_PHASE = (
+    label("tier", "tier", get=lambda one: one.phase.tier),
+    label("level", "level", drop=5, get=lambda one: one.phase.level),
+    label("primitive", "phase", lambda primitive: primitive.spoken, get=lambda one: one.phase.primitive),
+    label("algorithm", "algorithm", get=lambda one: one.phase.algorithm),
+    label("label", "step", drop=4, get=lambda one: one.phase.label),
+    number("ranks", "ranks", drop=7, get=lambda one: one.phase.ranks),
+    number("bytes", "payload", format_bytes, 6, get=lambda one: float(one.phase.bytes)),
+    number("n_alpha", "n_alpha", format_count, 9, get=lambda one: one.phase.n_alpha),
+    number("n_beta", "n_beta", format_count, 10, get=lambda one: one.phase.n_beta),
+    number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.phase.alpha_s)),
+    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
+    number("eta_alpha", "eta_a", format_count, 11, get=lambda one: one.phase.eta_alpha),
+    number("eta_beta", "eta_b", format_count, 12, get=lambda one: one.phase.eta_beta),
+    number("share", "of total", whole_percent, get=lambda one: float(one.phase.total_s / one.row.total_s)),
+)
+
+
+def _table(result: Breakdown, title: str = "") -> Table:
+    price, row = result.price, result.price.results[0]
+    columns = (*_CONTEXT, *((r.SET,) if price.overrides else ()), *_PHASE)
+    return Table(columns, tuple(_Part(price, row, phase) for phase in row.phases), None, title)
+
+
+def _blocks(result: Breakdown) -> list[Block]:
+    row = result.price.results[0]
+    out: list[Block] = [_table(result, f"{row.title}: {r.heading(result.price)}"), Lines(_sums(row), ())]
+    if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
+        out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    if result.baselines:
+        out.append(r.row_table([r.Ranked(result.price, one) for one in result.baselines], "flat baselines"))
+    return out + r.notes([row], result.price.model)
+
+
+def _sums(row: Row) -> str:
+    sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
+    sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
+    sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    return sums + f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+
+
+def _document(result: Breakdown) -> Document:
+    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+
+
+def _summary(result: Breakdown) -> str:
+    row = result.price.results[0]
+    return f"{row.title}: {r.heading(result.price)}\n{_sums(row)}"
+
+
+SUBJECTS = {Breakdown: Subject("breakdown", _blocks, _document, _table, _summary)}

@@ -1,0 +1,126 @@
+"""``explain``: the words of an algorithm, and its formula with numbers put in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.pricing.results import Explained, Explanation, Row
+from colltool.primitives import least_n_beta
+from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.rows import row_fields
+from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
+from colltool.words import format_bytes, format_rate, format_size, format_time, whole_bytes
+
+
+class _Use(NamedTuple):
+    """One primitive that the algorithm computes, and what was asked."""
+
+    asked: Explanation
+    entry: Explained
+
+
+_COLUMNS = (
+    label("algorithm", "algorithm", get=lambda one: one.entry.algorithm),
+    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one.entry.primitive),
+    label("title", "title", get=lambda one: one.entry.title),
+    label("formula", "formula", get=lambda one: " ".join(" ".join(one.entry.formula).split())),
+    label("text", "text", get=lambda one: " ".join(one.entry.text.split())),
+    label("size_means", "M is", get=lambda one: one.entry.size_means),
+    label("runs_on", "runs on", get=lambda one: one.entry.runs_on),
+    label("requires", "requires", get=lambda one: "; ".join(one.entry.requires)),
+    label("status", "status", get=lambda one: one.entry.status),
+    label("shipped_by", "shipped by", get=lambda one: ", ".join(one.entry.shipped_by)),
+    label("source", "source", get=lambda one: one.entry.source),
+    label("note", "note", get=lambda one: one.entry.note),
+    label("fabric", "fabric", get=lambda one: one.asked.fabric),
+    label("set", "set", get=lambda one: set_text(one.asked.overrides)),
+    number("ranks", "ranks", get=lambda one: one.asked.ranks or None),
+    number("bytes", "size", get=lambda one: whole_bytes(one.asked.bytes) or None),
+    number("total_s", "total", format_time, get=lambda one: one.entry.row and float(one.entry.row.total_s)),
+    number("busbw_Bps", "busbw", format_rate, get=lambda one: one.entry.row and float(one.entry.row.busbw_Bps)),
+    label("reason", "cannot run", get=lambda one: one.entry.reason),
+)
+
+
+def _table(result: Explanation) -> Table:
+    return Table(_COLUMNS, tuple(_Use(result, entry) for entry in result.entries))
+
+
+def _blocks(result: Explanation) -> list[Block]:
+    """Every primitive that the algorithm computes, one after the other."""
+    return [block for entry in result.entries for block in _explained(entry, result)]
+
+
+def _explained(entry: Explained, result: Explanation) -> list[Block]:
+    lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
+    lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
+    lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
+    lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
+    out: list[Block] = [Lines(_title(entry), tuple(lines))]
+    where = on_fabric(result.fabric, result.overrides)
+    if entry.reason:
+        out.append(Lines(f"on {where}: {entry.reason}", ()))
+    if entry.row is not None:
+        asked = f"on {where}, {result.ranks} ranks, {format_size(result.bytes)} per rank, {result.mode}"
+        out.append(Lines(asked, tuple(_numbers(entry.row, entry, result))))
+    return out
+
+
+def _title(entry: Explained) -> str:
+    return f"{entry.algorithm}, {entry.primitive.spoken}: {entry.title.rstrip('.')}"
+
+
+def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
+    """The formula with numbers put in, a line for each summand."""
+    lines = [f"protocol {row.protocol}"] if row.protocol else []
+    for phase in row.phases:
+        label_ = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
+        if phase.n_alpha:
+            per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
+            lines.append(f"{label_}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} = {format_time(float(phase.alpha_s))}")
+        rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
+        product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
+        lines.append(f"{label_}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
+    if row.overhead_s:
+        lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
+    lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    if row.n_beta is not None and not entry.in_switch:
+        least = least_n_beta(entry.primitive, result.ranks)
+        lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
+    return lines
+
+
+def _document(result: Explanation) -> Document:
+    fields: Document = {"algorithm": result.algorithm}
+    if result.fabric:
+        fields |= {"fabric": result.fabric} | set_field(result.overrides)
+        fields |= {"ranks": result.ranks, "bytes": whole_bytes(result.bytes), "mode": result.mode}
+    return fields | {"primitives": [_fields(entry) for entry in result.entries]}
+
+
+def _fields(entry: Explained) -> Document:
+    return {
+        "primitive": str(entry.primitive),
+        "title": entry.title,
+        "formula": list(entry.formula),
+        "text": entry.text,
+        "size_means": entry.size_means,
+        "runs_on": entry.runs_on,
+        "requires": list(entry.requires),
+        "status": entry.status,
+        "shipped_by": list(entry.shipped_by),
+        "source": entry.source,
+        "note": entry.note,
+        "result": None if entry.row is None else row_fields(entry.row),
+        "reason": entry.reason,
+    }
+
+
+def _summary(result: Explanation) -> str:
+    uses = ", ".join(entry.primitive.spoken for entry in result.entries)
+    said = _title(result.entries[0]) if len(result.entries) == 1 else f"{result.algorithm}: {uses}"
+    times = ", ".join(format_time(float(entry.row.total_s)) for entry in result.entries if entry.row is not None)
+    return f"{said}\non {on_fabric(result.fabric, result.overrides)}, {result.ranks} ranks: {times}" if times else said
+
+
+SUBJECTS = {Explanation: Subject("explain", _blocks, _document, _table, _summary)}

@@ -1,0 +1,125 @@
+"""``price``: every schedule of one size or of several, or the winner and runner-up at each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.pricing.results import Price, PriceList, Row
+from colltool.render import rows as r
+from colltool.render.parts import Block, Table, label, number
+from colltool.render.subject import Document, Subject
+from colltool.words import format_rate, format_time
+
+
+def _blocks(result: Price) -> list[Block]:
+    if hasattr(result.bytes, "__len__"):
+        return _several(tuple(r.at_each_size(result)))
+    leads, rest = ([r.Ranked(result, row) for row in rows] for rows in (result.leading, result.others))
+    heading = r.heading(result)
+    apart = f"{heading}: " if not leads else ""
+    out: list[Block] = [r.row_table(leads, heading, 0)] if leads else []
+    out += [r.row_table(rest, apart + r.unranked_title(result.others))] if rest else []
+    return [*out, *r.notes(result.results, result.model), *r.cannot(result.infeasible)]
+
+
+def _several(prices: Sequence[Price]) -> list[Block]:
+    """One table of all sizes, to read down a column; what may not lead in one of its own."""
+    first = prices[0]
+    heading = r.heading_of_all(first, f"{len(prices)} sizes, ")
+    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
+    rest = [r.Ranked(one, row) for one in prices for row in one.others]
+    apart = f"{heading}: " if not leads else ""
+    out: list[Block] = [r.row_table(leads, heading, sizes=True)] if leads else []
+    out += [r.row_table(rest, apart + r.unranked_title([one.row for one in rest]), sizes=True)] if rest else []
+    every = [row for one in prices for row in one.results]
+    return [*out, *r.notes(every, first.model), *r.cannot(first.infeasible)]
+
+
+def _table(result: Price) -> Table:
+    return _every_row(tuple(r.at_each_size(result)))
+
+
+def _every_row(prices: Sequence[Price]) -> Table:
+    ranked = [r.Ranked(one, row) for one in prices for row in one.results]
+    return r.row_table(ranked, sizes=len(prices) > 1)
+
+
+def _document(result: Price) -> Document:
+    """An array of sizes has its numbers as lists."""
+    return r.price_fields(result) if hasattr(result.bytes, "__len__") else _one_shape([result])
+
+
+def _one_shape(prices: Sequence[Price]) -> Document:
+    """``sizes`` whatever their number; of a single one its fields at the top too, where they stood before there were several."""
+    sizes = [r.price_fields(one) for one in prices]
+    return (sizes[0] if len(sizes) == 1 else {}) | {"sizes": sizes}
+
+
+def _summary(result: Price) -> str:
+    name = r.heading_of_all(result) if hasattr(result.bytes, "__len__") else r.heading(result)
+    if hasattr(result.bytes, "__len__"):
+        return f"{name}: {len(result.results)} algorithms at {len(result.bytes)} sizes"
+    best = result.best
+    return f"{name}: {best.title}, {format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
+
+
+class _Winner(NamedTuple):
+    """The fastest of a size and who comes next."""
+
+    price: Price
+    row: Row
+    second: Row | None
+
+
+_WINNER = (
+    *r.CONTEXT,
+    label("fastest", "fastest", get=lambda one: one.row.title),
+    number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
+    number("busbw_Bps", "busbw", format_rate, 1, get=lambda one: float(one.row.busbw_Bps)),
+    label("bound", "bound by", drop=4, get=lambda one: one.row.bound),
+    label("protocol", "protocol", drop=5, get=lambda one: one.row.protocol),
+    label("runner_up", "runner-up", drop=2, get=lambda one: one.second and one.second.title),
+    number("runner_up_s", "its total", format_time, 3, get=lambda one: one.second and float(one.second.total_s)),
+    label("spec", "spec", drop=6, get=lambda one: one.row.spec, hidden=True),
+)
+
+
+def _winners(result: PriceList, title: str = "") -> Table:
+    first = result.prices[0]
+    records = tuple(_Winner(one, one.results[0], one.results[1] if len(one.results) > 1 else None) for one in result.prices)
+    columns = (*_WINNER[:4], *((r.SET,) if first.overrides else ()), *_WINNER[4:])
+    idle = () if any(one.row.protocol for one in records) else ("protocol",)
+    return Table(columns, records, None, title).with_shown("bytes").without(*idle)
+
+
+def _list_blocks(result: PriceList) -> list[Block]:
+    if not result.winners_only:
+        return _blocks(result.prices[0]) if len(result.prices) == 1 else _several(result.prices)
+    first = result.prices[0]
+    rows = [row for one in result.prices for row in one.results]
+    return [_winners(result, r.heading_of_all(first)), *r.notes(rows, first.model)]
+
+
+def _list_table(result: PriceList) -> Table:
+    return _winners(result) if result.winners_only else _every_row(result.prices)
+
+
+def _list_document(result: PriceList) -> Document:
+    if result.winners_only:
+        return {"sizes": [r.price_fields(one) for one in result.prices]}
+    return _one_shape(result.prices)
+
+
+def _list_summary(result: PriceList) -> str:
+    first = result.prices[0]
+    if len(result.prices) == 1:
+        return _summary(first)
+    names = list(dict.fromkeys(one.best.title for one in result.prices))
+    return f"{r.heading_of_all(first, f'{len(result.prices)} sizes, ')}: fastest {', then '.join(names)}"
+
+
+SUBJECTS = {
+    Price: Subject("price", _blocks, _document, _table, _summary),
+    PriceList: Subject("price", _list_blocks, _list_document, _list_table, _list_summary),
+}
