@@ -118,6 +118,16 @@ def total_n_beta(schedule: Schedule) -> float:
     return sum(terms.n_beta * terms.payload for terms in schedule)
 
 
+def totals(returned: Terms | Schedule) -> tuple[float, float]:
+    """(n_α, n_β) of what a formula returned.
+
+    >>> totals((Terms(3, 0.875, Ring()), Terms(1, 0.5, Ring(), payload=0.25)))
+    (4, 1.0)
+    """
+    schedule = (returned,) if isinstance(returned, Terms) else returned
+    return total_n_alpha(schedule), total_n_beta(schedule)
+
+
 def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float, bandwidth_Bps: float) -> tuple[Number, Number]:
     """``t = n_α·α + n_β·M/BW`` as its two summands, in seconds. α and BW carry η and shares already. ``size`` may be an array."""
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size

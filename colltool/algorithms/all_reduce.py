@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from math import log2
 
+from colltool.algorithms.references import (
+    CHAN,
+    MSCCLPP,
+    NCCL_TREES,
+    PATARASUK_YUAN,
+    RABENSEIFNER,
+    THAKUR_RABENSEIFNER_GROPP,
+    TWO_TREES,
+)
 from colltool.algorithms.registry import (
     ANY_TO_ANY,
     LATTICE,
@@ -18,8 +27,6 @@ from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Ring, Rounds, Schedule, Terms, Trees
 from colltool.primitives import AG, AR, RS, log2_ceil
 
-_PY09 = "Patarasuk, Yuan 2009, JPDC 69(2)"
-_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
 _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
 
 
@@ -28,7 +35,7 @@ _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
     AR,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    source=_PY09,
+    source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
 )
@@ -39,18 +46,26 @@ def ring(group: Group) -> Terms:
 
     Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the ring is embedded: every
     hop is a link. On several tiers it is packed: it leaves each domain once.
+
+    >>> from colltool.cost import totals
+    >>> totals(ring(Group(4, "star")))
+    (6, 1.5)
     """
     n = group.ranks
     return Terms(2 * (n - 1), 2 * (n - 1) / n, Ring())
 
 
-@algorithm("tree", AR, on=ANY_TO_ANY, source="textbook reduce-then-broadcast on one binary tree", usual=True)
+@algorithm("tree", AR, on=ANY_TO_ANY, source=f"{CHAN}: reduce, then broadcast, on one minimum spanning tree", usual=True)
 def tree(group: Group) -> Terms:
     """One tree, not pipelined: reduce to the root, then broadcast.
 
     t = 2 lg N α + 2 lg N M/BW
 
     The tree of the textbooks. What NCCL calls Tree is the double binary tree.
+
+    >>> from colltool.cost import totals
+    >>> totals(tree(Group(4, "star")))
+    (4, 4.0)
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
@@ -97,7 +112,7 @@ def two_ports(group: Group) -> Caveat | None:
     AR,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL"),
-    source="Sanders, Speck, Traff 2009, Parallel Computing 35(12); NCCL 2.4",
+    source=f"{TWO_TREES}; {NCCL_TREES}",
     usual=True,
     caveat=two_ports,
 )
@@ -111,18 +126,33 @@ def double_binary_tree(group: Group) -> Terms:
     way up and the way down use a port's two directions, so it fills in half of the depth: executed, the port carries
     (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives
     two ports at full rate at once, with F = lg N; on one port it would break the lower bound.
+
+    >>> from colltool.cost import totals
+    >>> totals(double_binary_tree(Group(8, "star")))
+    (6, 2.0)
     """
     rounds, c = log2_ceil(group.ranks), min(group.tree_beta, counted_c(group.ranks))
     return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == _MANY_RANKS_C else rounds)
 
 
-@algorithm("recursive-doubling", AR, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05)
+@algorithm(
+    "recursive-doubling",
+    AR,
+    on=ANY_TO_ANY,
+    requires=(power_of_two,),
+    shipped_by=("MPICH", "Open MPI"),
+    source=THAKUR_RABENSEIFNER_GROPP,
+)
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the distance.
 
     t = lg N α + lg N M/BW
 
     Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be pipelined.
+
+    >>> from colltool.cost import totals
+    >>> totals(recursive_doubling(Group(8, "star")))
+    (3, 3.0)
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(len(steps), len(steps), Rounds("xor", steps))
@@ -134,7 +164,7 @@ def recursive_doubling(group: Group) -> Terms:
     on=ANY_TO_ANY,
     requires=(power_of_two,),
     shipped_by=("MPICH", "Open MPI"),
-    source=f"Rabenseifner 2004, ICCS; {_TRG05}",
+    source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
 )
 def rabenseifner(group: Group) -> Schedule:
     """Rabenseifner: reduce-scatter by recursive halving, then all-gather by recursive doubling.
@@ -142,6 +172,10 @@ def rabenseifner(group: Group) -> Schedule:
     t = 2 lg N α + 2(N-1)/N M/BW
 
     Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change, so it cannot be pipelined.
+
+    >>> from colltool.cost import totals
+    >>> totals(rabenseifner(Group(8, "star")))
+    (6, 1.75)
     """
     n = group.ranks
     up = tuple((stride, stride / n) for stride in strides(n))
@@ -154,7 +188,7 @@ def rabenseifner(group: Group) -> Schedule:
     AR,
     on=ANY_TO_ANY,
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
-    source="inference all-reduce kernels; every rank reads every other",
+    source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
     note=_MANY_SENDS,
 )
 def one_shot(group: Group) -> Terms:
@@ -163,6 +197,12 @@ def one_shot(group: Group) -> Terms:
     t = α + (N-1) M/BW; on a full mesh, all links at once: α + M/BW
 
     For small messages on few ranks.
+
+    >>> from colltool.cost import totals
+    >>> totals(one_shot(Group(4, "star")))
+    (1, 3.0)
+    >>> totals(one_shot(Group(4, "full_mesh")))
+    (1, 1.0)
     """
     peers = group.ranks - 1
     return Terms(1, 1 if group.dedicated else peers, AllPeers(1.0))
@@ -173,13 +213,19 @@ def one_shot(group: Group) -> Terms:
     AR,
     on=ANY_TO_ANY,
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
-    source="inference all-reduce kernels; direct reduce-scatter, then direct all-gather",
+    source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
     note=_MANY_SENDS,
 )
 def two_shot(group: Group) -> Schedule:
     """Two-shot: a direct reduce-scatter with all peers at once, then a direct all-gather.
 
     t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(two_shot(Group(4, "star")))
+    (2, 1.5)
+    >>> totals(two_shot(Group(4, "full_mesh")))
+    (2, 0.5)
     """
     n = group.ranks
     n_beta = 1 / n if group.dedicated else (n - 1) / n

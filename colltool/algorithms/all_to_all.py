@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import ANY_TO_ANY, Group, algorithm
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Peers, Rounds, Terms
@@ -13,7 +14,7 @@ from colltool.primitives import A2A
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPI"),
-    source="NCCL's grouped send/recv, one peer after the other",
+    source=f"{THAKUR_RABENSEIFNER_GROPP}; NCCL's grouped send/recv",
     baseline=True,
     usual=True,
 )
@@ -23,18 +24,28 @@ def pairwise(group: Group) -> Terms:
     t = (N-1) α + (N-1)/N M/BW; over several distances the sum over the peers: Σ n_i (α_i + (M/N)/BW_i)
 
     Only the messages that cross an oversubscribed boundary pay for it.
+
+    >>> from colltool.cost import totals
+    >>> totals(pairwise(Group(4, "star")))
+    (3, 0.75)
     """
     n = group.ranks
     return Terms(n - 1, (n - 1) / n, Peers())
 
 
-@algorithm("bruck", A2A, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source="Bruck et al. 1997, IEEE TPDS 8(11)", usual=True)
+@algorithm("bruck", A2A, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=BRUCK, usual=True)
 def bruck(group: Group) -> Terms:
     """Bruck: lg N rounds; round k sends every slot whose number has bit k set.
 
     t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two
 
     Trades bytes for latency: for small messages.
+
+    >>> from colltool.cost import totals
+    >>> totals(bruck(Group(8, "star")))
+    (3, 1.5)
+    >>> totals(bruck(Group(5, "star")))
+    (3, 1.0)
     """
     n = group.ranks
     steps = tuple((stride, _slots_with(stride, n) / n) for stride in strides(n))
@@ -52,13 +63,19 @@ def _slots_with(bit: int, ranks: int) -> int:
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
-    source="grouped sends to all peers (NCCL); MPICH's scattered, Open MPI's linear all-to-all",
+    source=f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear all-to-all",
     note="assumes that a rank posts N-1 messages for one alpha",
 )
 def direct(group: Group) -> Terms:
     """Direct: the N-1 messages of M/N to all peers at once.
 
     t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(direct(Group(4, "star")))
+    (1, 0.75)
+    >>> totals(direct(Group(4, "full_mesh")))
+    (1, 0.25)
     """
     n = group.ranks
     return Terms(1, 1 / n if group.dedicated else (n - 1) / n, AllPeers(1 / n))

@@ -6,6 +6,7 @@ A composition holds no formula of its own. Each step is priced by an algorithm o
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from colltool.algorithms.references import HAN, MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.errors import ColltoolError
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
 
@@ -125,7 +126,7 @@ def _growing(sizes: tuple[int, ...]) -> list[float]:
     "hierarchical",
     AR,
     shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"),
-    source="Thakur, Gropp 2003, EuroPVM/MPI; Collectives Explainer Series part 03 §2.1",
+    source=f"{THAKUR_GROPP}; {HAN}",
     usual=_RINGS,
 )
 def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
@@ -135,6 +136,9 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
 
     The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on each of their NICs.
     With a ring on every tier: Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
+
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
     payloads = _shrinking(sizes)
     inside = range(len(sizes) - 1)
@@ -147,7 +151,7 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
     "leader",
     AR,
     shipped_by=("Open MPI (HAN)", "MVAPICH2"),
-    source="leader-based MPI collectives",
+    source=f"{MAGPIE}; {HAN}",
     usual=("binomial", "ring", "dim-chain"),
 )
 def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
@@ -156,6 +160,9 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]
     t = Reduce_1(M) + AR_T(M) + BC_1(M)
 
     The outer payload stays M, but only one flow leaves a domain: for small messages and an expensive outer α.
+
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     inside = range(len(sizes) - 1)
     up = [Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in inside]
@@ -163,30 +170,36 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]
     return (*up, Step(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
-@composition(
-    "hierarchical", RS, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source="Thakur, Gropp 2003, EuroPVM/MPI", usual=_RINGS
-)
+@composition("hierarchical", RS, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source=THAKUR_GROPP, usual=_RINGS)
 def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
     """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
 
     t = RS_1(M) + RS_2(M/n_1) + ...
 
     ``outer-first`` moves the same n_β in all, but almost all of it over the outer tier.
+
+    >>> [(step.tier, step.payload) for step in hierarchical_reduce_scatter((8, 4), "inner-first")]
+    [(0, 1.0), (1, 0.125)]
+    >>> [(step.tier, step.payload) for step in hierarchical_reduce_scatter((8, 4), "outer-first")]
+    [(1, 1.0), (0, 0.25)]
     """
     payloads = _shrinking(sizes) if order == "inner-first" else _growing(sizes)
     tiers = range(len(sizes)) if order == "inner-first" else reversed(range(len(sizes)))
     return tuple(Step(tier, RS, payloads[tier]) for tier in tiers)
 
 
-@composition(
-    "hierarchical", AG, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source="Thakur, Gropp 2003, EuroPVM/MPI", usual=_RINGS
-)
+@composition("hierarchical", AG, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source=THAKUR_GROPP, usual=_RINGS)
 def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
     """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
 
     t = AG_T(M/Π n) + ... + AG_1(M)
 
     ``inner-first`` moves the same n_β in all, but almost all of it over the outer tier.
+
+    >>> [(step.tier, step.payload) for step in hierarchical_all_gather((8, 4), "outer-first")]
+    [(1, 0.125), (0, 1.0)]
+    >>> [(step.tier, step.payload) for step in hierarchical_all_gather((8, 4), "inner-first")]
+    [(0, 0.25), (1, 1.0)]
     """
     payloads = _shrinking(sizes) if order == "outer-first" else _growing(sizes)
     tiers = reversed(range(len(sizes))) if order == "outer-first" else range(len(sizes))
@@ -197,7 +210,7 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step,
     "hierarchical",
     BC,
     shipped_by=("Open MPI (HAN)", "MVAPICH2"),
-    source="Kielmann et al. 1999 (MagPIe), PPoPP",
+    source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
 )
@@ -205,6 +218,9 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step,
     """Broadcast among one leader per domain, then inside every domain.
 
     t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
+
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
+    [(1, 1.0, True), (0, 1.0, False)]
     """
     return tuple(Step(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
@@ -213,7 +229,7 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step,
     "hierarchical",
     REDUCE,
     shipped_by=("Open MPI (HAN)", "MVAPICH2"),
-    source="Kielmann et al. 1999 (MagPIe), PPoPP",
+    source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
 )
@@ -221,6 +237,9 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ..
     """Reduce inside every domain to a leader, then among the leaders.
 
     t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
+
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
+    [(0, 1.0, False), (1, 1.0, True)]
     """
     return tuple(Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
@@ -229,7 +248,7 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ..
     "two-level",
     A2A,
     shipped_by=("NCCL (PXN)", "DeepEP", "Tutel"),
-    source="all-to-all inside the pod to the destination's rail, then along the rail",
+    source=f"{TUTEL}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("pairwise", "shortest-path"),
 )
 def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
@@ -238,5 +257,8 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, .
     t = (n_1 - 1) α_1 + (n_2 - 1) α_2 + (n_1 - 1)/n_1 M/BW_1 + (n_2 - 1)/n_2 M/BW_2
 
     Saves α, never bytes: every tier carries its share of the whole send buffer.
+
+    >>> [(step.tier, step.payload) for step in two_level_all_to_all((8, 4), "inner-first")]
+    [(0, 1.0), (1, 1.0)]
     """
     return tuple(Step(tier, A2A, 1.0) for tier in range(len(sizes)))

@@ -6,6 +6,7 @@ with their families; these exist only where a group spans several tiers.
 
 from __future__ import annotations
 
+from colltool.algorithms.references import NCCL_RINGS, PATARASUK_YUAN
 from colltool.algorithms.registry import SEVERAL_TIERS, Group, algorithm
 from colltool.cost import Peers, Ring, Terms
 from colltool.primitives import A2A, AG, AR, RS
@@ -16,9 +17,9 @@ def _ring(group: Group, passes: int, route: Ring) -> Terms:
     return Terms(passes * (n - 1), passes * (n - 1) / n, route)
 
 
-_RAILS = "NCCL's rings across nodes: one ring for every NIC of a node"
-_OUTER = "baseline: the outer network without the inner one"
-_INNER = "baseline: the inner fabric stretched over all ranks"
+_RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
+_OUTER = "baseline of ours: the outer network without the inner one"
+_INNER = "baseline of ours: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
 
 
@@ -27,6 +28,10 @@ def multi_rail_all_reduce(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
     t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_rail_all_reduce(Group(16, "tiers")))
+    (30, 1.875)
     """
     return _ring(group, 2, Ring("rails"))
 
@@ -36,6 +41,10 @@ def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
     t = (N-1) α + (N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_rail(Group(16, "tiers")))
+    (15, 0.9375)
     """
     return _ring(group, 1, Ring("rails"))
 
@@ -45,6 +54,10 @@ def outer_ring_all_reduce(group: Group) -> Terms:
     """One ring with every hop forced over the outermost tier, at its top level.
 
     t = 2(N-1) α_outer + 2(N-1)/N M/BW_outer
+
+    >>> from colltool.cost import totals
+    >>> totals(outer_ring_all_reduce(Group(16, "tiers")))
+    (30, 1.875)
     """
     return _ring(group, 2, Ring("outermost"))
 
@@ -54,6 +67,10 @@ def outer_ring(group: Group) -> Terms:
     """One ring with every hop forced over the outermost tier, at its top level.
 
     t = (N-1) α_outer + (N-1)/N M/BW_outer
+
+    >>> from colltool.cost import totals
+    >>> totals(outer_ring(Group(16, "tiers")))
+    (15, 0.9375)
     """
     return _ring(group, 1, Ring("outermost"))
 
@@ -63,6 +80,10 @@ def inner_ring_all_reduce(group: Group) -> Terms:
     """One ring as if the innermost tier joined all ranks.
 
     t = 2(N-1) α_inner + 2(N-1)/N M/BW_inner
+
+    >>> from colltool.cost import totals
+    >>> totals(inner_ring_all_reduce(Group(16, "tiers")))
+    (30, 1.875)
     """
     return _ring(group, 2, Ring("innermost"))
 
@@ -72,6 +93,10 @@ def inner_ring(group: Group) -> Terms:
     """One ring as if the innermost tier joined all ranks.
 
     t = (N-1) α_inner + (N-1)/N M/BW_inner
+
+    >>> from colltool.cost import totals
+    >>> totals(inner_ring(Group(16, "tiers")))
+    (15, 0.9375)
     """
     return _ring(group, 1, Ring("innermost"))
 
@@ -81,6 +106,10 @@ def outer_pairwise(group: Group) -> Terms:
     """Pairwise all-to-all with every message forced over the outermost tier, at its top level.
 
     t = (N-1) α_outer + (N-1)/N M/BW_outer
+
+    >>> from colltool.cost import totals
+    >>> totals(outer_pairwise(Group(16, "tiers")))
+    (15, 0.9375)
     """
     return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("outermost"))
 
@@ -90,5 +119,9 @@ def inner_pairwise(group: Group) -> Terms:
     """Pairwise all-to-all as if the innermost tier joined all ranks.
 
     t = (N-1) α_inner + (N-1)/N M/BW_inner
+
+    >>> from colltool.cost import totals
+    >>> totals(inner_pairwise(Group(16, "tiers")))
+    (15, 0.9375)
     """
     return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("innermost"))

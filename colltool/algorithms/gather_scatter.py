@@ -5,12 +5,11 @@ M is the whole result of an all-gather, the vector a rank starts with in a reduc
 
 from __future__ import annotations
 
+from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, algorithm, power_of_two
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Ring, Rounds, Terms
 from colltool.primitives import AG, RS
-
-_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
 
 
 def one_rank_per_node(group: Group) -> str | None:
@@ -26,7 +25,7 @@ def one_rank_per_node(group: Group) -> str | None:
     RS,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    source="Patarasuk, Yuan 2009, JPDC 69(2)",
+    source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
 )
@@ -36,13 +35,23 @@ def ring(group: Group) -> Terms:
     t = (N-1) α + (N-1)/N M/BW
 
     Bandwidth-optimal on one port per rank.
+
+    >>> from colltool.cost import totals
+    >>> totals(ring(Group(4, "star")))
+    (3, 0.75)
     """
     n = group.ranks
     return Terms(n - 1, (n - 1) / n, Ring())
 
 
 @algorithm(
-    "recursive-doubling", AG, on=ANY_TO_ANY, requires=(power_of_two,), shipped_by=("MPICH", "Open MPI"), source=_TRG05, usual=True
+    "recursive-doubling",
+    AG,
+    on=ANY_TO_ANY,
+    requires=(power_of_two,),
+    shipped_by=("MPICH", "Open MPI"),
+    source=THAKUR_RABENSEIFNER_GROPP,
+    usual=True,
 )
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
@@ -50,6 +59,10 @@ def recursive_doubling(group: Group) -> Terms:
     t = lg N α + (N-1)/N M/BW
 
     Optimal in latency and bytes on one port. Needs a power of two.
+
+    >>> from colltool.cost import totals
+    >>> totals(recursive_doubling(Group(8, "star")))
+    (3, 0.875)
     """
     n = group.ranks
     steps = tuple((stride, stride / n) for stride in strides(n))
@@ -62,7 +75,7 @@ def recursive_doubling(group: Group) -> Terms:
     on=ANY_TO_ANY,
     requires=(power_of_two,),
     shipped_by=("MPICH", "Open MPI"),
-    source=_TRG05,
+    source=THAKUR_RABENSEIFNER_GROPP,
     mirror="recursive-doubling",
     usual=True,
 )
@@ -72,21 +85,27 @@ def recursive_halving(group: Group) -> Terms:
     t = lg N α + (N-1)/N M/BW
 
     Optimal in latency and bytes on one port. Needs a power of two.
+
+    >>> from colltool.cost import totals
+    >>> totals(recursive_halving(Group(8, "star")))
+    (3, 0.875)
     """
     n = group.ranks
     steps = tuple((stride, stride / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
 
 
-@algorithm(
-    "pat", AG, RS, on=ONE_TIER, requires=(one_rank_per_node,), shipped_by=("NCCL",), source="NCCL 2.23, parallel aggregated trees"
-)
+@algorithm("pat", AG, RS, on=ONE_TIER, requires=(one_rank_per_node,), shipped_by=("NCCL",), source=PAT)
 def pat(group: Group) -> Terms:
     """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer, for any N.
 
     t = lg N α + (N-1)/N M/BW
 
     NCCL runs it between nodes only, with one rank on each.
+
+    >>> from colltool.cost import totals
+    >>> totals(pat(Group(5, "clos", scale_out=True)))
+    (3, 0.8)
     """
     n = group.ranks
     # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that stride behind it.
@@ -100,13 +119,19 @@ def pat(group: Group) -> Terms:
     RS,
     on=ANY_TO_ANY,
     shipped_by=("MSCCL++",),
-    source="all pairs at once; the halves of the two-shot all-reduce",
+    source=f"{MSCCLPP}: the halves of the two-shot all-reduce",
     note="assumes that a rank posts N-1 messages for one alpha",
 )
 def direct(group: Group) -> Terms:
     """Direct: every rank exchanges its chunks with all peers at once.
 
     t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(direct(Group(4, "star")))
+    (1, 0.75)
+    >>> totals(direct(Group(4, "full_mesh")))
+    (1, 0.25)
     """
     n = group.ranks
     return Terms(1, 1 / n if group.dedicated else (n - 1) / n, AllPeers(1 / n))

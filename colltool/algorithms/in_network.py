@@ -6,11 +6,10 @@ mesh: there is no switch.
 
 from __future__ import annotations
 
+from colltool.algorithms.references import SHARP
 from colltool.algorithms.registry import SWITCHED, Group, Requirement, algorithm
 from colltool.cost import Switch, Terms
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
-
-_SHARP = "Graham et al. 2016 (SHARP), COMHPC; NVLink SHARP"
 
 
 def switch_can(*capabilities: str) -> Requirement:
@@ -32,7 +31,7 @@ def switch_can(*capabilities: str) -> Requirement:
     on=SWITCHED,
     requires=(switch_can("reduce", "multicast"),),
     shipped_by=("NCCL (NVLS, CollNet)",),
-    source=_SHARP,
+    source=SHARP,
     in_switch=True,
 )
 def all_reduce(group: Group) -> Terms:
@@ -41,46 +40,66 @@ def all_reduce(group: Group) -> Terms:
     t = 2k α_switch + M/BW
 
     The only way below 2(N-1)/N. The reduction unit has its own η_β (0.52 on NVLS). The group must lie inside the switches.
+
+    >>> from colltool.cost import totals
+    >>> totals(all_reduce(Group(8, "clos", switch_levels=2)))
+    (4, 1.0)
     """
     return Terms(2 * group.switch_levels, 1, Switch(own_eta=True))
 
 
 @algorithm(
-    "in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=_SHARP, in_switch=True
+    "in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=SHARP, in_switch=True
 )
 def reduce_scatter(group: Group) -> Terms:
     """Reduced in the switch, each rank receives its slice.
 
     t = 2k α_switch + (N-1)/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(reduce_scatter(Group(8, "clos", switch_levels=2)))
+    (4, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
 
 
 @algorithm(
-    "in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=_SHARP, in_switch=True
+    "in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=SHARP, in_switch=True
 )
 def all_gather(group: Group) -> Terms:
     """Every slice multicast by the switch.
 
     t = 2k α_switch + (N-1)/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(all_gather(Group(8, "clos", switch_levels=2)))
+    (4, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
 
 
-@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=_SHARP, in_switch=True)
+@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=SHARP, in_switch=True)
 def broadcast(group: Group) -> Terms:
     """One write, replicated by the switch.
 
     t = k α_switch + M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(broadcast(Group(8, "clos", switch_levels=2)))
+    (2, 1.0)
     """
     return Terms(group.switch_levels, 1, Switch())
 
 
-@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=_SHARP, in_switch=True)
+@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=SHARP, in_switch=True)
 def reduce(group: Group) -> Terms:
     """Every rank's vector reduced on the way to the root.
 
     t = k α_switch + M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(reduce(Group(8, "clos", switch_levels=2)))
+    (2, 1.0)
     """
     return Terms(group.switch_levels, 1, Switch())
 
@@ -100,5 +119,9 @@ def all_to_all(group: Group) -> Terms:
     t = 2k α_switch + (N-1)/N M/BW
 
     Saves α, never bytes.
+
+    >>> from colltool.cost import totals
+    >>> totals(all_to_all(Group(8, "star")))
+    (2, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())

@@ -1,4 +1,4 @@
-"""Tori and k-D meshes: axis by axis, over links to neighbours. ``bandwidth`` is one link's, one direction.
+"""Rings on tori and k-D meshes: axis by axis, over links to neighbours. ``bandwidth`` is one link's, one direction.
 
 An axis of 1 has no link, of 2 one link, of 3 or more two per rank. On a mesh an axis is an open line, which uses both
 directions of its links and so needs the same steps and bytes as a ring in one direction.
@@ -6,12 +6,12 @@ directions of its links and so needs the same steps and bytes as a ring in one d
 
 from __future__ import annotations
 
-from colltool.algorithms.registry import LATTICE, Axis, Group, Topology, algorithm
+from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
+from colltool.algorithms.registry import LATTICE, Group, Topology, algorithm
 from colltool.cost import Links, Schedule, Terms
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive, log2_ceil
+from colltool.primitives import AG, AR, RS, Primitive, log2_ceil
 
-_CHPV07 = "Chan, Heimlich, Purkayastha, van de Geijn 2007, CCPE 19(13)"
-_SHIPPED_BY = ("XLA", "NeuronX CCL")
+LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})
 
 
@@ -27,15 +27,6 @@ def power_of_two_axes(group: Group) -> str | None:
     """Halving and doubling along an axis needs a power of two."""
     odd = [axis.size for axis in group.axes if axis.size & (axis.size - 1)]
     return f"needs a power-of-two size on every axis, got {odd[0]}" if odd else None
-
-
-def busiest_link(axis: Axis) -> float:
-    """f(d): bytes through the busiest link of an axis in a uniform all-to-all, in units of M, ties split over both ways.
-
-    Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a torus it is d/8.
-    """
-    crossing = (axis.size * axis.size) // 4 / axis.size
-    return crossing / 2 if axis.is_ring else crossing
 
 
 def _axis_phases(group: Group, steps: dict[int, int], loads: dict[int, float], primitive: Primitive) -> Schedule:
@@ -69,63 +60,93 @@ def _bidirectional(group: Group, primitive: Primitive) -> Schedule:
     return _axis_phases(group, {k: axis.size // 2 for k, axis in enumerate(group.axes)}, _bidirectional_loads(group), primitive)
 
 
-@algorithm("dim-ring", AR, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
+@algorithm("dim-ring", AR, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
 def dim_ring_all_reduce(group: Group) -> Schedule:
     """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in reverse.
 
     t = 2 Σ(d_i - 1) α + 2(N-1)/N M/BW
 
     The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line.
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (8, 1.75)
     """
     return _dim_ring(group, AR)
 
 
-@algorithm("dim-ring", RS, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
+@algorithm("dim-ring", RS, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
 def dim_ring_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, axis after axis.
 
     t = Σ(d_i - 1) α + (N-1)/N M/BW
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (4, 0.875)
     """
     return _dim_ring(group, RS)
 
 
-@algorithm("dim-ring", AG, on=LATTICE, shipped_by=_SHIPPED_BY, source=f"{_CHPV07}; rings per axis", baseline=True, usual=True)
+@algorithm("dim-ring", AG, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
 def dim_ring_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, last axis first.
 
     t = Σ(d_i - 1) α + (N-1)/N M/BW
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (4, 0.875)
     """
     return _dim_ring(group, AG)
 
 
-_BOTH_WAYS = "both directions of each ring: steps and bytes per direction halve; what torus stacks add to the textbooks"
+BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 
 
-@algorithm("dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
+@algorithm("dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
 def bidirectional_all_reduce(group: Group) -> Schedule:
     """Dimension-decomposed ring, both directions at once.
 
     t = 2 Σ floor(d_i/2) α + bytes halved on axes of 3 and more
 
     An axis of 2 has a single link and gains nothing.
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (6, 1.0)
     """
     return _bidirectional(group, AR)
 
 
-@algorithm("dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
+@algorithm("dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _bidirectional(group, RS)
 
 
-@algorithm("dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_BOTH_WAYS, usual=True)
+@algorithm("dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _bidirectional(group, AG)
 
@@ -146,7 +167,7 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
-_ALL_AXES = "all axes busy at once: the bandwidth that the JAX scaling book prices as W_ici times axes"
+_ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 
 @algorithm("multi-ring", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_ALL_AXES)
@@ -157,6 +178,11 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
 
     On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
     only between phases.
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (8, 0.46875)
     """
     return _multi_ring(group, AR)
 
@@ -166,6 +192,11 @@ def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
     """
     return _multi_ring(group, RS)
 
@@ -175,6 +206,11 @@ def multi_ring_all_gather(group: Group) -> Schedule:
     """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
 
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(multi_ring_all_gather(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
     """
     return _multi_ring(group, AG)
 
@@ -184,7 +220,7 @@ def multi_ring_all_gather(group: Group) -> Schedule:
     AR,
     on=LATTICE,
     requires=(power_of_two_axes,),
-    source=f"{_CHPV07}; halving and doubling per axis",
+    source=f"{CHAN}; halving and doubling per axis",
     note="takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
     status="idealised",
 )
@@ -195,72 +231,11 @@ def dim_rabenseifner(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links, neither of which is
     counted. Needs a power of two on every axis.
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (6, 1.75)
     """
     steps = {k: log2_ceil(axis.size) for k, axis in enumerate(group.axes)}
     return _axis_phases(group, steps, _ring_loads(group), AR)
-
-
-@algorithm("dim-chain", BC, REDUCE, on=LATTICE, source=f"{_CHPV07}; a pipelined chain per axis", baseline=True, usual=True)
-def dim_chain(group: Group) -> Terms:
-    """Dimension-ordered chain, pipelined: along axis 1, then all lines of axis 2, and so on.
-
-    t = Σ(d_i - 1) α + M/BW (asymptotic); t(P) with L = Σ(d_i - 1)
-    """
-    depth = sum(axis.size - 1 for axis in group.axes)
-    return Terms(depth, 1, Links(), fill=depth)
-
-
-@algorithm(
-    "dim-chain-bidirectional",
-    BC,
-    REDUCE,
-    on=TORUS,
-    requires=(closed_axes,),
-    shipped_by=_SHIPPED_BY,
-    source=_BOTH_WAYS,
-    usual=True,
-)
-def dim_chain_bidirectional(group: Group) -> Terms:
-    """Dimension-ordered chain that leaves the root both ways round each ring, pipelined.
-
-    t = Σ floor(d_i/2) α + M/BW (asymptotic); t(P) with L = Σ floor(d_i/2)
-    """
-    depth = sum(axis.size // 2 for axis in group.axes)
-    return Terms(depth, 1, Links(), fill=depth)
-
-
-def _diameter(group: Group) -> int:
-    return sum(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in group.axes)
-
-
-@algorithm(
-    "shortest-path",
-    A2A,
-    on=LATTICE,
-    shipped_by=_SHIPPED_BY,
-    source="bisection bound; loads counted link by link",
-    baseline=True,
-    usual=True,
-)
-def shortest_path(group: Group) -> Terms:
-    """All-to-all along shortest paths, all axes at once.
-
-    t = diameter α + max_i f(d_i) M/BW, f the load of the busiest link of an axis
-
-    f(d) is d/8 on a torus axis of even d >= 4, d/4 on a mesh: the longest axis sets the time. Ring relay is this, on a ring.
-    """
-    return Terms(_diameter(group), max(busiest_link(axis) for axis in group.axes), Links())
-
-
-@algorithm("dim-by-dim", A2A, on=LATTICE, source="one axis after the other; loads counted link by link", usual=True)
-def dim_by_dim(group: Group) -> Schedule:
-    """All-to-all one axis after the other, regrouping the chunks in between.
-
-    t = diameter α + Σ_i f(d_i) M/BW
-    """
-    parts = []
-    for number, axis in enumerate(group.axes, start=1):
-        if axis.size > 1:
-            hops = axis.size // 2 if axis.is_ring else axis.size - 1
-            parts.append(Terms(hops, busiest_link(axis), Links(), label=f"axis {number} ({axis.size})", ranks=axis.size))
-    return tuple(parts)

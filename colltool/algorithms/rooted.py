@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
 from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm
 from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
 from colltool.primitives import BC, P2P, REDUCE, log2_ceil
-
-_SST09 = "Sanders, Speck, Traff 2009, Parallel Computing 35(12)"
-_TRG05 = "Thakur, Rabenseifner, Gropp 2005, IJHPCA 19(1)"
 
 
 def strides(ranks: int) -> tuple[int, ...]:
@@ -21,7 +19,7 @@ def strides(ranks: int) -> tuple[int, ...]:
     REDUCE,
     on=ANY_TO_ANY | {"lattice_tiers"},
     shipped_by=("NCCL", "RCCL", "Open MPI"),
-    source="pipelined chain; NCCL's ring broadcast and reduce",
+    source=f"{CHAN}; NCCL's ring broadcast and reduce: {NCCL_RINGS}",
     baseline=True,
     usual=True,
 )
@@ -32,12 +30,16 @@ def chain(group: Group) -> Terms:
     t(P) = (L+P-1) (α + M/(P BW)) with L = N-1 for P segments
 
     Assumes full-duplex ports: a rank passes one segment on while it takes the next.
+
+    >>> from colltool.cost import totals
+    >>> totals(chain(Group(8, "star")))
+    (7, 1.0)
     """
     depth = group.ranks - 1
     return Terms(depth, 1, Chain(), fill=depth)
 
 
-@algorithm("binomial", BC, REDUCE, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=_TRG05, usual=True)
+@algorithm("binomial", BC, REDUCE, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP, usual=True)
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
@@ -45,12 +47,16 @@ def binomial(group: Group) -> Terms:
 
     The root alone sends lg N copies through its one port, so cutting the payload in segments gains nothing: the log-depth
     broadcast that keeps n_β at 1 is the pipelined tree. For small messages.
+
+    >>> from colltool.cost import totals
+    >>> totals(binomial(Group(8, "star")))
+    (3, 3.0)
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(len(steps), len(steps), Rounds("fanout", steps))
 
 
-@algorithm("pipelined-tree", BC, REDUCE, on=ANY_TO_ANY, source=_SST09, usual=True)
+@algorithm("pipelined-tree", BC, REDUCE, on=ANY_TO_ANY, source=TWO_TREES, usual=True)
 def pipelined_tree(group: Group) -> Terms:
     """Two complementary binary trees, each carrying half of the payload, pipelined.
 
@@ -58,18 +64,28 @@ def pipelined_tree(group: Group) -> Terms:
 
     Both hang from the root, and every other rank is interior in at most one of them: with half of the payload each, no port
     sends more than M.
+
+    >>> from colltool.cost import totals
+    >>> totals(pipelined_tree(Group(8, "star")))
+    (3, 1.0)
     """
     depth = log2_ceil(group.ranks)
     return Terms(depth, 1, Trees(both_ways=False), fill=depth)
 
 
-@algorithm("scatter-allgather", BC, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=f"van de Geijn; {_TRG05}")
+@algorithm(
+    "scatter-allgather", BC, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}"
+)
 def scatter_allgather(group: Group) -> Schedule:
     """Van de Geijn broadcast: a binomial scatter, then a ring all-gather.
 
     t = (lg N + N-1) α + 2 (N-1)/N M/BW
 
     For large payloads where a pipeline is not at hand.
+
+    >>> from colltool.cost import totals
+    >>> totals(scatter_allgather(Group(8, "star")))
+    (10, 1.75)
     """
     n = group.ranks
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
@@ -82,7 +98,7 @@ def scatter_allgather(group: Group) -> Schedule:
     P2P,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI"),
-    source="Hockney's α-β model",
+    source=HOCKNEY,
     note="between the two ranks of the group that are farthest apart; -n 2 for neighbours",
     baseline=True,
 )
@@ -92,6 +108,13 @@ def send(group: Group) -> Terms:
     t = α + M/BW; on a lattice every hop of the shortest path costs an α
 
     Assumes cut-through: the bytes are paid once, whatever the number of hops.
+
+    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.cost import totals
+    >>> totals(send(Group(8, "star")))
+    (1, 1.0)
+    >>> totals(send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 1.0)
     """
     hops = sum(axis.size // 2 if axis.wrap else axis.size - 1 for axis in group.axes)
     return Terms(max(1, hops), 1, Pair())

@@ -104,8 +104,9 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
 
 
 def _sections(doc: str) -> tuple[str, tuple[str, ...], str]:
-    """Title, formula lines (the paragraph that starts with ``t``), and the rest of a docstring."""
-    title, *paragraphs = cleandoc(doc).split("\n\n")
+    """Title, formula lines (the paragraph that starts with ``t``), and the rest of a docstring but for its doctest."""
+    title, *everything = cleandoc(doc).split("\n\n")
+    paragraphs = [paragraph for paragraph in everything if not paragraph.startswith(">>>")]
     formula = [line for p in paragraphs if p.startswith("t") and "=" in p.split("\n")[0] for line in p.split("\n")]
     rest = [p.replace("\n", " ") for p in paragraphs if not (p.startswith("t") and "=" in p.split("\n")[0])]
     return title.replace("\n", " "), tuple(formula), "\n\n".join(rest)

@@ -11,7 +11,7 @@ import pytest
 
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
-from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.lattice_paths import busiest_link
 from colltool.algorithms.registry import Axis, Group, Topology, algorithms, every_algorithm, find
 from colltool.cost import Rounds, Terms, total_n_alpha, total_n_beta
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, least_n_beta

@@ -1,0 +1,68 @@
+"""What a formula says of itself: a number that is run, the paper it comes from, and an ``explain`` without the tests."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import colltool
+from colltool.algorithms import references
+from colltool.algorithms.composed import Composition, every_composition
+from colltool.algorithms.registry import Algorithm, every_algorithm
+from colltool.pricing.explain import explain
+
+PACKAGE = Path(colltool.__file__).parent
+ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition()]
+NAMES = {name: text for name, text in vars(references).items() if name.isupper()}
+WITH_DOCTESTS = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
+
+
+def doc_of(row: Algorithm | Composition) -> str:
+    return inspect.getdoc(row.steps if isinstance(row, Composition) else row.formula) or ""
+
+
+@pytest.mark.parametrize("module", WITH_DOCTESTS)
+def test_the_examples_of_a_module_hold(module: str) -> None:
+    failed, tried = doctest.testmod(import_module(module))
+    assert tried
+    assert not failed
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+def test_a_formula_has_an_example_with_a_number(row: Algorithm | Composition) -> None:
+    (example,) = (paragraph for paragraph in doc_of(row).split("\n\n") if paragraph.startswith(">>>"))
+    results = [line for line in example.split("\n") if not line.startswith(">>>")]
+    assert results
+    assert all(re.search(r"\d", line) for line in results)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+def test_a_row_has_a_source(row: Algorithm | Composition) -> None:
+    """A paper of the list, a vendor's announcement, or in plain words that it is ours."""
+    cited = any(text in row.source for text in NAMES.values())
+    assert cited or re.match(r"baseline of ours: |.*\(colltool verify\)|Broadcom Tomahawk Ultra: ", row.source), row.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reference_is_whole_and_used(name: str) -> None:
+    text = NAMES[name]
+    assert re.match(r"[A-Z][^\"]+, \"[^\"]+\", ", text), "authors and title"
+    assert re.search(r"\b(19|20)\d\d\b", text), "a year"
+    assert re.search(r"doi:10\.\d{4,}/\S+$|arXiv:\d{4}\.\d{5}$|\d+-\d+$|\.com/\S+$", text), "where to find it"
+    assert any(text in row.source for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+def test_explain_leaves_the_example_out(row: Algorithm | Composition) -> None:
+    (entry,) = explain(row.name, row.primitive).entries
+    assert entry.formula
+    assert ">>>" not in "\n".join([entry.title, *entry.formula, entry.text])
