@@ -1,10 +1,11 @@
-"""What all tests share: helper modules on the path, and property tests that draw the same examples on every run."""
+"""What all tests share: helper modules on the path, property tests that draw the same examples on every run, one option."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one.
@@ -21,3 +22,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-readme", action="store_true", help="write what the commands of README and guides print; no tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--update-readme`` only what writes runs."""
+    if config.getoption("--update-readme"):
+        writing = [item for item in items if "test_a_document_shows_what_its_commands_print" in item.nodeid]
+        config.hook.pytest_deselected(items=[item for item in items if item not in writing])
+        items[:] = writing

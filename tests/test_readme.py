@@ -1,125 +1,112 @@
-"""The README cannot drift: its commands are run, and what it shows is what they print.
-
-In a ```console block a line ``$ colltool ...`` is a command and the lines below it are its output; ``| head -N`` cuts that
-to N lines, and a last line ``exit N`` names an exit code other than 0. A ```yaml block right below ``<!-- file: NAME -->`` is
-the file NAME, there for all commands.
-"""
+"""README and the guides cannot drift: ``pytest --update-readme`` writes what their commands print, all other runs compare it."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
+import documents
 import pytest
+from cli.conftest import Ran, run
+from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, shown
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-AT_LEAST = 5
-PROMPT = "$ "
-
-
-class Shown(NamedTuple):
-    """A command as the README shows it: its words, the lines kept, the output and the exit code."""
-
-    line: str
-    head: int | None
-    output: str
-    code: int
+TEXT = README.read_text(encoding="utf-8")
+MAX_LINES = 450
+every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the files that the documents write, and nothing of the environment that shows."""
+    for name, content in documents.files().items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for name in ("COLUMNS", "NO_COLOR", "COLLTOOL_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def commands(text: str) -> list[Shown]:
-    found = []
-    for block in text.split(f"\n{PROMPT}"):
-        line, _, output = block.removeprefix(PROMPT).partition("\n")
-        line, _, head = line.partition(" | head -")
-        output = output.rstrip("\n")
-        code = 0
-        if last := re.search(r"(?:^|\n)exit (\d+)$", output):
-            code, output = int(last[1]), output[: last.start()]
-        found.append(Shown(line.strip(), int(head) if head else None, output.rstrip("\n"), code))
-    return found
+@every_document
+def test_a_document_shows_what_its_commands_print(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    text = path.read_text(encoding="utf-8")
+    now = refreshed(text, run)
+    if request.config.getoption("--update-readme"):
+        path.write_text(now, encoding="utf-8")
+        return
+    moved = documents.difference(text, now, path.name)
+    assert not moved, f"pytest --update-readme writes this\n{moved}"
 
 
-SHOWN = [shown for block in blocks("console") if block.startswith(f"{PROMPT}colltool") for shown in commands(block)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with the files that the README writes; commands run in its order and may build on each other."""
-    place = tmp_path_factory.mktemp("readme")
-    for name, content in re.findall(r"<!-- file: (\S+) -->\n+```(?:yaml|text)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        assert Path(name).name == name
-        (place / name).write_text(content, encoding="utf-8")
-    return place
+@every_document
+def test_the_python_of_a_document_runs(path: Path, folder: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8"), "python"):
+        exec(compile(block, path.name, "exec"), {})
 
 
 def test_the_reader_of_commands_reads_them() -> None:
-    text = "$ colltool a | head -2\none\ntwo\n\n$ colltool b\nerror: x\nexit 2\n$ colltool c\nexit 1\n"
-    assert commands(text) == [
-        Shown("colltool a", 2, "one\ntwo", 0),
-        Shown("colltool b", None, "error: x", 2),
-        Shown("colltool c", None, "", 1),
-    ]
+    block = "$ colltool a | head -2\none\ntwo\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n"
+    first, second, third = commands(block)
+    assert first == Shown("colltool a | head -2", "one\ntwo")
+    assert second == Shown("colltool b", "error: x\nexit 2")
+    assert third == Shown("colltool c | tail -1", "")
 
 
-def test_the_readme_shows_commands() -> None:
-    assert len(SHOWN) >= AT_LEAST
+def test_what_is_shown_is_replaced_by_what_is_printed() -> None:
+    printed = {"a": Ran(0, "1\n2\n3\n", ""), "b": Ran(2, "", "error: x\n"), "c": Ran(0, "1\n2\n3\n", ""), "d": Ran(0, "", "")}
+    old = "text\n\n```console\n$ colltool a | head -2\nold\n$ colltool b\n$ colltool c | tail -1\n$ colltool d\nold\n```\nmore\n"
+    new = "$ colltool a | head -2\n1\n2\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n3\n$ colltool d\n"
+    assert refreshed(old, lambda name: printed[name]) == f"text\n\n```console\n{new}```\nmore\n"
+    assert refreshed(refreshed(old, lambda name: printed[name]), lambda name: printed[name]).count("exit 2") == 1
+    assert "+1" in documents.difference(old, refreshed(old, lambda name: printed[name]), "x")
 
 
-@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.line)
-def test_a_command_prints_what_the_readme_shows(shown: Shown, folder: Path) -> None:
-    program, *args = shlex.split(shown.line)
-    assert program == "colltool"
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLLTOOL_DEBUG", "PYTHONIOENCODING")}
-    done = subprocess.run(
-        [sys.executable, "-m", "colltool", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        cwd=folder,
-        timeout=60,
-        check=False,
-    )
-    printed = done.stdout.decode().rstrip("\n").splitlines()[: shown.head]
-    assert "\n".join(printed).rstrip("\n") == shown.output
-    assert done.returncode == shown.code
+@every_document
+def test_a_document_shows_commands(path: Path) -> None:
+    assert len(shown(path.read_text(encoding="utf-8"))) >= (12 if path == README else 2)
+
+
+def test_the_readme_is_no_longer_than_a_person_reads() -> None:
+    assert len(TEXT.splitlines()) <= MAX_LINES
 
 
 def test_every_command_is_shown() -> None:
     from colltool.cli.app import COMMANDS
 
-    missing = [name for name in COMMANDS if not re.search(rf"(colltool |`){name}\b", README)]
+    missing = [name for name in COMMANDS if not re.search(rf"(colltool |`){name}\b", TEXT)]
     assert not missing
+
+
+def test_the_readme_names_every_guide() -> None:
+    missing = [path.stem for path in GUIDES if f"colltool guide {path.stem}" not in TEXT]
+    assert not missing
+
+
+@every_document
+def test_a_guide_that_is_named_exists(path: Path) -> None:
+    named = set(re.findall(r"colltool guide ([a-z-]+)", path.read_text(encoding="utf-8")))
+    assert named <= {guide.stem for guide in GUIDES} | {"nonsense"}
 
 
 def test_the_set_up_is_two_lines() -> None:
     """To install and to test: each a block of its own with a line that can be pasted."""
-    assert len(blocks("sh")) >= 2
-    for block in blocks("sh")[:2]:
+    assert len(blocks(TEXT, "sh")) >= 2
+    for block in blocks(TEXT, "sh")[:2]:
         assert len(block.splitlines()) == 1, block
-    before_commands = README.split("```console")[0]
+    before_commands = TEXT.split("```console")[0]
     assert before_commands.count("```sh") >= 2, "at the top, before the first command"
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     """Word for word: it stands in the script, or the script takes it from the README by a pattern that finds it."""
-    tests = [block.strip() for block in blocks("sh") if "pytest" in block]
+    tests = [block.strip() for block in blocks(TEXT, "sh") if "pytest" in block]
     assert tests, "the README says how to run the tests"
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     pattern = re.search(r"grep -m1 '([^']+)' README\.md", script)
-    found = next((line for line in README.splitlines() if pattern and re.search(pattern[1], line)), None)
+    found = next((line for line in TEXT.splitlines() if pattern and re.search(pattern[1], line)), None)
     assert tests[0] in script or tests[0] == found
 
 
-def test_links_to_files_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", README):
-        assert (ROOT / target).exists(), target
+@every_document
+def test_links_to_files_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
