@@ -26,6 +26,7 @@ FLOORS = {
     "colltool.words": 0,
     "colltool.primitives": 0,
     "colltool.cost": 0,
+    "colltool.guides": 0,
     "colltool.algorithms": 1,
     "colltool.fabric": 1,
     "colltool.schedules": 1,

@@ -52,6 +52,12 @@ def test_every_module_travels_and_it_is_typed(wheel: zipfile.ZipFile) -> None:
     assert "colltool/py.typed" in wheel.namelist()
 
 
+def test_every_guide_travels(wheel: zipfile.ZipFile) -> None:
+    guides = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "guides").glob("*.md")}
+    assert guides
+    assert guides <= set(wheel.namelist())
+
+
 def test_nothing_else_travels(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"colltool", f"colltool-{colltool.__version__}.dist-info"}

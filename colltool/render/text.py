@@ -46,7 +46,8 @@ def _block(part: Block, screen: Screen) -> str:
             return _lines(drawn(part, screen.width, unicode=screen.unicode), screen)
 
 
-def _console(width: int, screen: Screen) -> Console:
+def console_of(width: int, screen: Screen) -> Console:
+    """A console that writes into memory, as a screen shows it."""
     return Console(
         file=StringIO(),
         width=width,
@@ -61,7 +62,8 @@ def _console(width: int, screen: Screen) -> Console:
     )
 
 
-def _written(console: Console) -> str:
+def written(console: Console) -> str:
+    """What was printed on such a console, without trailing blanks."""
     assert isinstance(console.file, StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 
@@ -113,7 +115,7 @@ def _table(table: Table, screen: Screen) -> str:
         rich.add_column(Text(printable(one.column.title)), justify=side, no_wrap=True, min_width=one.width)
     for number in range(len(table.records)):
         rich.add_row(*(Text(one.cells[number]) for one in kept), style="bold green" if number == table.best else None)
-    console = _console(max(width, screen.width or 0), screen)
+    console = console_of(max(width, screen.width or 0), screen)
     if table.title:
         console.print(Text(printable(table.title), style="bold"), soft_wrap=screen.width is None)
     console.print(rich)
@@ -121,7 +123,7 @@ def _table(table: Table, screen: Screen) -> str:
     dropped = [one.column.title for one in everything if one.column not in there]
     if dropped:
         console.print(Text(f"columns left out for want of width: {'; '.join(dropped)}", style="dim"))
-    return _written(console)
+    return written(console)
 
 
 def _wrapped(line: str, width: int | None) -> str:
@@ -132,12 +134,12 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 def _lines(block: Lines, screen: Screen) -> str:
-    console = _console(screen.width or 10_000, screen)
+    console = console_of(screen.width or 10_000, screen)
     if not block.lines:
         console.print(Text(printable(block.title)))
-        return _written(console)
+        return written(console)
     console.print(Text(f"{printable(block.title)}:", style="bold"))
     for line in block.lines:
         shown = _wrapped(printable(line), None if block.verbatim else screen.width)
         console.print(Text(shown), soft_wrap=block.verbatim)
-    return _written(console)
+    return written(console)

@@ -1,0 +1,85 @@
+"""``colltool guide``: the topics, a chapter in a pipe, in a file and on a terminal, and a topic that does not exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import colltool
+from colltool import guides
+from colltool.errors import ColltoolError
+from colltool.render.chapter import to_chapter
+from colltool.render.text import Screen
+
+FOLDER = Path(colltool.__file__).parent / "guides"
+every_topic = pytest.mark.parametrize("topic", guides.TOPICS)
+
+
+def test_the_topics_are_the_files() -> None:
+    assert sorted(guides.TOPICS) == sorted(path.stem for path in FOLDER.glob("*.md"))
+
+
+def test_without_a_topic_every_topic_has_a_line(run: Any) -> None:
+    done = run("guide")
+    assert (done.code, done.err) == (0, "")
+    lines = [line for line in done.out.splitlines() if line.startswith("- ")]
+    assert [re.findall(r"colltool guide ([a-z]+)`: .", line) for line in lines] == [[topic] for topic in guides.TOPICS]
+
+
+@every_topic
+def test_a_chapter_says_first_what_it_answers(topic: str) -> None:
+    text = guides.read_guide(topic)
+    assert text.startswith("# ")
+    assert 20 < len(guides.about(topic)) <= 130
+    assert guides.about(topic).endswith((".", "?"))
+    assert guides.about(topic).replace("\n", " ") in text.replace("\n", " ")
+
+
+@every_topic
+def test_a_pipe_and_a_file_get_the_markdown(topic: str, run: Any, folder: Path) -> None:
+    text = (FOLDER / f"{topic}.md").read_text(encoding="utf-8")
+    assert run("guide", topic).out == text
+    assert run("guide", topic, "-o", "chapter.md").out == ""
+    assert Path("chapter.md").read_text(encoding="utf-8") == text
+
+
+def test_an_unknown_topic_names_the_nearest(run: Any) -> None:
+    done = run("guide", "measurement", "-o", "never")
+    assert (done.code, done.out) == (2, "")
+    assert "no guide 'measurement'" in done.err
+    assert "'measurements'" in done.err
+    assert not Path("never").exists()
+    with pytest.raises(ColltoolError, match=r"no guide '\.\./model'"):
+        guides.read_guide("../model")
+
+
+@every_topic
+@pytest.mark.parametrize("width", [80, 120, 400])
+def test_on_a_terminal_prose_fits_and_nothing_is_lost(topic: str, width: int) -> None:
+    text = guides.read_guide(topic)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", to_chapter(text, Screen(width, colour=True, unicode=True)))
+    fenced = [line for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
+    shown = plain.splitlines()
+    assert [line for line in fenced if f"  {line}".rstrip() not in shown] == []
+    long = [line for line in shown if len(line) > width and line.removeprefix("  ") not in fenced]
+    assert long == []
+    assert "```" not in plain
+    words = re.findall(r"[A-Za-z]{4,}", re.sub(r"<!--.*?-->|^ *```\w*$", "", text, flags=re.MULTILINE))
+    assert set(words) <= set(re.findall(r"[A-Za-z]{4,}", plain))
+
+
+def test_a_terminal_without_unicode_gets_the_markdown() -> None:
+    assert to_chapter(guides.read_guide("ci"), Screen(80)) == guides.read_guide("ci")
+
+
+def test_a_file_that_is_shown_keeps_its_name() -> None:
+    assert "our-ladder.yaml:" in to_chapter(guides.read_guide("ci"), Screen(80, unicode=True))
+
+
+def test_completion_knows_the_topics() -> None:
+    from colltool.cli.guide import complete_topic
+
+    assert complete_topic("m") == ["model", "measurements"]
