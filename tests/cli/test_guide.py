@@ -75,6 +75,16 @@ def test_a_terminal_without_unicode_gets_the_markdown() -> None:
     assert to_chapter(guides.read_guide("ci"), Screen(80)) == guides.read_guide("ci")
 
 
+def test_the_terminal_gets_it_set() -> None:
+    pytest.importorskip("pty")
+    from cli.test_terminal import on_terminal
+
+    received = on_terminal("guide", "ci")
+    assert "\x1b[" in received
+    assert "```" not in received
+    assert "\x1b[" not in on_terminal("guide", "ci", NO_COLOR="1")
+
+
 def test_a_file_that_is_shown_keeps_its_name() -> None:
     assert "our-ladder.yaml:" in to_chapter(guides.read_guide("ci"), Screen(80, unicode=True))
 
