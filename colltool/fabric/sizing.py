@@ -43,7 +43,12 @@ class RailPods:
 def fat_tree(k: int) -> FatTree:
     """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4 endpoints, 5k²/4 switches.
 
-    Three layers of k³/4 cables each. Source: Al-Fares, Loukissas, Vahdat, SIGCOMM 2008, §3.
+    Three layers of k³/4 cables each. Source: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network
+    architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
+
+    >>> tree = fat_tree(4)
+    >>> tree.endpoints, tree.switches, tree.links
+    (16, 20, 48)
 
     Raises:
         ColltoolError: k is odd or below 2.
