@@ -51,7 +51,7 @@ COMMANDS = {
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",
     "fabric": "shipped fabrics; show, check and describe fabric files",
-    "guide": "The manual: the model, fabric files, measurements, exports, CI.",
+    "guide": "The manual: the model, your own fabric, logs, exports, CI.",
 }
 
 

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.completion import words
+from colltool.cli.shared import command, to_file
+from colltool.guides import TOPICS
 
 EXAMPLES = """
 \b
@@ -18,27 +21,22 @@ Examples:
 """
 
 
-def complete_topic(incomplete: str) -> list[str]:
-    """Topics of the manual."""
-    from colltool.guides import TOPICS
-
-    return [topic for topic in TOPICS if topic.startswith(incomplete)]
-
-
+@command()
 def guide(
     topic: Annotated[
         str | None,
-        typer.Argument(metavar="TOPIC", help="One of those that colltool guide lists.", autocompletion=complete_topic),
+        typer.Argument(metavar="TOPIC", help="One of those that colltool guide lists.", autocompletion=words(TOPICS)),
     ] = None,
     output: o.OutputOption = None,
 ) -> None:
     """The manual, a chapter a topic: set for a terminal, Markdown in a pipe or file."""
-    from colltool.cli.output import screen, write
+    from colltool.cli.output import screen
+    from colltool.cli.streams import write
     from colltool.guides import contents, read_guide
 
-    text = contents() if topic is None else read_guide(topic)
-    if output is None and sys.stdout is not None and sys.stdout.isatty():
+    text, file = contents() if topic is None else read_guide(topic), to_file(output)
+    if file is None and sys.stdout is not None and sys.stdout.isatty():
         from colltool.render.chapter import to_chapter
 
         text = to_chapter(text, screen())
-    write(text, output)
+    write(text, file)

@@ -18,6 +18,7 @@ Start here:
   colltool fabric list                    which fabrics there are
   colltool price ar -f nvl72 -M 16MB      every algorithm on one of them
   colltool fabric show nvl72              what it is made of, and its numbers
+  colltool guide                          the manual
 \b
 Then:
   colltool crossover ar -f nvl72          where the winner changes

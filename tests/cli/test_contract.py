@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
 }
-WITHOUT_FORMATS = {"export"}  # writes the files of other programs: tests/export
+WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
 CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {

@@ -90,6 +90,6 @@ def test_a_file_that_is_shown_keeps_its_name() -> None:
 
 
 def test_completion_knows_the_topics() -> None:
-    from colltool.cli.guide import complete_topic
+    from colltool.cli.completion import words
 
-    assert complete_topic("m") == ["model", "measurements"]
+    assert words(guides.TOPICS)("m") == ["model", "measurements"]
