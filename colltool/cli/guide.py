@@ -30,7 +30,7 @@ def guide(
     output: o.OutputOption = None,
 ) -> None:
     """The manual, a chapter a topic: set for a terminal, Markdown in a pipe or file."""
-    from colltool.cli.output import screen
+    from colltool.cli.output import screen_of
     from colltool.cli.streams import write
     from colltool.guides import contents, read_guide
 
@@ -38,5 +38,5 @@ def guide(
     if file is None and sys.stdout is not None and sys.stdout.isatty():
         from colltool.render.chapter import to_chapter
 
-        text = to_chapter(text, screen())
+        text = to_chapter(text, screen_of(to_file=False))
     write(text, file)
