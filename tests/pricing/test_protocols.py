@@ -695,8 +695,8 @@ def test_set_changes_a_protocol_by_name_or_index() -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("nvlink.protocols.Simple.alpha=2us", "'Simple' is more than one item of protocols"),
-        ("nvlink.protocols.LL12.alpha=2us", "unknown item of protocols 'LL12'"),
+        ("nvlink.protocols.Simple.alpha=2us", "'Simple' is more than one protocol"),
+        ("nvlink.protocols.LL12.alpha=2us", "unknown protocol 'LL12'"),
         ("nvlink.protocols.LL.alpa=2us", "unknown key 'alpa'"),
         ("nvlink.protocols.LL.alpha=2", "expected a time"),
         ("nvlink.algorithms.ar=[rign]", "did you mean 'ring'"),

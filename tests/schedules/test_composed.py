@@ -80,7 +80,7 @@ def fabric(tiers, path) -> Fabric:
 
 def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     """(n_α, n_β in units of M) of every tier: the sums over its phases."""
-    readings = Readings(pipelining=SEGMENTS, phases="sequential", order=order)
+    readings = Readings(pipelining=SEGMENTS, phases="sequential", order=order or "auto")
     [costed] = named_candidates(place(one), primitive, readings, [name])
     counts = defaultdict(lambda: [0.0, 0.0])
     for part in costed.parts:

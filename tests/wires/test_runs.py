@@ -70,5 +70,4 @@ def test_a_million_ranks_are_two_arrays_until_somebody_looks() -> None:
         result.groups[32]
     again = colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 2})
     assert result == again
-    assert hash(result) == hash(again)
     assert result.groups != colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 4}).groups
