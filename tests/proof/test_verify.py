@@ -162,7 +162,7 @@ def test_too_many_ranks_are_not_executed() -> None:
     assert "take -n 512" in str(refused.value)
 
 
-@pytest.mark.parametrize(("segments", "why"), [(60_000, "are too many to execute"), (10**12, "segments: expected 1 to 65536")])
+@pytest.mark.parametrize(("segments", "why"), [(60_000, "are too many to execute"), (10**12, "65,?536")])
 def test_too_many_segments_are_refused_before_they_are_laid_out(segments: int, why: str) -> None:
     with pytest.raises(ColltoolError, match=why):
         colltool.verify(star(64), "ar", algorithms="double-binary-tree", segments=segments)
