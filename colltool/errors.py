@@ -3,13 +3,14 @@
 The same error is read by two audiences: somebody at a shell, who gave ``--ranks 64``, and somebody in Python, who gave
 ``ranks=64``. Whoever raises it writes neither: :func:`given` puts a mark into the text, and :func:`spell` turns the marks into
 the words of the audience where the text leaves the program. ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled`
-takes the other.
+takes the other. A text of a result is spelled by :func:`said` where the result is made: it knows who asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import EllipsisType
 from typing import Any, Literal
 
@@ -75,6 +76,24 @@ def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None)
         mark, ended, after = piece.partition(_END)
         out += [_spelled(mark, audience, names or {}) if ended else mark, after]
     return "".join(out)
+
+
+_AUDIENCE: ContextVar[Audience] = ContextVar("audience", default="python")
+
+
+@contextmanager
+def speaking(audience: Audience) -> Iterator[None]:
+    """Within it results are worded for this audience: the command line speaks to a shell, everybody else to Python."""
+    token = _AUDIENCE.set(audience)
+    try:
+        yield
+    finally:
+        _AUDIENCE.reset(token)
+
+
+def said(text: str) -> str:
+    """A text of a result, such as a note or a reason, with its marks in the words of who asked for it."""
+    return spell(text, _AUDIENCE.get())
 
 
 def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:

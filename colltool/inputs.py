@@ -10,7 +10,7 @@ import os
 import stat
 from typing import Literal, NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.shown import printable
 
 MIB = 2**20
@@ -28,12 +28,14 @@ class Bound(NamedTuple):
     smaller: str
 
 
+_WRITER = either(shell="--format json", python="colltool price --format json")
+
 BOUNDS: dict[Kind, Bound] = {
     "definition": Bound(
         MIB, "a YAML file", "not a file that a person wrote", "keep what is priced; long lists are patterns, comments notes"
     ),
     "matrix": Bound(64 * MIB, "a CSV file", "not a traffic matrix", "one row per sender, one column per receiver, nothing else"),
-    "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", "give a file that --format json wrote"),
+    "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
 }
 

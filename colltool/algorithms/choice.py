@@ -40,5 +40,5 @@ def parse_choice(text: str) -> Choice:
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
     if not base or not all(tiers):
         fix = f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring"
-        raise ColltoolError(f"'{text}' ends where a name is due", where="--algorithm", fix=fix)
+        raise ColltoolError(f"'{text}' ends where a name is due", argument="algorithms", fix=fix)
     return Choice(base, tiers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
 from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm
 from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
+from colltool.errors import given
 from colltool.primitives import BC, P2P, REDUCE, log2_ceil
 
 
@@ -99,7 +100,7 @@ def scatter_allgather(group: Group) -> Schedule:
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI"),
     source=HOCKNEY,
-    note="between the two ranks of the group that are farthest apart; -n 2 for neighbours",
+    note=f"between the two ranks of the group that are farthest apart; {given('ranks', 2)} for neighbours",
     baseline=True,
 )
 def send(group: Group) -> Terms:

@@ -18,7 +18,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words as complete_words
-from colltool.errors import ColltoolError, called
+from colltool.errors import ColltoolError, called, speaking
 from colltool.pricing.readings import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
         @wraps(function)
         def run(**given: Any) -> None:
-            with called("shell", **names):
+            with called("shell", **names), speaking("shell"):
                 _keep_apart(signature, given)
                 taken = {name: _taken(asked[name], parts[name], given) for name in asked}
                 function(**taken)

@@ -10,8 +10,8 @@ from math import ceil, prod
 from textwrap import wrap
 from typing import NamedTuple, assert_never
 
-from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric
+from colltool.errors import ColltoolError, given, spell
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.pricing.distances import Level, tier_reach
 from colltool.pricing.groups import Placed, Span, place
@@ -55,7 +55,7 @@ def astra_sim(fabric: Fabric, ranks: int | None = None, ideal: bool = False, siz
     dimensions = [dimension for span in placed.spans for dimension in _dimensions(span, Readings(ideal=ideal))]
     if len(dimensions) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {len(dimensions)} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
-        raise ColltoolError(what, where="--fabric", fix="a smaller group spans fewer: give --ranks")
+        raise ColltoolError(what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}")
     notes = [*_notes(placed, dimensions, ideal), *size_notes(placed.ranks, size)]
     return {NETWORK: _network(placed, dimensions, notes), SYSTEM: _system(dimensions)}
 
@@ -106,16 +106,21 @@ def _one_class(span: Span, readings: Readings) -> Level:
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
-        change = f", or --set {name}.levels.LEVEL.oversubscription=1" if kind_of(span.tier).levels else ""
-        fix = f"take a group below that level with --ranks{change}"
-        raise ColltoolError(what, where="--fabric", fix=fix)
+        change = _or_set(span.tier, "oversubscription=1")
+        fix = f"take a group below that level with {given('ranks')}{change}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
     if len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
         what = f"the group spans levels of '{name}' with different alpha ({levels}), which ASTRA-sim cannot express"
-        change = f", or --set {name}.levels.LEVEL.alpha=TIME" if kind_of(span.tier).levels else ""
-        fix = f"take a group inside '{used[0].name}' with --ranks{change}"
-        raise ColltoolError(what, where="--fabric", fix=fix)
+        change = _or_set(span.tier, "alpha=TIME")
+        fix = f"take a group inside '{used[0].name}' with {given('ranks')}{change}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
     return used[-1]
+
+
+def _or_set(tier: Tier, setting: str) -> str:
+    """The cure beside a smaller group: other numbers for the levels, where the tier has any."""
+    return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if kind_of(tier).levels else ""
 
 
 def _rings(span: Span, readings: Readings) -> list[Dimension]:
@@ -127,14 +132,14 @@ def _rings(span: Span, readings: Readings) -> list[Dimension]:
     tier, kind = span.tier, kind_of(span.tier)
     if not all(axis.wrap for axis in kind.axes):
         what = f"'{tier.name}' is a mesh, and ASTRA-sim has no lines without wraparound"
-        raise ColltoolError(what, where="--fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
+        raise ColltoolError(what, argument="fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
     (level,) = tier_reach(tier, span.endpoints, readings).used()
     rings = []
     for axis, part in zip(kind.axes, kind.part(span.endpoints) or (), strict=True):
         taken = part.size
         if taken not in (1, axis.size):
             what = f"{taken} of the {axis.size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"
-            raise ColltoolError(what, where="--ranks", fix="take whole axes")
+            raise ColltoolError(what, argument="ranks", fix="take whole axes")
         if taken > 1:
             rings.append(_dimension("Ring", taken, level, 1))
     return rings
@@ -161,21 +166,25 @@ def _network(placed: Placed, dimensions: Sequence[Dimension], notes: Sequence[st
 def _notes(placed: Placed, dimensions: Sequence[Dimension], ideal: bool) -> list[str]:
     """What the numbers contain, and what ASTRA-sim has no word for."""
     switched = any(one.topology == "Switch" for one in dimensions)
-    said = ["a Switch is two links, so its latency is half of alpha"] if switched else []
-    said.append("every eta left out (--ideal)" if ideal else "bandwidth with eta.beta and latency with eta.alpha of the fabric")
+    notes = ["a Switch is two links, so its latency is half of alpha"] if switched else []
+    notes.append(
+        f"every eta left out ({spell(given('ideal', True), 'shell')})"
+        if ideal
+        else "bandwidth with eta.beta and latency with eta.alpha of the fabric"
+    )
     if placed.protocol:
         listed = f" as listed for {AR.spoken}, other collectives have numbers of their own" if _lists_differ(placed) else ""
-        said.append(f"numbers of protocol {placed.protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows none")
+        notes.append(f"numbers of protocol {placed.protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows none")
     if placed.overhead_s:
-        said.append(f"left out: the launch overhead of {placed.overhead_s * 1e6:g} us, add it to every collective")
+        notes.append(f"left out: the launch overhead of {placed.overhead_s * 1e6:g} us, add it to every collective")
     if placed.local_copy_Bps is not None:
-        said.append("left out: the copy of a rank's own share")
+        notes.append("left out: the copy of a rank's own share")
     for span in placed.spans:
         if kind_of(span.tier).in_network is not None:
-            said.append(f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work")
+            notes.append(f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work")
     if switched:
-        said.append("run the congestion-aware binary: in the other one the messages of 'direct' do not share a Switch's port")
-    return [*said, f"{SYSTEM}: {_SYSTEM_NOTE}"]
+        notes.append("run the congestion-aware binary: in the other one the messages of 'direct' do not share a Switch's port")
+    return [*notes, f"{SYSTEM}: {_SYSTEM_NOTE}"]
 
 
 def _lists_differ(placed: Placed) -> bool:

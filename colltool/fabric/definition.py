@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.errors import ColltoolError, ManyErrors
+from colltool.errors import ColltoolError, ManyErrors, given
 from colltool.fabric.overrides import MOST_SHOWN, Override, Overrides, Shorthand, apply
 from colltool.fabric.places import MORE, MOST, KeyPath, Position, Refused, Source, dotted, from_mapping, value_at
 from colltool.fabric.source import scan
@@ -109,7 +109,8 @@ class Reading(Generic[M]):
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
-            what += f" (with --set {clipped(', '.join(f'{one.key}={one.value}' for one in within), MOST_SHOWN)})"
+            made = [clipped(f"{one.key}={one.value}", MOST_SHOWN) for one in within]
+            what += f" (with {given('overrides', made, text=clipped(', '.join(made), MOST_SHOWN))})"
         error = ColltoolError(what, where=self.source.at(path, key=finding.about_key), fix=fix)
         self._put(path, self.source.position(path, key=finding.about_key), error)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.accepted import keys_at
 from colltool.fabric.places import KeyPath, from_mapping
 from colltool.fabric.source import read_value
@@ -18,7 +18,6 @@ Overrides = Sequence[str] | Mapping[str, Any]
 """``KEY=VALUE`` each, a later one wins; or values by key, of which a text is read as a file's would be."""
 
 MOST_SHOWN = 200
-_OPTION = "--set"
 
 
 class Override(NamedTuple):
@@ -62,8 +61,12 @@ def _pairs(overrides: Overrides) -> list[tuple[str, str, Any]]:
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
-        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(overrides)}", where="overrides", fix="put it in a list")
-    return [(f"{_OPTION} {clipped(str(option), MOST_SHOWN)}", *_split(str(option))) for option in overrides]
+        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(overrides)}", argument="overrides", fix="put it in a list")
+    return [(_called(str(option)), *_split(str(option))) for option in overrides]
+
+
+def _called(option: str) -> str:
+    return given("overrides", [clipped(option, MOST_SHOWN)])
 
 
 def _split(option: str) -> tuple[str, str | None]:
@@ -92,7 +95,7 @@ class _Setter:
     def _set(self, key: str, value: Any) -> KeyPath:
         """Puts one value in; returns where."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
-            raise self._error("expected KEY=VALUE", f"write {_OPTION} {self.short.example}")
+            raise self._error("expected KEY=VALUE", f"write {given('overrides', [self.short.example])}")
         plain = read_value(value, self.where) if isinstance(value, str) else self._plain(value)
         parts = self._spelt_out(key.split("."))
         target: Any = self.data

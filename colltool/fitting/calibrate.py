@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.values import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
@@ -57,7 +57,8 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
             line rate that no fabric has.
     """
     if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
-        raise ColltoolError(f"no port carries {format_rate(wanted.line_Bps)}", where="--line-rate", fix="write 450GB/s, 400Gbps")
+        what = f"no port carries {format_rate(wanted.line_Bps)}"
+        raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
     if not measurements.series:
         why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
         what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
@@ -88,14 +89,15 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     names = [tier.name for tier in fabric.tiers]
     if only is not None and only not in names:
         fix = f"{nearest(only, names)} tiers: {', '.join(names)}".strip()
-        raise ColltoolError(f"{fabric.name} has no tier '{only}'", where="--tier", fix=fix)
+        raise ColltoolError(f"{fabric.name} has no tier '{only}'", argument="tier", fix=fix)
     found: dict[str, list[Series]] = {name: [] for name in names}
     for one in series:
         found[check_fits(fabric, one).spans[-1].tier.name].append(one)
     kept = {name: listed for name, listed in found.items() if listed and only in (None, name)}
     if not kept:
         spanned = ", ".join(name for name, listed in found.items() if listed)
-        raise ColltoolError(f"no series ends on {only}: they span {spanned}", where="--tier", fix=f"take --tier {spanned}")
+        fix = f"take {given('tier', spanned)}"
+        raise ColltoolError(f"no series ends on {only}: they span {spanned}", argument="tier", fix=fix)
     return kept
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either, given, spell
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.measured.plausible import check_series
@@ -65,9 +65,11 @@ def _settings(fabric: Fabric, series: Series) -> str:
     for index, size in changed.items():
         tiers[index] = tiers[index].model_copy(update={"size": size})
     if all(_can_be(fabric.tiers[i], size) for i, size in changed.items()) and _holds(fabric, tiers, series):
-        typed = " ".join(f"--set {tiers[index].name}.size={size}" for index, size in changed.items())
-        return f"type {typed}, or take another fabric with -f"
-    return "take a fabric with the tiers and sizes of the machine that ran this, with -f"
+        sizes = [f"{tiers[index].name}.size={size}" for index, size in changed.items()]
+        typed = " ".join(spell(given("overrides", [size]), "shell") for size in sizes)
+        written = spell(given("overrides", sizes), "python")
+        return either(shell=f"type {typed}, or take another fabric with -f", python=f"load it with {written}, or take another")
+    return f"take a fabric with the tiers and sizes of the machine that ran this{either(shell=', with -f', python='')}"
 
 
 def _per_domain(inner: Tier, series: Series) -> int | None:

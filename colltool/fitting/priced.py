@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.registry import algorithms, every_algorithm
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, either, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.fitting.shipped import shipped
 from colltool.measured.series import Series
@@ -72,7 +72,8 @@ def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[st
     if not found:
         who = series.library or "a library"
         what = f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on {fabric.name}"
-        raise ColltoolError(what, where=series.points[0].where, fix="name what ran with --algorithm; colltool price lists all")
+        fix = f"name what ran with {given('algorithms')}; {either(shell='colltool price', python='colltool.price')} lists all"
+        raise ColltoolError(what, where=series.points[0].where, fix=fix)
     return found
 
 
@@ -85,13 +86,13 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
     everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
     for name in only:
         if (base := parse_choice(name).base) not in everything:
-            raise ColltoolError(f"no algorithm '{base}'", where="--algorithm", fix=nearest(base, everything))
+            raise ColltoolError(f"no algorithm '{base}'", argument="algorithms", fix=nearest(base, everything))
     known = _known(series.primitive)
     mine = [name for name in only if parse_choice(name).base in known]
     if not mine:
         hint = nearest(only[0], sorted(known))
         what = f"{series.title}: {', '.join(only)} is no algorithm of {series.primitive.spoken}"
-        raise ColltoolError(what, where="--algorithm", fix=f"{hint} known: {', '.join(sorted(known))}".strip())
+        raise ColltoolError(what, argument="algorithms", fix=f"{hint} known: {', '.join(sorted(known))}".strip())
     return mine
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.fitting.envelope import Envelope, Sample, fit_envelope, relative_errors
 from colltool.fitting.results import Candidate
 from colltool.fitting.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
@@ -63,7 +63,9 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], alpha_s:
     tried = [one for one in fits if _as_written(one)]
     if not tried:
         what = f"no switch beside protocols takes such times: {' + '.join(fits[0].algorithms)} cannot both have run"
-        raise ColltoolError(what, where="--algorithm", fix="name one of them, or auto")
+        raise ColltoolError(
+            what, argument="algorithms", fix=either(shell="name one of them, or auto", python="name one of them, or none")
+        )
     candidates = tuple(Candidate(one.algorithms, unseen_mape(one.errors)) for one in fits)
     possible = _possible(tried, line_Bps)
     best = min(possible, key=lambda one: one.cv_mape)

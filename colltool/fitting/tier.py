@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.registry import algorithms
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
@@ -174,9 +174,11 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
             try:
                 named_candidates(group, primitive, Readings(), [name])
             except ColltoolError as error:
-                return ColltoolError(f"{series.title}: {error.what}", where=error.where or "--algorithm", fix=error.fix)
-    what, fix = f"{series.title}: {', '.join(missing)} cannot be fitted", "leave it out; colltool price lists what can run"
-    return ColltoolError(what, where="--algorithm", fix=fix)
+                argument = "" if error.where else error.argument or "algorithms"
+                return ColltoolError(f"{series.title}: {error.what}", where=error.where, argument=argument, fix=error.fix)
+    what = f"{series.title}: {', '.join(missing)} cannot be fitted"
+    fix = f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what can run"
+    return ColltoolError(what, argument="algorithms", fix=fix)
 
 
 def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:

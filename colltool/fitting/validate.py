@@ -7,7 +7,7 @@ from itertools import groupby
 from math import isfinite
 from statistics import fmean
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.fabric.model import Fabric
 from colltool.fitting.case import Case
 from colltool.fitting.findings import findings
@@ -37,7 +37,8 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
             number, an algorithm that cannot run.
     """
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
-        raise ColltoolError(f"must be a positive share, got {max_mape}", where="--max-mape", fix="write 15% or 0.15")
+        fix = f"write {either(shell='15% or 0.15', python='0.15')}"
+        raise ColltoolError(f"must be a positive share, got {max_mape}", argument="max_mape", fix=fix)
     if not measurements.series:
         raise _nothing(measurements.skipped)
     reading = readings or Readings()

@@ -10,6 +10,7 @@ from colltool.errors import ColltoolError
 from colltool.measured.log import Format, Log
 from colltool.measured.noise import clean
 from colltool.measured.printed import Unusable, looks_like_a_row, message_size, positive_time
+from colltool.measured.rank_count import SAY_RANKS
 from colltool.measured.timing import Note, Reading, Stated, Timing, agree
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
@@ -125,11 +126,11 @@ def _primitive(test: _Test) -> Primitive | None:
 def _timings(test: _Test, primitive: Primitive, file: str, stated: Stated, notes: list[Note]) -> list[Timing]:
     """The rows of a test in SI units; notes on those that cannot be used."""
     where = f"{file}:{test.line}"
-    agree(primitive, stated.primitive, "the collective is", "--collective", where)
+    agree(primitive, stated.primitive, "the collective is", "primitive", where)
     # Ping-pong is between two, whatever was launched.
-    ranks = agree(2 if primitive is P2P else None, stated.ranks, "ranks:", "--ranks", where)
+    ranks = agree(2 if primitive is P2P else None, stated.ranks, "ranks:", "ranks", where)
     if ranks is None:
-        raise ColltoolError("an OSU log does not say on how many ranks it ran", where=where, fix="say how many: --ranks N")
+        raise ColltoolError("an OSU log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
     timings: list[Timing] = []
     bad: list[Note] = []
     per_peer = ranks if primitive in _PER_PEER else 1

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from colltool.errors import ColltoolError, ManyErrors
+from colltool.errors import ColltoolError, ManyErrors, given
 from colltool.measured.log import MAX_LINE, Format, Log
+from colltool.measured.rank_count import RANKS_N
 from colltool.measured.timing import Note, Reading, Stated, Timing, agree
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_size
@@ -149,10 +150,10 @@ class _Table:
         self.where, self.file, self.stated = where, file, stated
         self.at = {column: at for column, names in _COLUMNS.items() if (at := self._only(column, names)) is not None}
         self.time_at, self.per_second = self._time()
-        needs = {"size": ("bytes", None, ""), "collective": ("collective", stated.primitive, "--collective")}
-        for column, (name, given, option) in (needs | {"ranks": ("ranks", stated.ranks, "--ranks")}).items():
-            if column not in self.at and given is None:
-                fix = f"add it, or say it for the whole file: {option}; {_EXAMPLE}" if option else _EXAMPLE
+        needs = {"size": ("bytes", None, ""), "collective": ("collective", stated.primitive, "primitive")}
+        for column, (name, found, argument) in (needs | {"ranks": ("ranks", stated.ranks, "ranks")}).items():
+            if column not in self.at and found is None:
+                fix = f"add it, or say it for the whole file: {given(argument)}; {_EXAMPLE}" if argument else _EXAMPLE
                 raise ColltoolError(f"no column '{name}'", where=where, fix=fix)
         self.machines = {at: name for at, name in enumerate(self.names) if name in _MACHINES}
         self.machine: dict[int, str] = {}
@@ -239,7 +240,7 @@ class _Table:
         if word in self.primitives:
             return self.primitives[word]
         found = parse_primitive(word) if "collective" in self.at else None
-        agreed = agree(found, self.stated.primitive, "the collective is", "--collective", "")
+        agreed = agree(found, self.stated.primitive, "the collective is", "primitive", "")
         assert agreed is not None
         self.primitives[word] = agreed
         return agreed
@@ -249,9 +250,9 @@ class _Table:
         match = _WHOLE.fullmatch(text)
         if text and (match is None or int(match[1]) < least):
             raise ColltoolError(f"'{text}' is no number of {column}", fix=f"a whole number, {least} or more")
-        found = agree(int(match[1]) if match else None, stated, f"{column}:", f"--{column}", "")
+        found = agree(int(match[1]) if match else None, stated, f"{column}:", column, "")
         if found is None and column == "ranks":
-            raise ColltoolError("no number of ranks", fix="fill the cell, or say it for the whole file: --ranks N")
+            raise ColltoolError("no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}")
         return found
 
     def _seconds(self, text: str) -> float:

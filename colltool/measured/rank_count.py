@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.measured.printed import Printed
 from colltool.primitives import Primitive, busbw_factor
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST = 10**7
+
+
+RANKS_N = either(shell="--ranks N", python="ranks=N")
+SAY_RANKS = f"say how many: {RANKS_N}"
+"""The cure where a log does not tell."""
 
 
 class Ratio(NamedTuple):
@@ -71,14 +76,13 @@ def follow(found: Sequence[Evidence], where: str) -> int:
         if one.low <= high and one.high >= low:
             low, high = max(low, one.low), min(high, one.high)
     counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
-    say = "say how many: --ranks N"
     if not counts:
-        raise ColltoolError(f"busbw/algbw fits no whole number of ranks, but {low:.4g}", where=where, fix=say)
+        raise ColltoolError(f"busbw/algbw fits no whole number of ranks, but {low:.4g}", where=where, fix=SAY_RANKS)
     if counts[-1] >= _MOST:
-        raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=say)
+        raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
     if len(counts) == 1:
         return counts[0]
-    raise ColltoolError(f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks", where=where, fix=say)
+    raise ColltoolError(f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks", where=where, fix=SAY_RANKS)
 
 
 def _integers(low: float, high: float) -> range:

@@ -57,9 +57,9 @@ def read_logs(
 
 def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> Stated:
     if ranks is not None and ranks < 2:
-        raise ColltoolError(f"{ranks} ranks communicate with nobody", where="--ranks", fix="2 or more")
+        raise ColltoolError(f"{ranks} ranks communicate with nobody", argument="ranks", fix="2 or more")
     if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
-        raise ColltoolError(f"{nodes} nodes cannot hold the ranks", where="--nodes", fix="1 to the number of ranks")
+        raise ColltoolError(f"{nodes} nodes cannot hold the ranks", argument="nodes", fix="1 to the number of ranks")
     return Stated(ranks, primitive, nodes, in_place)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.measured.rank_count import Ratio, evidence
 from colltool.primitives import Primitive, busbw_factor
 
@@ -41,4 +41,6 @@ def _refusal(stated: Primitive, one: Ratio, ranks: int | None) -> ColltoolError:
     on = f" on {ranks} ranks" if ranks else f" on {counts.pop()} ranks" if len(counts) == 1 else ""
     spoken = " or ".join(other.spoken for other in others)
     what = f"busbw/algbw is {(one.low + one.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}"
-    return ColltoolError(what, where=one.where, fix=f"--collective {' or '.join(others)}")
+    names = " or ".join(f'"{other}"' for other in others)
+    fix = either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}")
+    return ColltoolError(what, where=one.where, fix=fix)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypeVar
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.primitives import Primitive
 
 _T = TypeVar("_T")
@@ -65,13 +65,13 @@ class Reading(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def agree(found: _T | None, stated: _T | None, what: str, option: str, where: str) -> _T | None:
+def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
     """The one of log and caller that says something; both must say the same.
 
     Raises:
         ColltoolError: they contradict each other.
     """
     if found is not None and stated is not None and found != stated:
-        what = f"the log says {what} {found}, {option} says {stated}"
-        raise ColltoolError(what, where=where, fix=f"leave {option} out, or correct it")
+        what = f"the log says {what} {found}, {given(argument)} says {stated}"
+        raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
     return stated if found is None else found

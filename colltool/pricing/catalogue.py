@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import Algorithm, Group, algorithms, every_algorithm, find
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import Workbench, why_not_composed, workbenches
 from colltool.pricing.costed import Costed
@@ -79,7 +79,8 @@ class Catalogue:
         listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
         tier = listing[-1] if listing else ""
         what = self.primitive.spoken
-        listed = f"not what the library runs by the algorithms of {tier} for {what}; --algorithm prices it all the same"
+        asked = said(f"{given('algorithms')} prices it all the same")
+        listed = f"not what the library runs by the algorithms of {tier} for {what}; {asked}"
         return tuple(
             Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or listing)
         )
@@ -148,7 +149,7 @@ class Catalogue:
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         if choice.tiers:
             what = f"'{choice.base}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
-            raise ColltoolError(what, where="--algorithm", fix=f"write --algorithm {choice.base}")
+            raise ColltoolError(what, argument="algorithms", fix=f"write {given('algorithms', choice.base)}")
         found = [one for under in self._groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
@@ -167,7 +168,9 @@ class CannotRun(ColltoolError):
 
     def __init__(self, name: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{name} cannot run here: {reason}", where="--algorithm", fix="price without --algorithm lists all")
+        super().__init__(
+            f"{name} cannot run here: {reason}", argument="algorithms", fix=f"price without {given('algorithms')} lists all"
+        )
 
 
 def catalogue(fabric: Fabric, ranks: int | None, primitive: Primitive, readings: Readings) -> Catalogue:

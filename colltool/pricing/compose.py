@@ -12,7 +12,7 @@ from typing import NamedTuple
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import STATUSES, Algorithm, Group, Status, algorithms, find, leads, row_of
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed, tier_group
@@ -119,7 +119,8 @@ class Workbench:
         count = prod(map(len, options))
         if count > MOST_COMBINATIONS:
             what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
-            raise ColltoolError(what, where="--phases", fix="take --phases sequential, or fix one with --algorithm")
+            fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
+            raise ColltoolError(what, argument="phases", fix=fix)
         return [self.costed(chosen) for chosen in product(*options)]
 
     def named(self, names: Sequence[str]) -> Costed:
@@ -133,7 +134,7 @@ class Workbench:
             what = (
                 f"'{Choice(self.row.name, tuple(names)).spec}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
             )
-            raise ColltoolError(what, where="--algorithm", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+            raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
         chosen = []
         for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):
             by_name = {option.name: option for option in options}
@@ -147,7 +148,7 @@ class Workbench:
         row = find(mine[0].step.primitive, name)
         reasons = (_why_not(row, one) for one in mine)
         what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
-        return ColltoolError(what, where="--algorithm", fix=f"can run there: {', '.join(feasible)}")
+        return ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(feasible)}")
 
 
 def workbenches(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status
 from colltool.cost import Number, Pipeline, Route, split_seconds
+from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.results import Laid, Moved, Phase, Row, titled
@@ -171,7 +172,7 @@ class Costed:
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,
-            notes=self.notes,
+            notes=tuple(map(said, self.notes)),
             laid=phases,
             bytes=size,
             busbw_factor=busbw_factor(self.primitive, self.ranks),

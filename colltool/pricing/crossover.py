@@ -11,7 +11,7 @@ from math import inf, sqrt
 from typing import TypeVar
 
 from colltool.algorithms.registry import STATUSES, algorithms, approximation
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title, catalogue
 from colltool.pricing.compose import Workbench
@@ -82,10 +82,12 @@ def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
             return []  # who wins at which size is still an answer
     found = listed.named(dict.fromkeys(names))
     if len({one.title for one in found}) < 2:
-        raise ColltoolError("a crossover needs two algorithms", where="--algorithm", fix="name two: --algorithm ring,tree")
+        fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
+        raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
     if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for one in found):
         what = "streamed phases with optimal segments have no closed form"
-        raise ColltoolError(what, where="--pipelining", fix="take --phases sequential or --pipelining asymptotic")
+        fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
+        raise ColltoolError(what, argument="pipelining", fix=fix)
     return list(by_title(found).values())
 
 

@@ -7,7 +7,7 @@ from inspect import cleandoc
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import CannotRun
 from colltool.pricing.price import mode, price
@@ -69,7 +69,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | No
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
-        return _words(row, reason=error.what)
+        return _words(row, reason=said(error.what))
     return _words(row, found)
 
 
@@ -80,7 +80,7 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         status: Status = "shipped"
         in_switch = False
     else:
-        doc, runs_on, note = row.formula.__doc__, needs(row.topologies), row.note
+        doc, runs_on, note = row.formula.__doc__, needs(row.topologies), said(row.note)
         status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
     title, formula, text = _sections(doc or NO_WORDS)

@@ -67,12 +67,14 @@ def place(fabric: Fabric, ranks: int | None = None) -> Placed:
     try:
         count = fabric.ranks if ranks is None else index(ranks)
     except TypeError as error:
-        raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", where="--ranks") from error
+        raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", argument="ranks") from error
     if count < 2:
-        raise ColltoolError(f"a collective needs at least 2 ranks, got {count}", where="--ranks", fix=f"take 2 to {fabric.ranks}")
+        raise ColltoolError(
+            f"a collective needs at least 2 ranks, got {count}", argument="ranks", fix=f"take 2 to {fabric.ranks}"
+        )
     if count > fabric.ranks:
         what = f"{count} ranks do not fit: {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, where="--ranks", fix=f"take at most {fabric.ranks}")
+        raise ColltoolError(what, argument="ranks", fix=f"take at most {fabric.ranks}")
     spans = _spans(fabric, count)
     if spans is None:
         raise _does_not_fit(fabric, count)
@@ -104,7 +106,7 @@ def _does_not_fit(fabric: Fabric, ranks: int) -> ColltoolError:
     near = " and ".join(str(n) for n in (below, above) if n is not None)
     shape = ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
     what = f"{ranks} ranks leave a domain half full on {fabric.name} ({shape})"
-    return ColltoolError(what, where="--ranks", fix=f"the nearest sizes that fill whole domains are {near}")
+    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {near}")
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:

@@ -23,7 +23,8 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         try:
             priced.append((rung, *_both(rung, definition.size, base)))
         except ColltoolError as error:
-            problems.append(ColltoolError(error.what, where=rung.where or error.where, fix=error.fix))
+            argument = "" if rung.where else error.argument
+            problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []

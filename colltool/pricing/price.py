@@ -106,7 +106,9 @@ def _bounds(size: Number) -> tuple[float, float]:
     """
     least, most = (size, size) if isinstance(size, float) else _extremes(size)
     if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
-        raise ColltoolError("sizes must be finite and between 1 byte and 1 EB", where="size", fix="bytes per rank, such as 16e6")
+        raise ColltoolError(
+            "sizes must be finite and between 1 byte and 1 EB", argument="size", fix="bytes per rank, such as 16e6"
+        )
     return least, most
 
 

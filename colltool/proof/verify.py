@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import Algorithm, Group, algorithms, find
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
 from colltool.pricing.costed import Costed
@@ -49,7 +49,7 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: 
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
         raise ColltoolError(f"nothing to execute on {placed.ranks} ranks of {fabric.name}", fix=reasons)
-    return Verification(done, skipped, fabric.overrides)
+    return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
 
 
 def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
@@ -92,9 +92,9 @@ def _why_skip(row: Algorithm, group: Group, segments: int) -> str:
     if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
         return ""
     if cut is None:
-        return f"{group.ranks} ranks are too many to execute; take -n 512"
+        return f"{group.ranks} ranks are too many to execute; take {given('ranks', 512)}"
     fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
-    return f"{segments} segments on {group.ranks} ranks are too many to execute; take --segments {fewest} or fewer"
+    return f"{segments} segments on {group.ranks} ranks are too many to execute; take {given('segments', fewest)} or fewer"
 
 
 def _pipelined(row: Algorithm, group: Group) -> bool:

@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.fabric.definition import Reading, read
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides, Shorthand
@@ -61,27 +61,26 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
     """A layout of one pattern, its groups called g0, g1 ...
 
     Raises:
-        ColltoolError: it does not fit; names the option.
+        ColltoolError: it does not fit; names the argument.
     """
     _small_enough(fabric)
     try:
         endpoints = numbers(expand_map(placed or MapPattern(), fabric))
     except PatternError as error:
-        raise ColltoolError(error.what, where="--map", fix=error.fix) from error
+        raise ColltoolError(error.what, argument="placed", fix=error.fix) from error
     try:
         groups = expand(pattern, fabric, fabric.ranks)
     except PatternError as error:
-        raise ColltoolError(error.what, where=f"--{_OPTIONS.get(error.key, error.key)}", fix=error.fix) from error
+        raise ColltoolError(error.what, argument=error.key, fix=error.fix) from error
     return Layout(pattern.kind, PatternGroups(groups, endpoints))
-
-
-_OPTIONS = {"kind": "pattern"}
 
 
 def _small_enough(fabric: Fabric) -> None:
     if fabric.ranks > MOST_RANKS:
-        fix = f"at most {MOST_RANKS}; shrink it with --set"
-        raise ColltoolError(f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link", where="--fabric", fix=fix)
+        fix = f"at most {MOST_RANKS}; shrink it with {given('overrides')}"
+        raise ColltoolError(
+            f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link", argument="fabric", fix=fix
+        )
 
 
 def _numbered(groups: list[Ranks], name: str, endpoints: Ranks, **run: Any) -> list[GroupLayout]:
@@ -162,12 +161,12 @@ class _Groups:
         return [GroupLayout(name, ranks, places, **run, where=self.reading.source.where(path))] if ranks else []
 
     def _name(self, group: dict[str, Any], path: KeyPath) -> str:
-        given = (*path, "name")
-        name = str(group.get("name") or f"g{path[-1]}") if self.reading.sound(given) else f"g{path[-1]}"
+        at = (*path, "name")
+        name = str(group.get("name") or f"g{path[-1]}") if self.reading.sound(at) else f"g{path[-1]}"
         if name in self.names:
             first = self.reading.source.where(self.names[name])
-            self.reading.refuse(given, f"two groups are called {shown(name)}, the first at {first}", "a name of its own for each")
-        self.names.setdefault(name, given)
+            self.reading.refuse(at, f"two groups are called {shown(name)}, the first at {first}", "a name of its own for each")
+        self.names.setdefault(name, at)
         return name
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
@@ -207,9 +206,9 @@ class _Groups:
     def _from_pattern(self, value: Any, path: KeyPath, name: str, run: dict[str, Any]) -> list[GroupLayout]:
         if not self.reading.sound(path):
             return []
-        given = _fields(value, Pattern._fields)
+        fields = _fields(value, Pattern._fields)
         try:
-            groups = expand(Pattern(**given | {"shape": tuple(given.get("shape", ()))}), self.fabric, self.total)
+            groups = expand(Pattern(**fields | {"shape": tuple(fields.get("shape", ()))}), self.fabric, self.total)
         except PatternError as error:
             self.reading.refuse((*path, error.key), error.what, error.fix)
             return []
@@ -220,10 +219,10 @@ class _Groups:
 
     def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         """What is given of primitive, algorithm and size."""
-        given = ((key, data.get(key)) for key in _RUN if self.reading.sound((*path, key)))
-        return {key: _RUN[key](value) for key, value in given if value is not None}
+        told = ((key, data.get(key)) for key in _RUN if self.reading.sound((*path, key)))
+        return {key: _RUN[key](value) for key, value in told if value is not None}
 
 
-def _fields(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _fields(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """What a pattern's mapping gives: null stands for the default."""
-    return {key: given[key] for key in known if given.get(key) is not None}
+    return {key: data[key] for key in known if data.get(key) is not None}

@@ -90,7 +90,9 @@ def test_rccl_prints_versions_without_hash_and_the_in_place_half_alone() -> None
 
 
 def test_old_tables_have_other_columns_and_no_name_of_the_test() -> None:
-    with pytest.raises(ColltoolError, match=r"nccl_old\.log:10: the log does not say which collective(.|\n)*--collective"):
+    with pytest.raises(
+        ColltoolError, match=r'nccl_old\.log:10: the log does not say which collective(.|\n)*primitive="all_reduce"'
+    ):
         read_logs([LOGS / "nccl_old.log"])
     (series,) = read_logs([LOGS / "nccl_old.log"], primitive=Primitive.ALL_GATHER).series
     assert (series.ranks, series.nodes, len(series.points)) == (4, 1, 5)
@@ -188,13 +190,13 @@ def test_without_rank_lines_busbw_tells_the_ranks(read: Reader, ranks: int) -> N
 
 def test_without_rank_lines_a_broadcast_needs_ranks(read: Reader) -> None:
     text = log(name="broadcast", devices="")
-    with pytest.raises(ColltoolError, match=r"on how many ranks it ran(.|\n)*--ranks"):
+    with pytest.raises(ColltoolError, match=r"on how many ranks it ran(.|\n)*ranks=N"):
         read(text)
     assert read(text, ranks=8).series[0].ranks == 8
 
 
 def test_too_many_ranks_for_the_digits_is_said_with_the_range(read: Reader) -> None:
-    with pytest.raises(ColltoolError, match=r"allows \d+ to \d+ ranks(.|\n)*--ranks"):
+    with pytest.raises(ColltoolError, match=r"allows \d+ to \d+ ranks(.|\n)*ranks=N"):
         read(log(row(4194304, 1024, us=60), devices="", ranks=1024))
 
 
@@ -202,7 +204,7 @@ def test_incomplete_rank_lines_are_not_counted(read: Reader) -> None:
     lines = rank_lines(8).splitlines()
     assert read(log(devices="\n".join(lines[:3] + lines[4:]))).series[0].ranks == 8
     cut = log(devices=rank_lines(8)[:-40], name="broadcast")
-    with pytest.raises(ColltoolError, match="--ranks"):
+    with pytest.raises(ColltoolError, match="say how many: ranks=N"):
         read(cut)
 
 
@@ -262,10 +264,10 @@ def test_cputime_of_the_launch_is_not_the_time(read: Reader) -> None:
     ("text", "stated", "message"),
     [
         (log(devices=rank_lines(4)), {}, r"a\.log:10: busbw/algbw says 8 ranks, the Rank lines list 4"),
-        (log(), {"ranks": 4}, "says ranks: 8, --ranks says 4"),
-        (log(devices=""), {"ranks": 4}, "says 8 ranks, --ranks is 4"),
-        (log(), {"primitive": Primitive.BROADCAST}, "is all_reduce, --collective says broadcast"),
-        (log(), {"nodes": 3}, "nodes: 1, --nodes says 3"),
+        (log(), {"ranks": 4}, "says ranks: 8, ranks says 4"),
+        (log(devices=""), {"ranks": 4}, "says 8 ranks, ranks is 4"),
+        (log(), {"primitive": Primitive.BROADCAST}, "is all_reduce, primitive says broadcast"),
+        (log(), {"nodes": 3}, "nodes: 1, nodes says 3"),
         (log(*(row(size, n) for n in (8, 16) for size in SIZES)), {}, "busbw/algbw says 16 ranks, the Rank lines list 8"),
         (log(*(row(size, n) for n in (8, 16) for size in SIZES), devices=""), {}, "the other rows say"),
         (log().replace("all_reduce_perf", "hypercube_perf"), {}, "'hypercube_perf' is none of the seven"),
@@ -305,7 +307,7 @@ WHOLE = "broadcast or reduce or p2p"
         ("broadcast", {"primitive": AR}, {}, f"is 1: that is {WHOLE} on 8 ranks, not all-reduce"),
         ("broadcast", {"primitive": AG}, {}, f"is 1: that is {WHOLE} on 8 ranks, not all-gather"),
         # Not of another collective: the rank count is wrong.
-        ("all_gather", {"primitive": AG, "ranks": 4}, {"devices": ""}, "says 8 ranks, --ranks is 4"),
+        ("all_gather", {"primitive": AG, "ranks": 4}, {"devices": ""}, "says 8 ranks, ranks is 4"),
         ("all_reduce", {"primitive": AR}, {"devices": rank_lines(4)}, "says 8 ranks, the Rank lines list 4"),
     ],
 )

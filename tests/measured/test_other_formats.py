@@ -123,7 +123,7 @@ def test_osu_sizes_become_ours_where_they_are_one_ranks_share() -> None:
 
 
 def test_osu_needs_ranks() -> None:
-    with pytest.raises(ColltoolError, match=r"osu\.log:1: an OSU log does not say on how many ranks(.|\n)*--ranks"):
+    with pytest.raises(ColltoolError, match=r"osu\.log:1: an OSU log does not say on how many ranks(.|\n)*ranks=N"):
         read_logs([LOGS / "osu.log"])
 
 
@@ -147,7 +147,7 @@ def test_osu_titles(read: Reader, title: str, primitive: Primitive, library: str
 def test_osu_point_to_point_is_between_two(read: Reader) -> None:
     text = "# OSU MPI Latency Test v5.6.3\n# Size          Latency (us)\n8      1.5\n"
     assert read(text).series[0].ranks == 2
-    with pytest.raises(ColltoolError, match="--ranks says 8"):
+    with pytest.raises(ColltoolError, match="ranks says 8"):
         read(text, ranks=8)
 
 
@@ -214,9 +214,9 @@ def test_csv_takes_from_the_caller_what_it_has_no_column_for(read: Reader) -> No
     found = read(text, ranks=4, primitive=Primitive.BROADCAST)
     assert found.series[0].title == "broadcast, 4 ranks"
     assert found.skipped[0].reason.startswith("size 0")
-    with pytest.raises(ColltoolError, match=r"no column 'collective'(.|\n)*--collective"):
+    with pytest.raises(ColltoolError, match=r"no column 'collective'(.|\n)*whole file: primitive;"):
         read(text, ranks=4)
-    with pytest.raises(ColltoolError, match=r"no column 'ranks'(.|\n)*--ranks"):
+    with pytest.raises(ColltoolError, match=r"no column 'ranks'(.|\n)*whole file: ranks;"):
         read(text, primitive=Primitive.BROADCAST)
 
 
@@ -231,9 +231,9 @@ def test_csv_reports_every_mistake_at_once_and_its_rows_by_number(read: Reader) 
 @pytest.mark.parametrize(
     ("row", "stated", "message"),
     [
-        ("all_gather,8,{0}4,5", {"primitive": Primitive.ALL_REDUCE}, "is all_gather, --collective says all_reduce"),
-        ("all_gather,8,{0}4,5", {"ranks": 4}, "ranks: 8, --ranks says 4"),
-        ("all_gather,{0},1024,5", {"ranks": 4}, "ranks: 10, --ranks says 4"),
+        ("all_gather,8,{0}4,5", {"primitive": Primitive.ALL_REDUCE}, "is all_gather, primitive says all_reduce"),
+        ("all_gather,8,{0}4,5", {"ranks": 4}, "ranks: 8, ranks says 4"),
+        ("all_gather,{0},1024,5", {"ranks": 4}, "ranks: 10, ranks says 4"),
         ("all_gather,8,1024,-{0}.5", {}, "'-10.5' is no time"),
     ],
 )
@@ -242,7 +242,7 @@ def test_csv_with_one_mistake_in_every_row_says_it_once(read: Reader, row: str, 
         read(CSV + "".join(row.format(number) + "\n" for number in range(10, 199)), **stated)
     assert not isinstance(caught.value, ManyErrors)
     assert caught.value.where.endswith("a.txt:2")
-    assert message in caught.value.what
+    assert message in str(caught.value)
     assert caught.value.what.endswith(" (and 188 more rows)")
 
 
@@ -309,7 +309,7 @@ def test_csv_refused(read: Reader, text: str, message: str) -> None:
 
 
 def test_csv_that_contradicts_the_caller(read: Reader) -> None:
-    with pytest.raises(ColltoolError, match="ranks: 8, --ranks says 4"):
+    with pytest.raises(ColltoolError, match="ranks: 8, ranks says 4"):
         read(CSV + "all_reduce,8,1024,5\n", ranks=4)
 
 

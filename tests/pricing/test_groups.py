@@ -88,7 +88,7 @@ def test_a_group_that_leaves_a_domain_half_full_is_refused_with_the_nearest_that
             place(where, n)
         named = [int(number) for number in re.findall(r"\d+", refused.value.fix)]
         assert named == [max(s for s in sizes if s < n), min(s for s in sizes if s > n)]
-        assert refused.value.where == "--ranks"
+        assert refused.value.argument == "ranks"
 
 
 @pytest.mark.parametrize("ranks", [-1, 0, 1, 513, 10**9])

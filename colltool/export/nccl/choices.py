@@ -129,7 +129,7 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
         if kind_of(tier).joined_by != "switches":
             what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
             fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
-            raise ColltoolError(what, where="--fabric", fix=fix)
+            raise ColltoolError(what, argument="fabric", fix=fix)
     placed = place(fabric, ranks)
     inner = fabric.tiers[0]
     domain = 1 if kind_of(inner).joins == "hosts" else min(placed.ranks, inner.endpoints)
@@ -216,7 +216,7 @@ def _protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
         if protocol is None:
             tiers = " and ".join(f"'{tier.name}'" for tier in _tiers(cluster) if listed in tier.protocols_for(primitive))
             what = f"protocol '{listed}', listed by {tiers} for {primitive.spoken}, is none of NCCL's"
-            raise ColltoolError(what, where="--fabric", fix=f"known: {', '.join((*PROTOCOLS, *BY_POSITION))}")
+            raise ColltoolError(what, argument="fabric", fix=f"known: {', '.join((*PROTOCOLS, *BY_POSITION))}")
         found[listed] = protocol
     return found
 

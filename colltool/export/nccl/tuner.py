@@ -11,7 +11,7 @@ from math import ceil
 from textwrap import wrap
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given, spell
 from colltool.export.nccl.choices import COLLECTIVES, Choice, Choices, Cluster, choices, cluster_of, needs_sharp
 from colltool.fabric.model import Fabric
 
@@ -31,7 +31,7 @@ _LOAD = """\
 """
 _SHARP = """\
 # {rows} across nodes needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin.
-# Without it, export again with --set TIER.in_network.reduce=false for the network tier.
+# Without it, export again with {without} for the network tier.
 """
 _CAUTION = """\
 # Not calibrated: try it beside NCCL's own choice (NCCL_TUNER_PLUGIN unset) before you keep it;
@@ -80,7 +80,7 @@ def tuner_config(fabric: Fabric, ranks: Sequence[int | None] = (), channels: int
         ColltoolError: a fabric that NCCL does not run on, a rank count that does not fit, channels out of range.
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
-        raise ColltoolError(f"{channels} channels are out of range", where="--channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
+        raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
     clusters = _clusters(fabric, ranks)
     sections = [
         _Section(cluster, collective, answer, tuple(_rows(cluster, collective, answer, channels)))
@@ -104,7 +104,7 @@ def tuner_env(fabric: Fabric, ranks: Sequence[int | None] = ()) -> str:
     for cluster in _clusters(fabric, ranks):
         found = {name: choices(cluster, primitive).choices for name, primitive in COLLECTIVES.items()}
         if sharp := _sharp((choice.algorithm for many in found.values() for choice in many), cluster.nodes):
-            lines.append(_SHARP.format(rows=" and ".join(sharp)))
+            lines.append(_sharp_note(sharp))
         listed = ";".join(f"{name}:{_env_names(many)}" for name, many in found.items())
         lines += [f"# {_group(cluster)}\n", f'NCCL_ALGO="{listed}"\n']
     return "".join(lines)
@@ -146,6 +146,12 @@ def _sharp(algorithms: Iterable[str], nodes: int) -> list[str]:
     return list(dict.fromkeys(algorithm for algorithm in algorithms if needs_sharp(algorithm, nodes)))
 
 
+def _sharp_note(algorithms: Iterable[str]) -> str:
+    """What those of :func:`_sharp` need, and what to type without it."""
+    without = spell(given("overrides", ["TIER.in_network.reduce=false"]), "shell")
+    return _SHARP.format(rows=" and ".join(algorithms), without=without)
+
+
 def _group(cluster: Cluster) -> str:
     return f"{cluster.ranks} ranks on {cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
 
@@ -155,7 +161,7 @@ def _header(fabric: Fabric, sections: Sequence[_Section], channels: int | None) 
     sharp = dict.fromkeys(name for one in sections for name in _sharp((row.algorithm for row in one.rows), one.cluster.nodes))
     asked = f"{channels} as asked for, at most {NVLS_CHANNELS} for NVLS"
     taken = f"{NODE_CHANNELS} on one node, {NETWORK_CHANNELS} across, {NVLS_CHANNELS} NVLS"
-    h100 = f"as NCCL takes on an 8-GPU H100 node ({taken}); other machines: --channels"
+    h100 = f"as NCCL takes on an 8-GPU H100 node ({taken}); other machines: {spell(given('channels'), 'shell')}"
     return "".join(
         [
             f"# colltool export nccl-tuner: {fabric.name}\n",
@@ -164,7 +170,7 @@ def _header(fabric: Fabric, sections: Sequence[_Section], channels: int | None) 
             _comment(f"channels: {h100 if channels is None else asked}."),
             *(_comment(note) for note in _protocol_notes(sections)),
             "" if all(section.answer.listed for section in sections) else _CAUTION,
-            _SHARP.format(rows=" and ".join(sharp)) if sharp else "",
+            _sharp_note(sharp) if sharp else "",
             _COLUMNS,
         ]
     )

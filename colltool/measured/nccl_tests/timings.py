@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.measured.nccl_tests.half import Chosen, choose
 from colltool.measured.nccl_tests.run import Device, Run
 from colltool.measured.rank_count import contradicting, evidence, follow
@@ -26,9 +26,9 @@ def timings_of(run: Run, stated: Stated) -> tuple[list[Timing], list[Note]]:
     chosen, notes = choose(run, stated.in_place)
     ratios = [half.ratio for half in chosen if half.ratio]
     ranks = _listed_ranks(run)
-    source, where = ("the Rank lines list", f"{run.file}:{run.devices[0].line}") if ranks else ("--ranks is", run.where)
+    source, where = ("the Rank lines list", f"{run.file}:{run.devices[0].line}") if ranks else (f"{given('ranks')} is", run.where)
     nodes = len({device.host for device in run.devices if device.group == run.devices[0].group}) if ranks else None
-    agreed = agree(ranks, stated.ranks, "ranks:", "--ranks", where)
+    agreed = agree(ranks, stated.ranks, "ranks:", "ranks", where)
     if not name and agreed != 1:
         check_collective(primitive, ratios, agreed)
     proof = evidence(primitive, ratios)
@@ -36,7 +36,7 @@ def timings_of(run: Run, stated: Stated) -> tuple[list[Timing], list[Note]]:
         source, agreed = "the other rows say", follow(proof, run.where)
     garbled = contradicting(proof, agreed, source)
     _check_ranks(run, agreed, where)
-    nodes = agree(nodes, stated.nodes, "nodes:", "--nodes", where)
+    nodes = agree(nodes, stated.nodes, "nodes:", "nodes", where)
     groups = len({device.group for device in run.devices})
     timings = []
     for half in chosen:
@@ -75,13 +75,13 @@ def _primitive(name: str, run: Run, stated: Stated) -> Primitive:
     """The collective that the log names, else the stated one."""
     if not name and stated.primitive is None:
         what = "the log does not say which collective this table measures"
-        raise ColltoolError(what, where=run.where, fix="say it: --collective all_reduce")
+        raise ColltoolError(what, where=run.where, fix=f"say it: {given('primitive', 'all_reduce')}")
     try:
         found = parse_primitive(name.rpartition("/")[2]) if name else None
     except ColltoolError as error:
         what = f"'{name}' is none of the seven primitives that are modelled"
         raise NotModelled(what, where=run.where, fix=error.fix) from error
-    agreed = agree(found, stated.primitive, "the collective is", "--collective", run.where)
+    agreed = agree(found, stated.primitive, "the collective is", "primitive", run.where)
     assert agreed is not None
     return agreed
 
@@ -115,5 +115,6 @@ def _check_ranks(run: Run, ranks: int, where: str) -> None:
         fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
         raise ColltoolError(what, where=where, fix=fix)
     if len({device.rank for device in run.devices}) > ranks and len({device.group for device in run.devices}) == 1:
-        what = f"the log lists {len(run.devices)} ranks, --ranks says {ranks}"
-        raise ColltoolError(what, where=f"{run.file}:{run.devices[0].line}", fix="leave --ranks out, or correct it")
+        what = f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}"
+        fix = f"leave {given('ranks')} out, or correct it"
+        raise ColltoolError(what, where=f"{run.file}:{run.devices[0].line}", fix=fix)
