@@ -12,7 +12,7 @@ import operator
 import re
 from typing import SupportsFloat, SupportsIndex
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either, given
 from colltool.shown import clipped, shown
 from colltool.words import format_size
 
@@ -27,7 +27,7 @@ _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for 
 }
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_WHOLE = re.compile("-?[0-9]+")
 
 MAX_SIZE = 1e18  # an exabyte per rank: beyond it a typing error, not a plan
 _MOST_BARE = 1e15  # a petabyte that is written without its unit is a slip of the exponent
@@ -69,28 +69,35 @@ def parse_rate(value: Quantity) -> float:
     return _not_negative(value, _parse(value, _RATES, "rate", "900GB/s (bytes) or 400Gbps (bits)", unitless=True), "rate")
 
 
-def parse_count(value: str | SupportsIndex, what: str, least: int, most: int, *, where: str = "") -> int:
-    """A whole number of something out of an option or an argument.
+def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
+    """A whole number of something: ranks, segments, groups.
 
     Args:
-        value: digits 0 to 9, or any integer (numpy's too); never a boolean.
-        what: is counted, in the plural: ``ranks``, ``segments``.
+        value: digits 0 to 9, as an option gives them, or any integer (numpy's too); never a boolean.
+        argument: what it is given for, for errors.
         least, most: the bounds, both allowed.
-        where: the option or argument, for errors.
 
     Raises:
         ColltoolError: not a whole number, or outside the bounds.
     """
     number = _whole(value)
-    if number is None or not least <= number <= most:
-        what = f"expected a whole number of {what} from {least} to {most}, got {shown(value if number is None else number)}"
-        raise ColltoolError(what, where=where, fix=f"write digits 0 to 9, such as {least}" if number is None else "")
+    if number is None:
+        text = isinstance(value, str)
+        what = f"'{clipped(str(value), 40)}' is not a whole number" if text else f"expected a whole number, got {shown(value)}"
+        fix = f"write {either(shell='digits: ', python='')}{given(argument, max(least, 8))}"
+        raise ColltoolError(what, argument=argument, fix=fix)
+    if not least <= number <= most:
+        got = clipped(value, 40) if isinstance(value, str) else shown(number)
+        fix = f"write {given(argument, max(least, min(8, most)))}"
+        raise ColltoolError(f"expected {least} to {most}, got {got}", argument=argument, fix=fix)
     return number
 
 
 def _whole(value: object) -> int | None:
+    """An integer, None where it is none."""
     if isinstance(value, str):
-        return int(value) if len(value) <= _MOST_DIGITS and _WHOLE.fullmatch(value) else None
+        digits = value.strip()
+        return int(digits[:_MOST_DIGITS]) if _WHOLE.fullmatch(digits) else None
     if not _is_real(value):
         return None
     try:

@@ -191,31 +191,34 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert math.isfinite(parse(text))
 
 
-@pytest.mark.parametrize(("value", "count"), [("8", 8), (" 8 ", 8), ("+8", 8), (8, 8), (np.int32(8), 8), ("08", 8)])
+@pytest.mark.parametrize(("value", "count"), [("8", 8), (" 8 ", 8), (8, 8), (np.int32(8), 8), ("08", 8), ("-3", -3)])
 def test_counts(value: str | int, count: int) -> None:
-    assert parse_count(value, "ranks", 1, 10) == count
-    assert type(parse_count(value, "ranks", 1, 10)) is int
+    assert parse_count(value, "ranks", -9, 10) == parse_count(value, "ranks") == count
+    assert type(parse_count(value, "ranks", -9, 10)) is int
 
 
 @pytest.mark.parametrize(
-    ("value", "got"),
+    ("value", "shell", "python"),
     [
-        ("0", "0"),
-        (11, "11"),
-        (-1, "-1"),
-        pytest.param(10**5000, "a number of more than 60 digits", id="5000 digits"),
-        ("9" * 5000, f"'{'9' * 57}...'\n  write digits 0 to 9, such as 1"),
-        ("\u0665", "'\u0665'\n  write digits 0 to 9, such as 1"),
-        ("8.0", "'8.0'\n  write digits 0 to 9, such as 1"),
-        ("1_0", "'1_0'\n  write digits 0 to 9, such as 1"),
-        (8.0, "8.0\n  write digits 0 to 9, such as 1"),
-        (True, "true\n  write digits 0 to 9, such as 1"),
-        (np.True_, "a bool\n  write digits 0 to 9, such as 1"),
-        (None, "nothing\n  write digits 0 to 9, such as 1"),
-        ([8], "a list\n  write digits 0 to 9, such as 1"),
+        ("0", "expected 2 to 10, got 0\n  write -n 8", "write ranks=8"),
+        (11, "expected 2 to 10, got 11\n  write -n 8", "write ranks=8"),
+        (-1, "expected 2 to 10, got -1\n  write -n 8", "write ranks=8"),
+        pytest.param(10**5000, "expected 2 to 10, got a number of more than 60 digits\n  write -n 8", "", id="5000 digits"),
+        ("9" * 5000, f"expected 2 to 10, got {'9' * 37}...\n  write -n 8", ""),
+        ("\u0665", "'\u0665' is not a whole number\n  write digits: -n 8", "write ranks=8"),
+        ("8.0", "'8.0' is not a whole number\n  write digits: -n 8", "write ranks=8"),
+        ("+8", "'+8' is not a whole number\n  write digits: -n 8", "write ranks=8"),
+        ("1_0", "'1_0' is not a whole number\n  write digits: -n 8", "write ranks=8"),
+        (8.0, "expected a whole number, got 8.0\n  write digits: -n 8", "write ranks=8"),
+        (True, "expected a whole number, got true\n  write digits: -n 8", "write ranks=8"),
+        (np.True_, "expected a whole number, got a bool\n  write digits: -n 8", "write ranks=8"),
+        (None, "expected a whole number, got nothing\n  write digits: -n 8", "write ranks=8"),
+        ([8], "expected a whole number, got a list\n  write digits: -n 8", "write ranks=8"),
     ],
 )
-def test_what_is_no_count(value, got: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_count(value, shell: str, python: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ColltoolError) as caught:
-        parse_count(value, "ranks", 1, 10, where="--ranks")
-    assert str(caught.value) == f"--ranks: expected a whole number of ranks from 1 to 10, got {got}"
+        parse_count(value, "ranks", 2, 10)
+    assert caught.value.spelled("shell") == f"--ranks: {shell}"
+    assert str(caught.value).startswith("ranks: ")
+    assert str(caught.value).endswith(python)

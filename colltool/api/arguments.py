@@ -5,10 +5,10 @@ A value of a type that nothing can be made of is refused here, with the name of 
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from colltool.cost import Number
@@ -17,7 +17,7 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive, parse_primitive
-from colltool.units import parse_size
+from colltool.units import parse_count, parse_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,26 +138,18 @@ def whole_of(value: Any, argument: str) -> int:
     Raises:
         ColltoolError: another type, or more digits than anything here counts.
     """
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError as error:
-        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}") from error
-    return _short(number, argument)
+    return _short(count_of(value, argument), argument)
 
 
-def count_of(value: Any, argument: str, least: int, most: int) -> int:
-    """A whole number within bounds.
+def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) -> int:
+    """A whole number within bounds; unlike an option's, never a text.
 
     Raises:
         ColltoolError: another type, or outside.
     """
-    number = whole_of(value, argument)
-    if not least <= number <= most:
-        what = f"expected a whole number from {least} to {most}, got {number}"
-        raise ColltoolError(what, argument=argument, fix=f"write {given(argument, least)}")
-    return number
+    if isinstance(value, str):
+        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
+    return parse_count(value, argument, least, most)
 
 
 def ranks_of(ranks: int | None) -> int | None:
@@ -171,7 +163,7 @@ def number_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, infinite, or not a number.
     """
-    if not _is_real(value) or not abs(value) < float("inf"):
+    if not _is_real(value) or not abs(value) < inf:
         raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
     return float(value)
 

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colltool.errors import ColltoolError, given, nearest
+from colltool.units import parse_count
 
 if TYPE_CHECKING:
     from colltool.pricing.readings import Readings
@@ -34,26 +35,9 @@ def count(argument: str, least: int = 0, most: int = MOST_RANKS, *, several: str
     def read(text: str) -> int:
         if several and "," in text:
             raise ColltoolError(f"takes one number here, got '{short(text)}'", argument=argument, fix=several)
-        return whole(text, argument, least, most)
+        return parse_count(text, argument, least, most)
 
     return quiet_in_completion(read)
-
-
-def whole(text: str, argument: str, least: int, most: int) -> int:
-    """A whole number in digits.
-
-    Raises:
-        ColltoolError: anything else, or outside the bounds.
-    """
-    digits = text.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        example = given(argument, max(least, 8))
-        raise ColltoolError(f"'{short(text)}' is not a whole number", argument=argument, fix=f"write digits: {example}")
-    number = int(text) if len(digits) <= 20 else most + 1
-    if not least <= number <= most:
-        what = f"expected {least} to {most}, got {short(text)}"
-        raise ColltoolError(what, argument=argument, fix=f"write {given(argument, max(least, min(8, most)))}")
-    return number
 
 
 def real(argument: str) -> Callable[[str], float]:
@@ -150,7 +134,7 @@ def counts(texts: list[str], argument: str) -> list[int]:
     Raises:
         ColltoolError: one that is none.
     """
-    return [whole(part, argument, 0, MOST_RANKS) for text in texts for part in _parts(text, argument)]
+    return [parse_count(part, argument, 0, MOST_RANKS) for text in texts for part in _parts(text, argument)]
 
 
 def _parts(text: str | None, argument: str) -> list[str]:

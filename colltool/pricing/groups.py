@@ -1,7 +1,6 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
 
 from dataclasses import dataclass, field
-from operator import index
 
 from colltool.algorithms.registry import Group, Topology
 from colltool.errors import ColltoolError
@@ -10,6 +9,7 @@ from colltool.fabric.topology import kind_of
 from colltool.pricing.distances import Reach, flat_reach, tier_reach
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
+from colltool.units import parse_count
 
 Seen = tuple[Group, Reach]
 """A group as formulas see it, and the distances between its ranks."""
@@ -64,10 +64,7 @@ def place(fabric: Fabric, ranks: int | None = None) -> Placed:
         ColltoolError: fewer than 2, more than the fabric has, or a number that leaves a domain half full; the message names
             the nearest numbers that fit.
     """
-    try:
-        count = fabric.ranks if ranks is None else index(ranks)
-    except TypeError as error:
-        raise ColltoolError(f"expected a whole number of ranks, got {ranks!r}", argument="ranks") from error
+    count = fabric.ranks if ranks is None else parse_count(ranks, "ranks")
     if count < 2:
         raise ColltoolError(
             f"a collective needs at least 2 ranks, got {count}", argument="ranks", fix=f"take 2 to {fabric.ranks}"
