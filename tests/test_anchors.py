@@ -15,7 +15,7 @@ from colltool.fabric.derive import tier_facts
 from colltool.fabric.model import Fabric
 from colltool.fabric.sizing import fat_tree, rail_pods
 from colltool.fabric.topology import kind_of
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import busbw_factor, parse_primitive
 
 ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log2
 
+from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.references import (
     CHAN,
     MSCCLPP,
@@ -13,16 +14,7 @@ from colltool.algorithms.references import (
     THAKUR_RABENSEIFNER_GROPP,
     TWO_TREES,
 )
-from colltool.algorithms.registry import (
-    ANY_TO_ANY,
-    LATTICE,
-    SEVERAL_TIERS,
-    Caveat,
-    Group,
-    algorithm,
-    power_of_two,
-    textbook_crossover,
-)
+from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Ring, Rounds, Schedule, Terms, Trees
 from colltool.primitives import AG, AR, RS, log2_ceil

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.group import ANY_TO_ANY, Group
 from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
-from colltool.algorithms.registry import ANY_TO_ANY, Group, algorithm
+from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Peers, Rounds, Terms
 from colltool.primitives import A2A

@@ -72,7 +72,9 @@ def composition(
     """Register the phases of a composed schedule."""
 
     def register(steps: Steps) -> Steps:
-        _ROWS[primitive, name] = Composition(name, primitive, steps, shipped_by, source, phases, usual)
+        _ROWS[primitive, name] = Composition(
+            name=name, primitive=primitive, steps=steps, shipped_by=shipped_by, source=source, phases=phases, usual=usual
+        )
         return steps
 
     return register

@@ -6,8 +6,9 @@ with their families; these exist only where a group spans several tiers.
 
 from __future__ import annotations
 
+from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.references import NCCL_RINGS, PATARASUK_YUAN
-from colltool.algorithms.registry import SEVERAL_TIERS, Group, algorithm
+from colltool.algorithms.registry import algorithm
 from colltool.cost import Peers, Ring, Terms
 from colltool.primitives import A2A, AG, AR, RS
 

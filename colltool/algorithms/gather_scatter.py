@@ -5,8 +5,9 @@ M is the whole result of an all-gather, the vector a rank starts with in a reduc
 
 from __future__ import annotations
 
+from colltool.algorithms.group import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
-from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, algorithm, power_of_two
+from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
 from colltool.cost import AllPeers, Ring, Rounds, Terms
 from colltool.primitives import AG, RS

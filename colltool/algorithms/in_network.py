@@ -6,8 +6,9 @@ mesh: there is no switch.
 
 from __future__ import annotations
 
+from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.references import SHARP
-from colltool.algorithms.registry import SWITCHED, Group, Requirement, algorithm
+from colltool.algorithms.registry import Requirement, algorithm
 from colltool.cost import Switch, Terms
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
 

@@ -6,8 +6,9 @@ directions of its links and so needs the same steps and bytes as a ring in one d
 
 from __future__ import annotations
 
+from colltool.algorithms.group import LATTICE, Group, Topology
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
-from colltool.algorithms.registry import LATTICE, Group, Topology, algorithm
+from colltool.algorithms.registry import algorithm
 from colltool.cost import Links, Schedule, Terms
 from colltool.primitives import AG, AR, RS, Primitive, log2_ceil
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.group import LATTICE, Axis, Group
 from colltool.algorithms.lattice import BOTH_WAYS, LATTICE_LIBRARIES, TORUS, closed_axes
 from colltool.algorithms.references import CHAN
-from colltool.algorithms.registry import LATTICE, Axis, Group, algorithm
+from colltool.algorithms.registry import algorithm
 from colltool.cost import Links, Schedule, Terms
 from colltool.primitives import A2A, BC, REDUCE
 

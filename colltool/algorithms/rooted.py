@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
-from colltool.algorithms.registry import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, algorithm
+from colltool.algorithms.registry import algorithm
 from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
 from colltool.errors import given
 from colltool.primitives import BC, P2P, REDUCE, log2_ceil

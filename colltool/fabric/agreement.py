@@ -14,7 +14,8 @@ from colltool.fabric.accepted import Slip, Slips
 from colltool.primitives import SHORT, Primitive
 
 if TYPE_CHECKING:  # the model's validators call these
-    from colltool.fabric.model import Fabric, InNetwork, Level, Protocol, TierBase
+    from colltool.fabric.model import Fabric, TierBase
+    from colltool.fabric.tier_parts import InNetwork, Level, Protocol
 
 
 def known_algorithm(primitive: Primitive, name: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from colltool.algorithms.registry import Axis, JoinedBy, joined_by
-from colltool.fabric.model import InNetwork, Level, Sizing, Tier
+from colltool.algorithms.group import Axis, JoinedBy, joined_by
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing
 
 Joins = Literal["accelerators", "hosts", "either"]
 Of = TypeVar("Of", bound=Tier, covariant=True)

@@ -56,7 +56,16 @@ def fat_tree(k: int) -> FatTree:
     if k < 2 or k % 2:
         raise ColltoolError(f"a fat-tree needs an even number of ports per switch, got {k}", fix="give 2, 4, 6, ...")
     per_layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
-    return FatTree(k, k, endpoints, per_layer, per_layer, core, 2 * per_layer + core, 3 * endpoints)
+    return FatTree(
+        k=k,
+        pods=k,
+        endpoints=endpoints,
+        edge=per_layer,
+        aggregation=per_layer,
+        core=core,
+        switches=2 * per_layer + core,
+        links=3 * endpoints,
+    )
 
 
 def fat_tree_for(endpoints: int) -> FatTree:
@@ -99,10 +108,20 @@ def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscri
             fix="two levels do not join them: take a larger radix, more rails or a third level",
         )
     spines = next(count for count in range(ceil(leaves * up / radix), up + 1) if up % count == 0) if leaves > 1 else 0
-    notes = _rounding_notes(pods * nics_per_rail, nics_per_rail, down, up, radix, leaves, spines)
+    notes = _rounding_notes(pods * nics_per_rail, nics_per_rail, (down, up, radix), leaves, spines)
     per_pair = up // spines if spines else 0
     cables = rails * leaves * spines * per_pair
-    return RailPods(rails, down, up, leaves, spines, per_pair, rails * (leaves + spines), cables, notes)
+    return RailPods(
+        rails=rails,
+        down_ports=down,
+        up_ports=up,
+        leaves=leaves,
+        spines=spines,
+        cables_per_pair=per_pair,
+        switches=rails * (leaves + spines),
+        cables=cables,
+        notes=notes,
+    )
 
 
 def _split_ports(radix: int, oversubscription: float) -> tuple[int, int]:
@@ -119,8 +138,9 @@ def _split_ports(radix: int, oversubscription: float) -> tuple[int, int]:
     return down, up
 
 
-def _rounding_notes(nics: int, per_pod: int, down: int, up: int, radix: int, leaves: int, spines: int) -> tuple[str, ...]:
-    """What was rounded up, or left over, in the sizing of one rail."""
+def _rounding_notes(nics: int, per_pod: int, ports: tuple[int, int, int], leaves: int, spines: int) -> tuple[str, ...]:
+    """What was rounded up, or left over, in the sizing of one rail; ``ports`` down and up of a leaf, and of a spine."""
+    down, up, radix = ports
     notes = []
     if nics % down:
         notes.append(f"{nics} NICs per rail fill {leaves} leaves of {down} down-ports only in part")

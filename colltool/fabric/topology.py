@@ -1,7 +1,7 @@
 """What a tier of each kind can do: the one module that asks a tier for its kind.
 
 Every other room asks :func:`kind_of` and gets the questions of ``kind.py`` answered. A new topology is a tier class in
-``model.py``, its answers here, its words in ``algorithms.registry`` and its wires in ``wires.links``: mypy names each of these
+``model.py``, its answers here, its words in ``algorithms.group`` and its wires in ``wires.links``: mypy names each of these
 places as soon as the class is in the union ``Tier``.
 
 Source of the counts: Collectives Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
@@ -13,19 +13,10 @@ from collections.abc import Mapping
 from math import ceil, prod
 from typing import Any, TypeVar, assert_never, get_args
 
-from colltool.algorithms.registry import Axis
+from colltool.algorithms.group import Axis
 from colltool.fabric.kind import DistanceClass, Kind
-from colltool.fabric.model import (
-    ClosTier,
-    FullMeshTier,
-    InNetwork,
-    LatticeTier,
-    Level,
-    Sizing,
-    StarTier,
-    Tier,
-    TierBase,
-)
+from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier, TierBase
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing
 from colltool.fabric.values import MAX_RANKS
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)

@@ -81,7 +81,9 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     notes = series_notes(results) + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
     notes += [f"{unused} series span other tiers and were left out"] if unused else []
     text = fabric_text(data, head(results, notes))
-    return Calibration(fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text)
+    return Calibration(
+        fabric=fabric, tier=", ".join(by_tier), series=results, notes=tuple(notes), skipped=measurements.skipped, text=text
+    )
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
@@ -122,16 +124,16 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         what = f"{fit.member.series.title}: no alpha-beta curve comes near these times, the best is off by more than their size"
         raise ColltoolError(what, where=fit.member.series.points[0].where, fix="check that the log is whole and its units right")
     return FittedSeries(
-        fit.member.series,
-        fit.chosen.algorithms,
-        fit.chosen.confidence,
-        fit.chosen.candidates,
-        fit.protocols,
-        residuals,
-        fit.left_out,
-        mape(np.array(used)),
-        max(used, key=abs, default=0.0),
-        unseen_mape(np.append(fit.errors, [one.relative_error for one in residuals if not one.used])),
+        series=fit.member.series,
+        algorithms=fit.chosen.algorithms,
+        confidence=fit.chosen.confidence,
+        candidates=fit.chosen.candidates,
+        protocols=fit.protocols,
+        residuals=residuals,
+        left_out=fit.left_out,
+        mape=mape(np.array(used)),
+        worst=max(used, key=abs, default=0.0),
+        cv_mape=unseen_mape(np.append(fit.errors, [one.relative_error for one in residuals if not one.used])),
     )
 
 
@@ -141,5 +143,15 @@ def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
     found = []
     for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
         error = best.seconds / point.seconds - 1
-        found.append(Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, bool(used)))
+        found.append(
+            Residual(
+                bytes=point.bytes,
+                measured_s=point.seconds,
+                fitted_s=best.seconds,
+                relative_error=error,
+                algorithm=best.algorithm,
+                protocol=best.protocol,
+                used=bool(used),
+            )
+        )
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from colltool.algorithms.registry import JoinedBy
+from colltool.algorithms.group import JoinedBy
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {

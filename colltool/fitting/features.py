@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Eta, Protocol, Tier
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.fitting.candidates import IN_SWITCH
 from colltool.pricing.catalogue import named_candidates
@@ -47,19 +49,27 @@ def costs(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner
     """
     others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
     slow = _FAR_BELOW * min(others, default=1e12)
+    curve = partial(_curve, placed, tier, primitive, algorithm, inner)
     try:
-        near = _curve(placed, tier, primitive, algorithm, inner, _ALPHA_S, slow)
+        near = curve(_ALPHA_S, slow)
     except ColltoolError:
         return None
-    later = _curve(placed, tier, primitive, algorithm, inner, 2 * _ALPHA_S, slow)
-    slower = _curve(placed, tier, primitive, algorithm, inner, _ALPHA_S, slow / 2)
+    later, slower = curve(2 * _ALPHA_S, slow), curve(_ALPHA_S, slow / 2)
     n_alpha, n_beta = (later.a - near.a) / _ALPHA_S, (slower.b - near.b) * slow
     own = own_share(primitive, placed.ranks)
     copies = [protocol.local_copy for name, protocol in inner.items() if name != tier and protocol.local_copy]
     kept = own / copies[-1] if copies else 0.0
     base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
     per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
-    return Costs(algorithm, n_alpha, n_beta, 0.0 if copies else own, max(base, 0.0), per_byte + kept, algorithm == IN_SWITCH)
+    return Costs(
+        algorithm=algorithm,
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        own=0.0 if copies else own,
+        base_s=max(base, 0.0),
+        base_s_per_byte=per_byte + kept,
+        switched=algorithm == IN_SWITCH,
+    )
 
 
 def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,

@@ -15,7 +15,7 @@ from colltool.pricing.catalogue import library_runs
 from colltool.pricing.groups import place
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Row, bound_by
+from colltool.pricing.row import Row, bound_by
 from colltool.primitives import Primitive
 
 

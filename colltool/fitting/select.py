@@ -131,7 +131,16 @@ def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, 
     fit = _ordered(fit_envelope(sample), sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # one that no point needs
         return _fitted(algorithms, members, count - 1, alpha_s)
-    return Chosen(tuple(members), algorithms, names, sample, fit, left_out_errors(sample, folds(members)), (), "")
+    return Chosen(
+        members=tuple(members),
+        algorithms=algorithms,
+        names=names,
+        sample=sample,
+        fit=fit,
+        errors=left_out_errors(sample, folds(members)),
+        candidates=(),
+        confidence="",
+    )
 
 
 def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:

@@ -75,26 +75,30 @@ def _judged(fabric: Fabric, series: Series, readings: Readings, algorithms: tupl
     priced = price_series(fabric, series, readings, algorithms)
     checked = tuple(_checked(series, point, index, priced) for index, point in enumerate(series.points))
     worst = max((point.relative_error for point in checked), key=abs)
-    said = findings(Case(fabric, placed, series, readings, algorithms, priced, checked))
+    said = findings(
+        Case(
+            fabric=fabric, placed=placed, series=series, readings=readings, algorithms=algorithms, priced=priced, checked=checked
+        )
+    )
     return ValidatedSeries(series, checked, mape(checked), worst, _regimes(checked), said)
 
 
 def _checked(series: Series, point: Point, index: int, priced: Priced) -> Checked:
     best, near = priced.best[index], priced.nearest(index, point.seconds)
     return Checked(
-        point.bytes,
-        point.seconds,
-        best.seconds,
-        best.seconds / point.seconds - 1,
-        best.algorithm,
-        best.protocol,
-        series.busbw_Bps(point),
-        series.busbw_Bps(point, best.seconds),
-        best.bound,
-        near.algorithm,
-        near.seconds / point.seconds - 1,
-        best.spec,
-        near.spec,
+        bytes=point.bytes,
+        measured_s=point.seconds,
+        predicted_s=best.seconds,
+        relative_error=best.seconds / point.seconds - 1,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        busbw_measured_Bps=series.busbw_Bps(point),
+        busbw_expected_Bps=series.busbw_Bps(point, best.seconds),
+        bound=best.bound,
+        nearest=near.algorithm,
+        nearest_error=near.seconds / point.seconds - 1,
+        spec=best.spec,
+        nearest_spec=near.spec,
     )
 
 

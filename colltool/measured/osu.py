@@ -97,7 +97,7 @@ def _tests(log: Log, notes: list[Note]) -> Iterator[_Test]:
         if "OSU" in text and (title := _TITLE.search(" ".join(text.split()))):
             if test is not None:
                 yield test
-            test = _Test(title[2], title[1] or "", f"OSU {title[3]}" if title[3] else "OSU", number)
+            test = _Test(title=title[2], library=title[1] or "", version=f"OSU {title[3]}" if title[3] else "OSU", line=number)
         elif test is not None:
             _take(test, text, number, log.file, notes)
     if test is not None:
@@ -140,8 +140,20 @@ def _timings(test: _Test, primitive: Primitive, file: str, stated: Stated, notes
         except Unusable as error:
             bad.append(Note(str(error), file, number))
             continue
-        told = (size * per_peer, seconds, test.dtype, test.library, test.version)
-        timings.append(Timing(primitive, ranks, stated.nodes, *told, file, number))
+        timings.append(
+            Timing(
+                primitive=primitive,
+                ranks=ranks,
+                nodes=stated.nodes,
+                bytes=size * per_peer,
+                seconds=seconds,
+                dtype=test.dtype,
+                library=test.library,
+                version=test.version,
+                file=file,
+                line=number,
+            )
+        )
     if not timings:
         what = f"no row of this table can be used; the first: {bad[0].reason}"
         raise ColltoolError(what, where=f"{file}:{bad[0].line}", fix=f"the table starts at line {test.line}; measure it again")

@@ -204,7 +204,18 @@ class _Table:
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        return Timing(primitive, ranks, nodes, size, seconds, dtype, self._library(cells), "", self.file, number)
+        return Timing(
+            primitive=primitive,
+            ranks=ranks,
+            nodes=nodes,
+            bytes=size,
+            seconds=seconds,
+            dtype=dtype,
+            library=self._library(cells),
+            version="",
+            file=self.file,
+            line=number,
+        )
 
     def same_machine(self, cells: list[str], number: int) -> None:
         """Refuse a file that mixes machines.

@@ -9,7 +9,8 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import catalogue
 from colltool.pricing.price import price, rows_at
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Breakdown, Row
+from colltool.pricing.results import Breakdown
+from colltool.pricing.row import Row
 from colltool.primitives import Primitive
 
 

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 
 from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import Algorithm, Group, algorithms, every_algorithm, find
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import Workbench, why_not_composed, workbenches

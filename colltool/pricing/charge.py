@@ -87,7 +87,18 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows)
     beta = min(level.eta_beta, share)
     alpha = level.alpha_s * level.eta_alpha
     bandwidth = level.bandwidth_Bps
-    return Charge(level.tier, level.name, n_alpha, n_beta, alpha, level.eta_alpha, bandwidth, beta, share, _crosses(level))
+    return Charge(
+        tier=level.tier,
+        level=level.name,
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        alpha_s=alpha,
+        eta_alpha=level.eta_alpha,
+        bandwidth_Bps=bandwidth,
+        eta_beta=beta,
+        share=share,
+        crosses=_crosses(level),
+    )
 
 
 def _crosses(level: Level) -> bool:
@@ -221,4 +232,17 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     beta = min(hardware.eta_beta if route.own_eta else top.eta_beta, share)
     alpha = hardware.alpha_s * top.eta_alpha
     n_alpha, n_beta, bandwidth = terms.n_alpha, terms.n_beta, top.bandwidth_Bps
-    return [Charge(top.tier, top.name, n_alpha, n_beta, alpha, top.eta_alpha, bandwidth, beta, share, _crosses(top))]
+    return [
+        Charge(
+            tier=top.tier,
+            level=top.name,
+            n_alpha=n_alpha,
+            n_beta=n_beta,
+            alpha_s=alpha,
+            eta_alpha=top.eta_alpha,
+            bandwidth_Bps=bandwidth,
+            eta_beta=beta,
+            share=share,
+            crosses=_crosses(top),
+        )
+    ]

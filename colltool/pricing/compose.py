@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
-from colltool.algorithms.registry import STATUSES, Algorithm, Group, Status, algorithms, find, leads, row_of
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import STATUSES, Algorithm, Status, algorithms, find, leads, row_of
 from colltool.errors import ColltoolError, given
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
@@ -190,7 +191,15 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
     if not all(options):
         return None
     unusual = (phases if phases != row.phases else "", order if natural is not None and order != natural else "")
-    return Workbench(row, placed, laid, tuple(options), readings, phases, tuple(filter(None, unusual)))
+    return Workbench(
+        row=row,
+        placed=placed,
+        laid=laid,
+        options=tuple(options),
+        readings=readings,
+        phases=phases,
+        variant=tuple(filter(None, unusual)),
+    )
 
 
 def _laid(placed: Placed, steps: Sequence[Step], readings: Readings) -> tuple[_Laid, ...]:

@@ -16,7 +16,7 @@ from colltool.cost import Number, Pipeline, Route, split_seconds
 from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.results import Laid, Moved, Phase, Row, titled
+from colltool.pricing.row import Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
 
 

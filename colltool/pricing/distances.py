@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from colltool.fabric.model import InNetwork, Tier
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
 

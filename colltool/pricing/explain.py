@@ -6,13 +6,15 @@ from inspect import cleandoc
 
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.registry import OTHER_NAMES, SEVERAL_TIERS, Algorithm, Status, every_algorithm, needs
+from colltool.algorithms.group import SEVERAL_TIERS, needs
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm
 from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import CannotRun
 from colltool.pricing.price import mode, price
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Explained, Explanation, Row
+from colltool.pricing.results import Explained, Explanation
+from colltool.pricing.row import Row
 from colltool.primitives import SIZE_MEANS, Primitive
 
 AnyRow = Algorithm | Composition

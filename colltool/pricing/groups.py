@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from colltool.algorithms.registry import Group, Topology
+from colltool.algorithms.group import Group, Topology
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of

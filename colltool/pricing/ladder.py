@@ -8,7 +8,8 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric.ladder import LadderDefinition, RungDefinition
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Ladder, Row, Rung
+from colltool.pricing.results import Ladder, Rung
+from colltool.pricing.row import Row
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
@@ -37,7 +38,16 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
 
 
 def _rung(rung: RungDefinition, ranks: int, ideal: Row, real: Row, gap_ideal: float, gap_real: float) -> Rung:
-    return Rung(rung.primitive, rung.fabric.name, ideal.title, ranks, ideal, real, gap_ideal, gap_real)
+    return Rung(
+        primitive=rung.primitive,
+        fabric=rung.fabric.name,
+        algorithm=ideal.title,
+        ranks=ranks,
+        ideal=ideal,
+        realistic=real,
+        gap_ideal=gap_ideal,
+        gap_realistic=gap_real,
+    )
 
 
 def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, Row, Row]:

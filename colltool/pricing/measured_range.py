@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from colltool.cost import Number
-from colltool.fabric.model import Measured
+from colltool.fabric.tier_parts import Measured
 from colltool.pricing.groups import Placed
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import Primitive
 from colltool.words import format_bytes
 

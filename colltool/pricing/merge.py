@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from colltool.pricing.results import Phase, Row
+from colltool.pricing.row import Phase, Row
 
 _ROW = ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share")

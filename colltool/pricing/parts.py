@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Algorithm, Group
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm
 from colltool.cost import AllPeers, Chain, Pair, Ring, Trees
 from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
@@ -62,7 +63,18 @@ def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part
     copied = Charge(
         tier=tier, level=tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0
     )  # fmt: skip
-    return (Part(primitive, algorithm, placed.ranks, payload, copied, fill=None, label="own share", route=None),)
+    return (
+        Part(
+            primitive=primitive,
+            algorithm=algorithm,
+            ranks=placed.ranks,
+            payload=payload,
+            charge=copied,
+            fill=None,
+            label="own share",
+            route=None,
+        ),
+    )
 
 
 def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:

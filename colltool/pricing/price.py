@@ -16,7 +16,8 @@ from colltool.pricing.costed import Costed
 from colltool.pricing.measured_range import range_notes
 from colltool.pricing.merge import fastest
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.results import Model, Price, PriceList, Row
+from colltool.pricing.results import Model, Price, PriceList
+from colltool.pricing.row import Row
 from colltool.primitives import Primitive
 from colltool.units import MAX_SIZE
 

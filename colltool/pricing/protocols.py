@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Protocol, Tier
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import kind_of
 from colltool.pricing.groups import Placed, Span
 from colltool.primitives import Primitive

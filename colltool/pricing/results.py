@@ -2,178 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Status, leads
+from colltool.algorithms.registry import Status
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
+from colltool.pricing.row import Row
 from colltool.primitives import Primitive
-from colltool.results import Result, same
-from colltool.words import format_rate, format_time
+from colltool.results import Result
 
 Overrides = tuple[tuple[str, str], ...]
 """Keys and values of ``--set``, as somebody wrote them."""
-
-
-def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """The choices of a composition: ``ring / ring, pipelined``; empty for an algorithm."""
-    return ", ".join((" / ".join(choice.tiers), *variant)) if choice.tiers else ""
-
-
-def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """A name with its choices, for people: ``hierarchical (ring / ring)``."""
-    detail = detailed(choice, variant)
-    return f"{choice.base} ({detail})" if detail else choice.base
-
-
-class Phase(NamedTuple):
-    """One phase of a schedule on one distance class.
-
-    ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
-    ``bandwidth_s`` are its seconds, η included.
-    """
-
-    tier: str
-    level: str
-    primitive: Primitive
-    algorithm: str
-    ranks: int
-    bytes: Number
-    n_alpha: Number
-    n_beta: Number
-    alpha_s: Number
-    bandwidth_s: Number
-    eta_alpha: Number
-    eta_beta: Number
-    bandwidth_Bps: Number
-    share: Number
-    label: str = ""
-
-    @property
-    def total_s(self) -> Number:
-        """Seconds of the phase alone."""
-        return self.alpha_s + self.bandwidth_s
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Phase and all(map(same, self, other))
-
-
-Moved = Number | Callable[[], Number]
-Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Row:
-    """One priced schedule.
-
-    ``choice`` names it, ``variant`` says which readings of a composition are not its own. ``n_alpha``, ``n_beta`` are None where
-    phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the total; under pipelined phases ``bandwidth_s``
-    is less than the phases' sum. ``moved`` is the bandwidth term and ``laid`` are the phases, or what works them out when they
-    are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
-    of names where the sizes were an array, empty where the fabric lists none.
-    """
-
-    choice: Choice
-    variant: tuple[str, ...]
-    n_alpha: Number | None
-    n_beta: Number | None
-    alpha_s: Number
-    moved: Moved
-    overhead_s: Number
-    status: Status
-    shipped_by: tuple[str, ...]
-    notes: tuple[str, ...]
-    laid: Laid
-    bytes: Number
-    busbw_factor: float
-    protocol: Any = ""
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Row):
-            return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in ("moved", "laid"))
-        return same(self.bandwidth_s, other.bandwidth_s) and all(
-            same(getattr(self, name), getattr(other, name)) for name in names
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
-
-    @cached_property
-    def phases(self) -> tuple[Phase, ...]:
-        """The phases in order."""
-        return self.laid() if callable(self.laid) else self.laid
-
-    @cached_property
-    def bandwidth_s(self) -> Number:
-        """The bandwidth term, seconds."""
-        return self.moved() if callable(self.moved) else self.moved
-
-    @property
-    def algorithm(self) -> str:
-        """The name of the algorithm, or of the composition."""
-        return self.choice.base
-
-    @property
-    def detail(self) -> str:
-        """The choices of a composition, for people."""
-        return detailed(self.choice, self.variant)
-
-    @property
-    def spec(self) -> str:
-        """What ``--algorithm`` takes for it: ``hierarchical:ring/ring``."""
-        return self.choice.spec
-
-    @property
-    def leads(self) -> bool:
-        """Whether it may be called the fastest: somebody can run it."""
-        return leads(self.status)
-
-    @property
-    def total_s(self) -> Number:
-        """Seconds of the whole call."""
-        return (self.alpha_s + self.overhead_s) + (self.moved() if callable(self.moved) else self.moved)
-
-    @property
-    def algbw_Bps(self) -> Number:
-        """M/t, bytes/s."""
-        return self.bytes / self.total_s
-
-    @property
-    def busbw_Bps(self) -> Number:
-        """algbw times the factor of nccl-tests, bytes/s."""
-        return self.algbw_Bps * self.busbw_factor
-
-    @property
-    def bound(self) -> str:
-        """What takes most of a single-size price: ``latency``, ``bandwidth`` or ``overhead``.
-
-        Raises:
-            ColltoolError: an array of sizes is bound by different things.
-        """
-        if hasattr(self.bytes, "__len__"):
-            raise ColltoolError("an array of sizes has no single bound", fix="compare alpha_s, bandwidth_s and overhead_s")
-        return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s))
-
-    @property
-    def title(self) -> str:
-        """The row's name with its choices: ``hierarchical (ring / ring)``."""
-        return titled(self.choice, self.variant)
-
-    def __repr__(self) -> str:
-        if hasattr(self.bytes, "__len__"):
-            return f"<Row: {self.title}, {len(self.bytes)} sizes>"
-        return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
-
-
-def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float) -> str:
-    """What takes most of a price: ``latency``, ``bandwidth`` or ``overhead``."""
-    parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s}
-    return max(parts, key=lambda part: parts[part])
 
 
 class Infeasible(NamedTuple):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.algorithms.composed import natural_order
-from colltool.algorithms.registry import Algorithm, Group, Status
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, Status
 from colltool.cost import Pipeline, total_n_alpha, total_n_beta
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
@@ -51,7 +52,7 @@ def network_for(group: Group) -> Network:
     return network_of(group.joined_by, group.ranks, group.axes)
 
 
-def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, size: float, execution: Execution,
+def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, execution: Execution, *, size: float,
                       segments: int) -> float:  # fmt: skip
     """Seconds of the execution without contention, every step waiting for its slowest message and busiest resource.
 

@@ -1,10 +1,12 @@
 """``verify``: execute the schedule of every algorithm and hold its formula against what was counted."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import Algorithm, Group, algorithms, find
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, algorithms, find
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
@@ -24,6 +26,17 @@ MOST_MESSAGES = 40_000_000
 """Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
 
 _SAME_TIME = 1e-6
+
+
+class _Run(NamedTuple):
+    """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms."""
+
+    placed: Placed
+    group: Group
+    reach: Reach
+    readings: Readings
+    size: float
+    segments: int
 
 
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: int | None = None,
@@ -66,6 +79,7 @@ def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
 def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float, segments: int,
           names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
     group, reach = flat_group(placed, readings)
+    run = _Run(placed, group, reach, readings, size, segments)
     for row in algorithms(primitive):
         cannot = row.why_not(group)
         if (names and row.name not in names) or (not names and cannot):
@@ -74,7 +88,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
         if reason:
             yield Infeasible(_called(row.name, primitive), reason)
         else:
-            yield _flat(row, placed, group, reach, readings, size, segments)
+            yield _flat(row, run)
     for bench in workbenches(placed, primitive, readings):
         chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
         for tiers in chosen if names else [()]:
@@ -101,8 +115,8 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
     return any(terms.fill is not None for terms in row.schedule(group))
 
 
-def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: Readings, size: float,
-          segments: int) -> Verified:  # fmt: skip
+def _flat(row: Algorithm, run: _Run) -> Verified:
+    placed, group, reach, readings, size, segments = run
     execution, wanted = flat(row, group, segments), formula(row, group, segments)
     verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
     if not execution.outcome.holds:
@@ -112,7 +126,7 @@ def _flat(row: Algorithm, placed: Placed, group: Group, reach: Reach, readings: 
     if len(placed.spans) == 1:
         costed = cost_flat(row, group, reach, readings)
         price = float(costed.at(size).total_s)
-        time = (price, lock_step_seconds(row, group, reach, costed, size, execution, segments))
+        time = (price, lock_step_seconds(row, group, reach, costed, execution, size=size, segments=segments))
         if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
             note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
     return Verified(

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from colltool.pricing.results import Infeasible, Model, Phase, Price, Row
+from colltool.pricing.results import Infeasible, Model, Price
+from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.subject import Document, on_fabric, set_field, set_text
 from colltool.words import format_count, format_rate, format_time, plain_number, title_size, whole_bytes, whole_percent

@@ -4,7 +4,7 @@ from itertools import chain as joined
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import AR
 from colltool.schedules.double_tree import edges, two_trees, up_and_down_the_trees
 from colltool.schedules.gather_scatter import (
@@ -25,7 +25,9 @@ from colltool.schedules.step import Program, step
 def _program(n: int, chunks: int, batches: Batches) -> Program:
     """A schedule on equal chunks."""
     nowhere = np.zeros(chunks, dtype=np.int64)
-    return Program(AR, n, n, np.full(chunks, 1 / chunks), nowhere, nowhere, batches)
+    return Program(
+        primitive=AR, ranks=n, nodes=n, chunk_bytes=np.full(chunks, 1 / chunks), home=nowhere, target=nowhere, batches=batches
+    )
 
 
 def _exchanged(n: int) -> Batches:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import A2A
 from colltool.schedules.gather_scatter import Batches, strides
 from colltool.schedules.registry import schedule
@@ -11,7 +11,7 @@ from colltool.schedules.step import Program, step
 
 def _program(n: int, batches: Batches) -> Program:
     src, dst = np.divmod(np.arange(n * n, dtype=np.int64), n)
-    return Program(A2A, n, n, np.full(n * n, 1 / n), src, dst, batches)
+    return Program(primitive=A2A, ranks=n, nodes=n, chunk_bytes=np.full(n * n, 1 / n), home=src, target=dst, batches=batches)
 
 
 def _one_peer_after_the_other(n: int) -> Batches:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms.composed import Order, find_composition
-from colltool.algorithms.registry import Group, find
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import find
 from colltool.primitives import A2A, AG, BC, REDUCE, RS, Primitive
 from colltool.schedules.lines import Cover, Dimension, Places, copies
 from colltool.schedules.registry import maker
@@ -89,7 +90,15 @@ def _whole(primitive: Primitive, tiers: list[Program], phases: list[Phase]) -> P
     chunk_bytes = reduce(lambda inner, outer: np.multiply.outer(outer, inner).ravel(), [one.chunk_bytes for one in tiers])
     home, target = (_numbered([getattr(one, end) for one in tiers], node_strides) for end in ("home", "target"))
     ranks = int(np.prod(sizes))
-    return Program(primitive, ranks, ranks, chunk_bytes, home, target, _batches(phases, dimensions))
+    return Program(
+        primitive=primitive,
+        ranks=ranks,
+        nodes=ranks,
+        chunk_bytes=chunk_bytes,
+        home=home,
+        target=target,
+        batches=_batches(phases, dimensions),
+    )
 
 
 def _numbered(places: list[Indices], strides: list[int]) -> Indices:

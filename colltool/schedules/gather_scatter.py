@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import AG, RS, Primitive
 from colltool.schedules.lattice_flat import embedded_ring
 from colltool.schedules.registry import schedule
@@ -24,7 +24,9 @@ def strides(n: int) -> list[int]:
 def _program(primitive: Primitive, n: int, batches: Batches) -> Program:
     """A schedule on N equal chunks, chunk c at home on rank c."""
     ranks = np.arange(n, dtype=np.int64)
-    return Program(primitive, n, n, np.full(n, 1 / n), ranks, ranks, batches)
+    return Program(
+        primitive=primitive, ranks=n, nodes=n, chunk_bytes=np.full(n, 1 / n), home=ranks, target=ranks, batches=batches
+    )
 
 
 def backwards(batches: Batches) -> Batches:

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import A2A
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, Step, step
@@ -14,7 +14,7 @@ from colltool.schedules.step import Indices, Program, Step, step
 def _program(group: Group, batches: Iterator[tuple[Step, ...]]) -> Program:
     n = group.ranks
     home, target = _ends(n)
-    return Program(A2A, n, n, np.full(n * n, 1 / n), home, target, batches)
+    return Program(primitive=A2A, ranks=n, nodes=n, chunk_bytes=np.full(n * n, 1 / n), home=home, target=target, batches=batches)
 
 
 def _ends(n: int) -> tuple[Indices, Indices]:

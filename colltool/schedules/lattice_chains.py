@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import BC, REDUCE, Primitive
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, Step, step
@@ -41,7 +41,15 @@ def _chains(primitive: Primitive, both_ways: bool, group: Group, segments: int) 
     """P segments, one behind the other; ``both_ways``: round each ring from both sides."""
     root = np.zeros(segments, dtype=np.int64)
     sizes = np.full(segments, 1 / segments)
-    return Program(primitive, group.ranks, group.ranks, sizes, root, root, _waves(group, segments, both_ways, primitive))
+    return Program(
+        primitive=primitive,
+        ranks=group.ranks,
+        nodes=group.ranks,
+        chunk_bytes=sizes,
+        home=root,
+        target=root,
+        batches=_waves(group, segments, both_ways, primitive),
+    )
 
 
 for _primitive in (BC, REDUCE):

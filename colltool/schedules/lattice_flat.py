@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.primitives import Primitive
 from colltool.schedules.lattice_rings import scattered
 from colltool.schedules.lines import Cover, one_way, open_line

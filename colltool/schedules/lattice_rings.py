@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.primitives import AG, AR, RS, Primitive
 from colltool.schedules import lattice_all_to_all, lattice_chains
 from colltool.schedules.lines import Cover, Dimension, Script, backwards, both_ways, copies, forwards, halving, one_way, open_line
@@ -46,7 +46,15 @@ def scattered(primitive: Primitive, n: int, parts: int, script: Script) -> Progr
     there, back = forwards(script), backwards(script)
     batches = {RS: there, AG: back, AR: chain(there, back)}[primitive]
     home = np.tile(np.arange(n), parts)
-    return Program(primitive, n, n, np.full(n * parts, 1 / (n * parts)), home, home, batches)
+    return Program(
+        primitive=primitive,
+        ranks=n,
+        nodes=n,
+        chunk_bytes=np.full(n * parts, 1 / (n * parts)),
+        home=home,
+        target=home,
+        batches=batches,
+    )
 
 
 def _long_axes(group: Group) -> list[int]:

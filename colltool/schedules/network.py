@@ -10,7 +10,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.algorithms.registry import Axis, JoinedBy
+from colltool.algorithms.group import Axis, JoinedBy
 from colltool.schedules.step import Indices, Step
 
 Loads = NDArray[np.float64]

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.schedules.network import Loads, Network, network_of
 from colltool.schedules.step import Indices, Step
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import Primitive
 from colltool.schedules.step import Program
 

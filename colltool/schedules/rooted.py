@@ -4,7 +4,7 @@ from itertools import chain as joined
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import BC, P2P, REDUCE, Primitive
 from colltool.schedules.double_tree import down_the_trees, edges, fired, two_trees_under_one_root
 from colltool.schedules.gather_scatter import Batches, backwards, gather_on_ring, strides
@@ -15,7 +15,9 @@ from colltool.schedules.step import Program, step
 def _program(primitive: Primitive, n: int, chunks: int, batches: Batches) -> Program:
     """A schedule on equal chunks, all at home on rank 0."""
     root = np.zeros(chunks, dtype=np.int64)
-    return Program(primitive, n, n, np.full(chunks, 1 / chunks), root, root, batches)
+    return Program(
+        primitive=primitive, ranks=n, nodes=n, chunk_bytes=np.full(chunks, 1 / chunks), home=root, target=root, batches=batches
+    )
 
 
 def _along_the_chain(n: int, segments: int) -> Batches:
@@ -94,4 +96,12 @@ def send(group: Group, _segments: int) -> Program:
         far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
         stride *= axis.size
     far = far if group.axes else group.ranks - 1
-    return Program(P2P, group.ranks, group.ranks, np.ones(1), np.array([0]), np.array([far]), iter([(step(0, far, 0),)]))
+    return Program(
+        primitive=P2P,
+        ranks=group.ranks,
+        nodes=group.ranks,
+        chunk_bytes=np.ones(1),
+        home=np.array([0]),
+        target=np.array([far]),
+        batches=iter([(step(0, far, 0),)]),
+    )

@@ -5,7 +5,7 @@ A rank neither sends up nor takes down what it can keep: its own chunk of an all
 
 import numpy as np
 
-from colltool.algorithms.registry import Group
+from colltool.algorithms.group import Group
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import Batches, backwards
 from colltool.schedules.registry import schedule
@@ -13,7 +13,16 @@ from colltool.schedules.step import Indices, Program, step
 
 
 def _program(primitive: Primitive, n: int, sizes: float, home: Indices, target: Indices, batches: Batches) -> Program:
-    return Program(primitive, n, n + 1, np.full(len(home), sizes), home, target, batches, streamed=True)
+    return Program(
+        primitive=primitive,
+        ranks=n,
+        nodes=n + 1,
+        chunk_bytes=np.full(len(home), sizes),
+        home=home,
+        target=target,
+        batches=batches,
+        streamed=True,
+    )
 
 
 def _multicast(n: int, home: Indices) -> Batches:

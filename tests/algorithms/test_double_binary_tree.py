@@ -6,7 +6,8 @@ import pytest
 
 import colltool
 from colltool.algorithms.all_reduce import counted_c
-from colltool.algorithms.registry import Group, find
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import find
 from colltool.primitives import AR, log2_ceil
 from colltool.proof.executed import Counts, flat, formula
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 import colltool
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.primitives import AR
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from colltool.algorithms.registry import SEVERAL_TIERS, Axis, Topology, joined_by
+from colltool.algorithms.group import SEVERAL_TIERS, Axis, Topology, joined_by
 from colltool.fabric.kind import Kind
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import TOPOLOGIES, kind_of

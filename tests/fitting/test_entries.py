@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from handmade import series
 
-from colltool.fabric.model import Protocol
+from colltool.fabric.tier_parts import Protocol
 from colltool.fitting.entries import exact_size, protocol_entries, rate_text, scopes, time_text
 from colltool.fitting.results import Fitted
 from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive

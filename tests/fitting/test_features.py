@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small import clos, fabric, star, switch
 
-from colltool.fabric.model import Protocol
+from colltool.fabric.tier_parts import Protocol
 from colltool.fitting.features import Costs, costs
 from colltool.pricing.groups import place
 from colltool.pricing.price import price

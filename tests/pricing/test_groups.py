@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
-from colltool.algorithms.registry import Axis
+from colltool.algorithms.group import Axis
 from colltool.algorithms.trees import double_tree
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import flat_group, place, tier_group
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 
 M = 1e6
 ETA = {"alpha": 1.5, "beta": 0.6}

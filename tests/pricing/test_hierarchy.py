@@ -14,7 +14,7 @@ import colltool
 from colltool.algorithms.registry import algorithms
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import parse_primitive
 
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))

@@ -12,7 +12,7 @@ from small import clos, fabric, gb, star, us
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.price import price
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import AG, AR
 
 BELOW = "below the smallest measured size of 32 MiB: extrapolated"

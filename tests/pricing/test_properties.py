@@ -14,7 +14,7 @@ import colltool
 from colltool.algorithms.registry import STATUSES
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import busbw_factor, least_n_beta, parse_primitive
 
 ALPHAS, RATES, ETAS = st.floats(0.1, 50.0), st.floats(1.0, 2000.0), st.floats(0.05, 1.0)

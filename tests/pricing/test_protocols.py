@@ -21,7 +21,7 @@ from colltool.pricing.crossover import winners
 from colltool.pricing.groups import place
 from colltool.pricing.protocols import tier_under, under_protocols
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Row
+from colltool.pricing.row import Row
 from colltool.primitives import A2A, AG, AR, BC, own_share, parse_primitive
 from colltool.render.door import blocks, document
 from colltool.render.machine import to_json

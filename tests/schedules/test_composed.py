@@ -7,7 +7,7 @@ import pytest
 
 import colltool.algorithms
 from colltool.algorithms.composed import Order
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import named_candidates

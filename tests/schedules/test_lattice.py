@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import colltool.algorithms
-from colltool.algorithms.registry import Axis, Group, algorithms, find
+from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.registry import algorithms, find
 from colltool.cost import total_n_alpha, total_n_beta
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
 from colltool.schedules import library, machine

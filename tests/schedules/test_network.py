@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from colltool.algorithms.registry import Axis
+from colltool.algorithms.group import Axis
 from colltool.schedules.network import FullMesh, Lattice, Network, Ports
 from colltool.schedules.step import step
 

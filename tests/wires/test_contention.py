@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.algorithms.registry import Axis
+from colltool.algorithms.group import Axis
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.primitives import A2A, AG, AR, BC, RS, Primitive
@@ -198,7 +198,8 @@ tiers:
     ],
 )  # fmt: skip
 def test_traffic_is_the_formula_s_n_beta(primitive: Primitive, algorithm: str, bytes_out: float) -> None:
-    from colltool.algorithms.registry import Group, find
+    from colltool.algorithms.group import Group
+    from colltool.algorithms.registry import find
     from colltool.cost import total_n_beta
 
     one = traffic(primitive, algorithm, Members(8))

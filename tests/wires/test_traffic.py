@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import colltool
-from colltool.algorithms.registry import Axis, Group
+from colltool.algorithms.group import Axis, Group
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.primitives import A2A, AG, AR, P2P, RS, Primitive

@@ -125,7 +125,16 @@ def _rows(cluster: Cluster, collective: str, answer: Choices, channels: int | No
     for found in (answer.choices, answer.fallback):
         for start, end, choice in _ranges(found):
             used = _channels(cluster, choice.algorithm, channels)
-            yield Row(collective, start, end, choice.algorithm, choice.protocol, used, cluster.nodes, cluster.ranks)
+            yield Row(
+                collective=collective,
+                min_bytes=start,
+                max_bytes=end,
+                algorithm=choice.algorithm,
+                protocol=choice.protocol,
+                channels=used,
+                nodes=cluster.nodes,
+                ranks=cluster.ranks,
+            )
 
 
 def _ranges(found: Sequence[Choice]) -> list[tuple[int, int, Choice]]:

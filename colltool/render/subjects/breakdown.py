@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import Breakdown, Phase, Price, Row
+from colltool.pricing.results import Breakdown, Price
+from colltool.pricing.row import Phase, Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject

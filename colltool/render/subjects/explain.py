@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import Explained, Explanation, Row
+from colltool.pricing.results import Explained, Explanation
+from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields

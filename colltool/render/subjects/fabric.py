@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from colltool.fabric.derive import TierFacts
-from colltool.fabric.model import Eta, Fabric, InNetwork, Protocol, Tier
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.results import FabricList, FabricShown
 from colltool.fabric.sizing import FatTree, RailPods
+from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject

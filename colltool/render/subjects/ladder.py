@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import Ladder, Row, Rung
+from colltool.pricing.results import Ladder, Rung
+from colltool.pricing.row import Row
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import under
 from colltool.render.subject import Document, Subject

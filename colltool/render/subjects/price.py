@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.pricing.results import Price, PriceList, Row
+from colltool.pricing.results import Price, PriceList
+from colltool.pricing.row import Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Table, label, number
 from colltool.render.subject import Document, Subject

@@ -1,0 +1,116 @@
+"""What a formula may know of the ranks it runs on, and how people call it."""
+
+from functools import cache
+from typing import Literal, NamedTuple, assert_never, get_args
+
+Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
+JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
+
+
+class _Words(NamedTuple):
+    """A topology: what joins its ranks, and how people call it."""
+
+    joined_by: JoinedBy
+    here: str
+
+
+def _words(topology: Topology) -> _Words:
+    match topology:
+        case "star":
+            return _Words("switches", "a star")
+        case "full_mesh":
+            return _Words("pair_links", "a full mesh")
+        case "clos":
+            return _Words("switches", "a Clos")
+        case "tiers":
+            return _Words("tiers", "a group over several tiers")
+        case "lattice_tiers":
+            return _Words("tiers", "a group over several tiers, one of them a lattice")
+        case "torus":
+            return _Words("neighbour_links", "a torus")
+        case "mesh":
+            return _Words("neighbour_links", "a mesh")
+        case _:
+            assert_never(topology)
+
+
+_WORDS: dict[Topology, _Words] = {topology: _words(topology) for topology in get_args(Topology)}
+
+
+def joined_by(topology: Topology) -> JoinedBy:
+    """What joins the ranks: switches, a link for each pair, links between neighbours, or several tiers."""
+    return _WORDS[topology].joined_by
+
+
+def _joined(*by: JoinedBy) -> frozenset[Topology]:
+    return frozenset(topology for topology, words in _WORDS.items() if words.joined_by in by)
+
+
+SWITCHED = _joined("switches")
+ONE_TIER = _joined("switches", "pair_links")
+ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
+LATTICE = _joined("neighbour_links")
+SEVERAL_TIERS = _joined("tiers")
+
+
+@cache
+def needs(topologies: frozenset[Topology]) -> str:
+    """Where an algorithm runs, in words: what to print when it does not."""
+    if topologies == SEVERAL_TIERS:
+        return "needs a group over several tiers"
+    *others, last = [words.here for topology, words in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
+    return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
+
+
+class Axis(NamedTuple):
+    """One axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+
+    size: int
+    wrap: bool
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether the wraparound is a link of its own: not below three ranks."""
+        return self.wrap and self.size >= 3
+
+
+class Group(NamedTuple):
+    """All that a formula may know of the ranks it runs on.
+
+    Args:
+        ranks: N, at least 2.
+        topology: what joins them.
+        axes: the lattice's axes; empty elsewhere.
+        scale_out: whether the ranks sit one to a node (a network), not inside one node.
+        switch: what the switches compute: ``reduce``, ``multicast``, ``all_to_all``.
+        switch_levels: k, levels of the aggregation tree.
+        tree_beta: c, the double binary tree's n_β.
+    """
+
+    ranks: int
+    topology: Topology
+    axes: tuple[Axis, ...] = ()
+    scale_out: bool = False
+    switch: frozenset[str] = frozenset()
+    switch_levels: int = 1
+    tree_beta: float = 2.0
+
+    @property
+    def joined_by(self) -> JoinedBy:
+        """What joins the ranks."""
+        return _WORDS[self.topology].joined_by
+
+    @property
+    def spoken(self) -> str:
+        """How people call what joins the ranks: ``a star``."""
+        return _WORDS[self.topology].here
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether every pair of ranks has a link of its own."""
+        return self.joined_by == "pair_links"
+
+
+def power_of_two(group: Group) -> str | None:
+    """Partners at distances 1, 2, 4 ... must all exist."""
+    return None if group.ranks & (group.ranks - 1) == 0 else f"needs a power-of-two rank count, got {group.ranks}"

@@ -1,0 +1,117 @@
+"""What a tier is made of, as pydantic models: contention, switches that compute, levels, protocols, sizing.
+
+Numbers are SI once validated: seconds, bytes/s.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from colltool.fabric.accepted import Accepted
+from colltool.fabric.values import (
+    MAX_DEPTH,
+    MAX_LISTED,
+    Alpha,
+    Bandwidth,
+    Count,
+    Flag,
+    Fraction,
+    Name,
+    Overhead,
+    Part,
+    PrimitiveName,
+    Ratio,
+    Size,
+)
+
+# What errors say is due in the place of each.
+ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
+IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
+LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
+PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+
+
+class Eta(Part):
+    """Contention: ``alpha`` >= 1 inflates latency, ``beta`` in (0, 1] is the bandwidth that survives."""
+
+    alpha: Ratio = 1.0
+    beta: Fraction = 1.0
+
+
+class InNetwork(Part):
+    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all; under which of its protocols, where not all."""
+
+    reduce: Flag = False
+    multicast: Flag = False
+    all_to_all: Flag = False
+    alpha_switch: Alpha
+    levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {MAX_DEPTH}")] = (
+        None
+    )
+    eta_beta: Fraction | None = None
+    protocols: (
+        Annotated[
+            tuple[Name, ...],
+            Field(min_length=1, max_length=MAX_LISTED),
+            Accepted("a list of names of the tier's protocols, such as [Simple]"),
+        ]
+        | None
+    ) = None
+
+
+class Level(Part):
+    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here."""
+
+    name: Name
+    group: Count
+    alpha: Alpha
+    oversubscription: Annotated[Ratio, Accepted("a number from 1 to 1000, such as 2")] = 1.0
+
+
+class Measured(Part):
+    """Bytes between which the numbers of a protocol were measured; a price beyond says that it is extrapolated."""
+
+    smallest: Size
+    largest: Size
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Measured:
+        if self.smallest > self.largest:
+            raise ValueError("smallest is above largest")
+        return self
+
+
+class Protocol(Part):
+    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple.
+
+    What it leaves out is the tier's own. ``local_copy`` is the rate at which a rank moves its own share of M, M/N bytes that
+    cross no wire. ``primitives`` restricts it: a primitive that some entries name is priced with those alone.
+    ``measured`` is never priced.
+    """
+
+    name: Name
+    launch_overhead: Overhead | None = None
+    alpha: Alpha | None = None
+    bandwidth: Bandwidth | None = None
+    eta: Annotated[Eta | None, ETA] = None
+    local_copy: Bandwidth | None = None
+    measured: Annotated[Measured | None, _MEASURED] = None
+    primitives: (
+        Annotated[
+            tuple[PrimitiveName, ...],
+            Field(min_length=1, max_length=MAX_LISTED),
+            Accepted("a list of primitives, such as [all_reduce, all_gather]"),
+        ]
+        | None
+    ) = None
+
+
+class Sizing(Part):
+    """Numbers for ``fabric show`` to size a rail-optimised Clos; never priced."""
+
+    rails: Count
+    nics_per_rail: Count
+    radix: Count
