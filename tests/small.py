@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
+from colltool.errors import ManyErrors
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, TierBase
+from colltool.fabric.model import Tier as AnyTier
+from colltool.fabric.places import Source
+from colltool.fabric.source import scan
 
 Tier = dict[str, Any]
+TOPOLOGIES: dict[str, type[TierBase]] = {
+    name: model for model in get_args(get_args(AnyTier)[0]) for name in get_args(model.model_fields["topology"].annotation)
+}
+"""The tier class of each word that ``topology`` takes."""
+
 LevelSpec = tuple[int, float] | tuple[int, float, float]
 
 
@@ -69,3 +78,11 @@ def fabric(*tiers: Tier, **more: Any) -> Fabric:
     named = [{"name": f"t{number}", **tier} for number, tier in enumerate(tiers, start=1)]
     document = {"schema": "colltool.fabric/1", "name": "small", "tiers": named, **more}
     return read_fabric(yaml.dump(document, Dumper=_Plain), "small.yaml")
+
+
+def read_source(text: str, name: str) -> Source:
+    """The data of a definition and its places, where nothing is refused."""
+    source, problems = scan(text, name)
+    if problems:
+        raise ManyErrors([problem.error for problem in problems])
+    return source

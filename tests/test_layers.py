@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small import TOPOLOGIES
 
 import colltool
-from colltool.fabric.topology import TOPOLOGIES
 
 PACKAGE = Path(colltool.__file__).parent
 MAX_MODULE_LINES = 300

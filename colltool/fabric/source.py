@@ -60,25 +60,12 @@ _HINTS = (
 )
 
 
-def read_source(text: str, name: str) -> Source:
-    """The data of a definition file and the place of every part of it.
+def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
+    """The data of a definition file, the place of every part of it, and what was refused: ``Refused`` stands there in the data.
 
     Args:
         text: YAML, one document, a mapping at the top.
         name: what errors call the file.
-
-    Raises:
-        ManyErrors: every part that is refused, in the order of the file.
-        ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
-    """
-    source, problems = scan(text, name)
-    if problems:
-        raise ManyErrors([problem.error for problem in problems])
-    return source
-
-
-def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """As :func:`read_source`, for a caller that adds its own findings: refused values are ``Refused`` in the data.
 
     Raises:
         ManyErrors: more parts are refused than anybody reads.

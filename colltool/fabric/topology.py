@@ -11,20 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, prod
-from typing import Any, TypeVar, assert_never, get_args
+from typing import Any, TypeVar, assert_never
 
 from colltool.algorithms.group import Axis
 from colltool.fabric.kind import DistanceClass, Kind
-from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier, TierBase
+from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing
 from colltool.fabric.values import MAX_RANKS
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
-
-TOPOLOGIES: dict[str, type[TierBase]] = {
-    name: model for model in get_args(get_args(Tier)[0]) for name in get_args(model.model_fields["topology"].annotation)
-}
-"""The tier class of each word that ``topology`` takes."""
 
 
 def kind_of(tier: Tier) -> Kind[Tier]:

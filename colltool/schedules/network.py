@@ -176,15 +176,6 @@ class Lattice(Network):
             hops += np.minimum(apart, axis.size - apart) if axis.is_ring else apart
         return int(hops.max(initial=0))
 
-    def link_name(self, link: int) -> str:
-        """``axis 1, (0, 2, 1) -> (1, 2, 1)``."""
-        axis, rest = divmod(link, self.ranks * 2)
-        rank, direction = divmod(rest, 2)
-        place = [int(c) for c in self.coordinates(np.array([rank])) for c in c]
-        there = list(place)
-        there[axis] = (there[axis] + (1 if direction == 0 else -1)) % self.sizes[axis]
-        return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"
-
 
 def network_of(joined_by: JoinedBy, ranks: int, axes: Sequence[Axis]) -> Network:
     """What carries messages between so many ranks: links of a lattice or of a full mesh, else a port for each."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from small import read_source
 
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import source
 from colltool.fabric.places import Position
-from colltool.fabric.source import read_source, read_value, scan
+from colltool.fabric.source import read_value, scan
 from colltool.shown import shown
 
 TEXT = """\

@@ -8,11 +8,12 @@ from math import inf, prod
 from typing import get_args
 
 import pytest
+from small import TOPOLOGIES
 
 from colltool.algorithms.group import SEVERAL_TIERS, Axis, Topology, joined_by
 from colltool.fabric.kind import Kind
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import TOPOLOGIES, kind_of
+from colltool.fabric.topology import kind_of
 
 Node = tuple[object, ...]
 Graph = dict[frozenset[Node], float]

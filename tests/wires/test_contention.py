@@ -16,7 +16,7 @@ from colltool.schedules.network import Lattice
 from colltool.wires.links import Links, Switched, wires_of
 from colltool.wires.results import Contention
 from colltool.wires.traffic import Members, messages_of, row_of, traffic
-from tests.wiring import on
+from tests.wiring import link_name, on
 
 
 def test_all_to_all_on_a_4x4_torus_puts_8_chunks_on_every_link() -> None:
@@ -169,7 +169,7 @@ def test_links_are_those_of_the_lattice_that_schedules_run_on(kind: str, shape: 
     lattice = Lattice([Axis(d, kind == "torus") for d in shape])
     np.testing.assert_allclose(counted.ravel(), lattice.loads(src, dst, size), atol=1e-12)
     assert links.latency(src, dst)[1].max() == lattice.distance(src, dst)
-    assert f"axis 1, {links.name(0, 0).partition(' ')[2]}" == lattice.link_name(0).replace(",)", ")")
+    assert f"axis 1, {links.name(0, 0).partition(' ')[2]}" == link_name(lattice, 0).replace(",)", ")")
 
 
 def test_lattices_in_copies_keep_their_links_apart() -> None:

@@ -25,6 +25,7 @@ from colltool.wires.runs import Asked, batches
 from colltool.wires.skew import Skew
 from colltool.wires.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from tests import small
+from tests.wiring import link_name
 
 Pairs = NDArray[np.float64]
 ROWS = [(primitive, name) for primitive in Primitive for name in modelled(primitive)]
@@ -170,7 +171,7 @@ def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
 
 
 def _named(net: Lattice, link: int) -> str:
-    text = net.link_name(link).partition(", ")[2]
+    text = link_name(net, link).partition(", ")[2]
     return f"t1 {text.replace(',)', ')')}"
 
 
