@@ -69,7 +69,7 @@ def dim_ring_all_reduce(group: Group) -> Schedule:
 
     The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line.
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (8, 1.75)
@@ -83,7 +83,7 @@ def dim_ring_reduce_scatter(group: Group) -> Schedule:
 
     t = Σ(d_i - 1) α + (N-1)/N M/BW
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
@@ -97,7 +97,7 @@ def dim_ring_all_gather(group: Group) -> Schedule:
 
     t = Σ(d_i - 1) α + (N-1)/N M/BW
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
@@ -116,7 +116,7 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 
     An axis of 2 has a single link and gains nothing.
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.0)
@@ -130,7 +130,7 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
 
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
@@ -144,7 +144,7 @@ def bidirectional_all_gather(group: Group) -> Schedule:
 
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
@@ -180,7 +180,7 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
     On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
     only between phases.
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (8, 0.46875)
@@ -194,7 +194,7 @@ def multi_ring_reduce_scatter(group: Group) -> Schedule:
 
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (4, 0.234375)
@@ -208,7 +208,7 @@ def multi_ring_all_gather(group: Group) -> Schedule:
 
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(multi_ring_all_gather(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (4, 0.234375)
@@ -233,7 +233,7 @@ def dim_rabenseifner(group: Group) -> Schedule:
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links, neither of which is
     counted. Needs a power of two on every axis.
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)

@@ -111,7 +111,7 @@ def send(group: Group) -> Terms:
 
     Assumes cut-through: the bytes are paid once, whatever the number of hops.
 
-    >>> from colltool.algorithms.registry import Axis
+    >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
     >>> totals(send(Group(8, "star")))
     (1, 1.0)
