@@ -15,8 +15,6 @@ PACKAGE = Path(colltool.__file__).parent
 MAX_MODULE_LINES = 300
 MAX_BODY_LINES = 40
 MOST_BY_POSITION = 6
-# Still to be built by keyword: to be emptied, never to be added to.
-STILL_BY_POSITION = {"colltool.render.parts", "colltool.render.plot_panels"}
 
 FLOORS = {
     "colltool": 0,  # the version; its public functions load on first use
@@ -189,7 +187,7 @@ def long_calls(tree: ast.AST) -> Iterator[str]:
 @every_module
 def test_what_has_many_parts_is_built_by_keyword(module: str) -> None:
     found = list(long_calls(TREES[module]))
-    assert bool(found) == (module in STILL_BY_POSITION), found
+    assert not found
 
 
 def test_long_calls_are_seen() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.render.parts import Block, Column, Table
 
 
@@ -24,7 +24,7 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
     tables = [part for part in parts if isinstance(part, Table)]
     if not tables:
         what = "a document has all fields" if form == "json" else "this result has no table"
-        raise ColltoolError(f"nothing to choose columns of: {what}", argument="columns", fix="leave --columns out")
+        raise ColltoolError(f"nothing to choose columns of: {what}", argument="columns", fix=f"leave {given('columns')} out")
     known = [column for table in tables for column in table.columns]
     for name in names:
         if not any(_called(column, name) for column in known):

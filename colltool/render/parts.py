@@ -49,13 +49,13 @@ class Column(NamedTuple):
 def number(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
            hidden: bool = False) -> Column:  # fmt: skip
     """A column that lines up on the right; its value is the field named by ``key`` unless ``get`` says otherwise."""
-    return Column(key, title, get or attrgetter(key), show, drop, True, hidden)
+    return Column(key, title, get or attrgetter(key), show, drop, right=True, hidden=hidden)
 
 
 def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
           hidden: bool = False) -> Column:  # fmt: skip
     """A column that lines up on the left."""
-    return Column(key, title, get or attrgetter(key), show, drop, False, hidden)
+    return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden)
 
 
 class Table(NamedTuple):

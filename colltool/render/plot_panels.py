@@ -105,7 +105,8 @@ def _spot(series: Series, point: Point, row: Row | None, reason: str, what: What
     low, high = sorted((value(point.low_s), value(point.high_s)))
     model = value(row.seconds) if row else float("nan")
     left_out = reason if row else reason or "no model at this size"
-    return Spot(point.bytes, value(point.seconds), low, high, row, model, left_out)
+    measured = value(point.seconds)
+    return Spot(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
 
 
 def _names(series: Series, extra: str) -> tuple[str, int, str]:

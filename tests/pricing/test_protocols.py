@@ -202,7 +202,7 @@ def test_an_array_takes_the_fastest_at_each_size(
     together = rows(where, primitive, np.array(sizes), **model)
     for number, size in enumerate(sizes):
         alone = rows(where, primitive, size, list(together), **model)
-        assert set(alone) == set(together)
+        assert set(alone) >= set(together)  # a name stands for its phases in turn and streamed
         for title, row in together.items():
             one = alone[title]
             for field in ("total_s", "alpha_s", "bandwidth_s", "overhead_s", "algbw_Bps", "busbw_Bps"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from colltool.errors import either, said
 from colltool.fitting.results import Calibration, Fitted, FittedSeries, Residual
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
@@ -94,7 +95,8 @@ def _blocks(result: Calibration) -> list[Block]:
     for title, used in (("rows skipped", False), ("rows used with a reservation", True)):
         lines = tuple(f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used)
         out += [Lines(title, lines)] if lines else []
-    last = f"written to {result.path}" if result.path else "nothing written: add -o OUT.yaml to keep this fabric"
+    keep = said(either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file"))
+    last = f"written to {result.path}" if result.path else f"nothing written: {keep}"
     return [*out, Lines(last, ())]
 
 

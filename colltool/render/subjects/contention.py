@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
+from colltool.errors import either, said
 from colltool.render.parts import Block, Column, Lines, Strip, Strips, Table, label, number
 from colltool.render.subject import Document, Overrides, Subject, on_fabric, set_field, set_text
 from colltool.wires.results import Contention, GroupCost, LayoutEta, LineLoad, LinkLoad, TierEta
@@ -74,7 +75,7 @@ def _blocks(result: Contention) -> list[Block]:
     about = _group_table(groups, result, f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}")
     per_link = [_link_table(result.links, result, "every loaded link")] if result.links else []
     left = len(result.groups) - len(groups)
-    more = [Lines(f"{left} more groups, none slower; --format csv and json have all", ())] if left else []
+    more = [Lines(f"{left} more groups, none slower; {_everywhere()}", ())] if left else []
     hottest = [] if per_link else [_link_table(result.hottest, result, "hottest links")]
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
     shades = Strips("load/capacity", f"here {result.hottest[0].link}", strips)
@@ -182,18 +183,26 @@ def _eta_table(result: LayoutEta, title: str = "") -> Table:
     return Table(columns, tuple(_Of(result, one) for one in result.etas), None, title)
 
 
+def _as_options(options: Sequence[str]) -> str:
+    return said(either(shell=" ".join(f"--set {option}" for option in options), python=f"overrides={list(options)!r}"))
+
+
+def _everywhere() -> str:
+    return said(either(shell="--format csv and json have all", python="groups has all"))
+
+
 def _eta_blocks(result: LayoutEta) -> list[Block]:
     """A table for CSV, and what to paste into a fabric file or on a command line."""
     yaml, options = [], []
     for one in result.etas:
         beta = "" if one.beta is None else f", beta: {_file(one.beta)}"
         yaml.append(f"eta: {{alpha: {_file(one.alpha)}{beta}}}  # tier {one.tier}")
-        options.append(f"--set {one.tier}.eta.alpha={_file(one.alpha)}")
-        options += [] if one.beta is None else [f"--set {one.tier}.eta.beta={_file(one.beta)}"]
+        options.append(f"{one.tier}.eta.alpha={_file(one.alpha)}")
+        options += [] if one.beta is None else [f"{one.tier}.eta.beta={_file(one.beta)}"]
     return [
         _eta_table(result, f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}"),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
-        Lines("on the command line", (" ".join(options),), verbatim=True),
+        Lines(said(either(shell="on the command line", python="as an argument")), (_as_options(options),), verbatim=True),
         Lines("notes", (_MEANING, _AGREEMENT)),
     ]
 
