@@ -24,13 +24,13 @@ from colltool.api.arguments import (
 )
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
-from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
 from colltool.primitives import AR, Primitive
-from colltool.proof.results import Verification
-from colltool.study.results import Diff
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
+    from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
+    from colltool.proof.results import Verification
+    from colltool.study.results import Diff
 
 MOST_SEGMENTS = 65_536  # a schedule is executed segment by segment
 
@@ -182,6 +182,8 @@ def verify(
     pieces = count_of(segments, "segments", 1, MOST_SEGMENTS)
     found = [run(fabric, primitives, size_bytes, count, pieces, names) for fabric in fabrics_of(fabrics)]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+    from colltool.proof.results import Verification
+
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)
 
 

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from colltool.errors import ColltoolError, ManyErrors, given
 from colltool.fabric.overrides import MOST_SHOWN, Override, Overrides, Shorthand, apply
-from colltool.fabric.places import MORE, MOST, KeyPath, Position, Refused, Source, dotted, from_mapping, value_at
+from colltool.fabric.places import MORE, MOST, Finding, KeyPath, Position, Refused, Source, dotted, from_mapping, value_at
 from colltool.fabric.source import scan
-from colltool.fabric.wording import Finding, findings
 from colltool.shown import clipped, printable
 
 M = TypeVar("M", bound=BaseModel)
@@ -53,6 +52,8 @@ class Reading(Generic[M]):
         try:
             self.model = kind.model_validate(data)
         except ValidationError as error:
+            from colltool.fabric.wording import findings  # the words of mistakes, for files that have any
+
             for finding in findings(kind, error, data):
                 if not self._covered(finding.path):
                     self._add(finding)

@@ -74,6 +74,19 @@ class Source(NamedTuple):
         return f"{place}: {dotted(path)}" if self.name and path else place
 
 
+class Finding(NamedTuple):
+    """One thing wrong: its key path in the file, the words, and whether it is about the key rather than its value.
+
+    ``part`` is the path of the whole that a validator looked at, where it is more than the value.
+    """
+
+    path: KeyPath
+    what: str
+    fix: str
+    about_key: bool = False
+    part: KeyPath | None = None
+
+
 def place_text(name: str, position: Position) -> str:
     """``name:line:column``."""
     return f"{printable(name)}:{position.line}:{position.column}"

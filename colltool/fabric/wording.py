@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from colltool.errors import nearest
 from colltool.fabric.accepted import Slips, Spot, keys_at, path_of, spot_at
-from colltool.fabric.places import MOST, KeyPath, value_at
+from colltool.fabric.places import MOST, Finding, KeyPath, value_at
 from colltool.fabric.values import MIN_BANDWIDTH_BPS
 from colltool.shown import shown
 
 _MOST_LOOKED_AT = 20 * MOST  # several may be of one value
-
-
-class Finding(NamedTuple):
-    """One thing wrong: its key path in the file, the words, and whether it is about the key rather than its value.
-
-    ``part`` is the path of the whole that a validator looked at, where it is more than the value.
-    """
-
-    path: KeyPath
-    what: str
-    fix: str
-    about_key: bool = False
-    part: KeyPath | None = None
 
 
 def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:

@@ -33,7 +33,7 @@ class _Laid(NamedTuple):
     reach: Reach
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """One choice for a tier: the parts of every phase that runs there, by phase, and a schedule of these alone."""
 
@@ -47,7 +47,7 @@ class Option:
 Options = tuple[Option, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workbench:
     """A composition laid out on a group: its steps, and each tier's options in registry order."""
 

@@ -90,7 +90,7 @@ class Curve(NamedTuple):
         return self.a + self.b * size + self.c * sqrt(size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Costed:
     """A schedule ready to be priced at any size.
 
