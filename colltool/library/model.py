@@ -132,6 +132,8 @@ def flips(on: Hardware, primitive: Primitive) -> tuple[Flip, ...]:
         lines = [_piece(way, start) for way in ways]
         for at, index in _lowest(lines, start, end):
             flip = Flip(at, ways[index].algorithm, ways[index].protocol)
+            if found and found[-1].from_bytes == at:  # two lines meet where a piece starts
+                found.pop()
             if not found or found[-1][1:] != flip[1:]:
                 found.append(flip)
     return tuple(found)
@@ -150,7 +152,8 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
         own = lines[best]
         flatter = [index for index, line in enumerate(lines) if line.b_s_per_byte < own.b_s_per_byte]
         crossed = [((lines[index].a_s - own.a_s) / (own.b_s_per_byte - lines[index].b_s_per_byte), index) for index in flatter]
-        at, best = min(crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best))
+        crossing, best = min(crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best))
+        at = max(at, crossing)
 
 
 def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
