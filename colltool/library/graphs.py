@@ -1,8 +1,9 @@
 """The channels that NCCL finds, as a few rules, on machines whose GPUs are alike, join one switch and bring a NIC each.
 
 The search tries rates from a list, takes the most bandwidth and then raises what is not yet at its limit. On such machines that
-comes to the following (source: NCCL 2.30.7, src/graph/search.cc and src/graph/connect.cc; the rules give all seven cases of H100
-and B200 that were read from NCCL's logs, which tests/library/test_graphs.py holds):
+comes to the following (source: NCCL 2.30.7, src/graph/search.cc and src/graph/connect.cc). The rules are ours: they give the
+graphs of six machines of H100 and B200 that NCCL's search is known to give, which tests/library/test_graphs.py holds; for other
+counts of GPUs and rates of NICs they are what follows from the search, not what was seen.
 
 - ring, one node: the rate that fills a GPU's link best, the highest of equals; as many channels as fit.
 - ring, across: a channel for each NIC, at the highest rate that the NIC reaches.

@@ -17,8 +17,8 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.library import Library, LibraryChannels, LibraryGraph
+from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
 from colltool.fabric.tier_parts import Eta, InNetwork, Level, Measured, Protocol, Sizing

@@ -1,4 +1,4 @@
-"""NCCL's estimates and picks against its own: tables that it prints, and what its cost function returns."""
+"""Our estimates and picks against NCCL's own: the table of its model, and what its cost function returns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.nccl_machines import machine
 
 MiB = 2**20
 
-# NCCL 2.30's table (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING) on nodes of 8 H100 with eight 400G NICs: us / GB/s before
-# corrections by size, under LL, LL128 and Simple.
+# The table of NCCL 2.30's model (src/graph/tuning.cc; NCCL prints it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING) on nodes of 8
+# H100 with eight 400G NICs: us / GB/s before corrections by size, under LL, LL128 and Simple. Ring and tree equal what 2.27.5
+# printed on real nodes.
 ALL_REDUCE = {
     1: {
         "tree": ((15.2, 43.6), (31.5, 128.8), (64.4, 165.6)),

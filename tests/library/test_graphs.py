@@ -1,4 +1,4 @@
-"""The rules for channels against the graphs that NCCL prints."""
+"""The rules for channels against the graphs that NCCL's search gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from colltool.library.constants import constants
 from colltool.library.graphs import Machine, communicator_channels, nvls_graph, ring_graph, tree_graph
 from colltool.library.hardware import Graph
 
-# NCCL 2.30.7 on DGX H100 and B200, NCCL_DEBUG_SUBSYS=GRAPH: ring, tree, NVLS as (channels, GB/s inside, across), channels of a
-# communicator. No NVLS with one GPU a node.
-PRINTED = {
+# What the search of NCCL 2.30.7 gives on H100 and B200 nodes with NVSwitch and a NIC for each GPU: ring, tree, NVLS as (channels,
+# GB/s inside, across), channels of a communicator. No NVLS with one GPU a node.
+KNOWN = {
     Machine("hopper", 1, 8, 0): ((12, 30, 30), (12, 30, 30), (8, 40, 60), 24),
     Machine("hopper", 16, 8, 50): ((8, 48, 48), (8, 48, 48), (8, 40, 48), 16),
     Machine("hopper", 16, 8, 25): ((8, 24, 24), (8, 48, 24), (8, 24, 24), 16),
@@ -18,7 +18,7 @@ PRINTED = {
     Machine("blackwell", 1, 8, 0): ((16, 45, 45), (16, 45, 45), (8, 80, 90), 32),
     Machine("blackwell", 16, 8, 50): ((8, 48, 48), (8, 96, 48), (8, 48, 48), 16),
 }
-# Not printed by the source; what the search must give by its arithmetic alone: 240 GB/s of an A100's NVLink filled by channels of
+# Not known from a machine; what the search must give by its arithmetic alone: 240 GB/s of an A100's NVLink filled by channels of
 # 40 that are split in two, HDR NICs at 24.
 DERIVED = {
     Machine("ampere", 1, 8, 0): ((12, 20, 20), None, 24),
@@ -30,9 +30,9 @@ def graph(numbers: tuple[float, float, float] | None) -> Graph | None:
     return Graph(int(numbers[0]), *numbers[1:]) if numbers else None
 
 
-@pytest.mark.parametrize("machine", PRINTED, ids=lambda one: "-".join(map(str, one)))
-def test_the_channels_are_those_that_nccl_prints(machine: Machine) -> None:
-    numbers, (ring, tree, nvls, total) = constants("2.30"), PRINTED[machine]
+@pytest.mark.parametrize("machine", KNOWN, ids=lambda one: "-".join(map(str, one)))
+def test_the_channels_are_those_that_nccl_finds(machine: Machine) -> None:
+    numbers, (ring, tree, nvls, total) = constants("2.30"), KNOWN[machine]
     assert ring_graph(numbers, machine) == graph(ring)
     assert tree_graph(numbers, machine) == graph(tree)
     assert nvls_graph(numbers, machine) == graph(nvls)
