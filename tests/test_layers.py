@@ -32,6 +32,7 @@ FLOORS = {
     "colltool.fabric": 1,
     "colltool.schedules": 1,
     "colltool.measured": 1,
+    "colltool.library": 2,
     "colltool.pricing": 2,
     "colltool.wires": 2,
     "colltool.proof": 3,

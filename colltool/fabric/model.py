@@ -21,6 +21,7 @@ from colltool.fabric.agreement import (
     check_switch,
     check_tier_names,
 )
+from colltool.fabric.library import FabricLibrary, Library
 from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing
 from colltool.fabric.values import (
     MAX_DEPTH,
@@ -189,12 +190,18 @@ class Fabric(Part):
         Accepted(f"a list of 1 to {MAX_DEPTH} tiers, innermost first"),
     ]
     launch_overhead: Overhead = 0.0
+    library: FabricLibrary = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
 
     @property
     def ranks(self) -> int:
         """Ranks of the whole fabric: the product of its tiers."""
         return prod(tier.endpoints for tier in self.tiers)
+
+    @property
+    def library_facts(self) -> Library | None:
+        """``library`` as a mapping, also where the file gives a word."""
+        return Library(name=self.library) if isinstance(self.library, str) else self.library
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

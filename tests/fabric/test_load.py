@@ -17,6 +17,7 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
 from colltool.fabric.ladder import LadderFile
+from colltool.fabric.library import Library, LibraryChannels, LibraryGraph
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
@@ -141,7 +142,7 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "alpha=1us",
             "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known: "
-            "schema, name, description, launch_overhead, notes, source, nvlink.KEY, ib.KEY",
+            "schema, name, description, launch_overhead, library, notes, source, nvlink.KEY, ib.KEY",
         ),
         (
             "nvlink.alhpa=1us",
@@ -314,7 +315,8 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *tier.kinds.values()}
+    library = {Library, LibraryChannels, LibraryGraph}
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *library, *tier.kinds.values()}
 
 
 PIECES = ["nvlink", "star", "72", "0.5us", "900GB/s", "levels", "alpha", "tiers", "- name", "topology", "{", "}", "0.80", "\n"]

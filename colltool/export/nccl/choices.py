@@ -1,6 +1,6 @@
 """What NCCL should run at which size: colltool's winners among the schedules that NCCL has a name for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,6 +9,8 @@ from colltool.errors import ColltoolError
 from colltool.export.nccl.protocols import BY_POSITION, PROTOCOLS, Call, named, published, runs_under
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
+from colltool.library.facts import can_nvls, nodes_of
+from colltool.library.ways import WAYS, Way
 from colltool.pricing.catalogue import library_runs, named_candidates
 from colltool.pricing.costed import Costed, Curve
 from colltool.pricing.crossover import lower_envelope
@@ -36,17 +38,10 @@ class Cluster(NamedTuple):
     ranks: int
     nodes: int
 
-
-class Way(NamedTuple):
-    """One schedule that NCCL has: its name there, ours, for which collectives, and where NCCL runs it.
-
-    What our own registry refuses (two tiers for a composition, capable switches) is not repeated in ``where``.
-    """
-
-    algorithm: str
-    name: str
-    primitives: tuple[Primitive, ...]
-    where: Callable[[Cluster], bool]
+    @property
+    def nvls(self) -> bool:
+        """Whether the switch of a node reduces and multicasts."""
+        return can_nvls(self.placed.spans[0].tier)
 
 
 class Choice(NamedTuple):
@@ -76,44 +71,6 @@ class Choices(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _anywhere(_: Cluster) -> bool:
-    return True
-
-
-def _one_rank_a_node(cluster: Cluster) -> bool:
-    return cluster.nodes == cluster.ranks
-
-
-def _nvswitch(cluster: Cluster) -> bool:
-    """NVLS: the innermost domain is a star whose switch reduces and multicasts."""
-    kind = kind_of(cluster.placed.spans[0].tier)
-    return kind.joins == "accelerators" and not _one_rank_a_node(cluster) and {"reduce", "multicast"} <= kind.operations
-
-
-def _nvswitch_alone(cluster: Cluster) -> bool:
-    return cluster.nodes == 1 and _nvswitch(cluster)
-
-
-# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
-# the same. CollNetDirect reads all peers at once. NVLS between nodes is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS":
-# it, and not one of the two CollNet algorithms, is what in-network / in-network prices.
-WAYS = (
-    Way("ring", "ring", (AR, AG, RS), _anywhere),
-    Way("ring", "multi-rail-ring", (AR, AG, RS), _anywhere),
-    Way("ring", "chain", (BC, REDUCE), _anywhere),
-    Way("tree", "double-binary-tree", (AR,), _anywhere),
-    Way("tree", "hierarchical:ring/double-binary-tree", (AR,), _anywhere),
-    Way("nvls", "in-network", (AR, AG, RS), _nvswitch_alone),
-    Way("nvls", "hierarchical:in-network/in-network", (AR,), _nvswitch),
-    Way("nvls_tree", "hierarchical:in-network/double-binary-tree", (AR,), _nvswitch),
-    Way("collnet_direct", "hierarchical:direct/in-network", (AR,), _anywhere),
-    Way("collnet_chain", "hierarchical:ring/in-network", (AR,), _anywhere),
-    Way("collnet_chain", "in-network", (AR,), _one_rank_a_node),
-    Way("pat", "pat", (AG, RS), _one_rank_a_node),
-)
-"""Conditions as in NCCL's src/graph/tuning.cc."""
-
-
 def needs_sharp(algorithm: str, nodes: int) -> bool:
     """Whether NCCL runs it only with CollNet enabled and a SHARP plugin loaded."""
     return algorithm.startswith("collnet") or (algorithm == "nvls" and nodes > 1)
@@ -131,9 +88,7 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
             fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
             raise ColltoolError(what, argument="fabric", fix=fix)
     placed = place(fabric, ranks)
-    inner = fabric.tiers[0]
-    domain = 1 if kind_of(inner).joins == "hosts" else min(placed.ranks, inner.endpoints)
-    return Cluster(placed, placed.ranks, placed.ranks // domain)
+    return Cluster(placed, placed.ranks, nodes_of(placed))
 
 
 def choices(cluster: Cluster, primitive: Primitive) -> Choices:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.export.nccl.choices import WAYS
 from colltool.export.nccl.protocols import Call, Published, published, runs_under
+from colltool.library.ways import WAYS
 from colltool.pricing.costed import Curve
 from colltool.primitives import AG, AR, BC, REDUCE, Primitive
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from colltool.errors import ColltoolError
-from colltool.export.nccl.choices import COLLECTIVES, WAYS, Cluster, choices, cluster_of
+from colltool.export.nccl.choices import COLLECTIVES, Cluster, choices, cluster_of
 from colltool.export.nccl.protocols import Call, published
 from colltool.export.nccl.tuner import MAX_BYTES, tuner_config, tuner_env
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.library.ways import WAYS
 from colltool.pricing.costed import Curve
 from colltool.pricing.crossover import lower_envelope
 from colltool.pricing.price import price
