@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import (
@@ -28,6 +29,7 @@ from colltool.primitives import AR, Primitive
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
+    from colltool.fabric.model import Fabric
     from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
     from colltool.proof.results import Verification
     from colltool.study.results import Diff
@@ -42,6 +44,7 @@ def price(
     size: Sizes,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Price:
@@ -54,6 +57,7 @@ def price(
             which one call prices as a whole: rows then hold arrays of its shape, in registry order.
         ranks: N; all of the fabric when None.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
+        library: ``"nccl"``: also what it would run by its own cost model, for one size (:attr:`Price.library`).
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -65,8 +69,20 @@ def price(
     """
     from colltool.pricing.price import price as run
 
-    reading = checked(readings, **parts)
-    return run(fabric_of(fabric), primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
+    reading, loaded = checked(readings, **parts), fabric_of(fabric)
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
+    return priced if library is None else _with_library(priced, loaded, library, reading)
+
+
+def _with_library(priced: Price, fabric: Fabric, library: str, readings: Readings) -> Price:
+    """The price with what a library would run beside it."""
+    from colltool.library.answer import answer
+
+    if not isinstance(priced.bytes, float):
+        fix = f"one size a call, or {given('sizes', ['1MB', '16MB'])} of price_list"
+        raise ColltoolError("an array of sizes has no single pick", argument="library", fix=fix)
+    name = text_of(library, "library", "nccl").lower()
+    return replace(priced, library=answer(name, fabric, priced.primitive, priced.bytes, priced.ranks, readings))
 
 
 def price_list(
@@ -76,6 +92,7 @@ def price_list(
     sizes: Sequence[str | float] = (),
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> PriceList:
@@ -87,7 +104,11 @@ def price_list(
     reading = checked(readings, **parts)
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
-    return run(fabric_of(fabric), primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
+    loaded = fabric_of(fabric)
+    listed = run(loaded, primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
+    if library is None:
+        return listed
+    return replace(listed, prices=tuple(_with_library(one, loaded, library, reading) for one in listed.prices))
 
 
 def crossover(

@@ -61,6 +61,12 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.", autocompletion=complete_set),
 ]
 ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
+LibraryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--library", metavar="nccl", help="Also what it would run, by its own cost model.", autocompletion=words("nccl")
+    ),
+]
 RanksOption = Annotated[
     int | None,
     typer.Option(

@@ -19,6 +19,7 @@ Examples:
   colltool price ar -f nvl72 -n 72 -M 1MB,16MB,1GB --format csv
   colltool price a2a -f dgx-h100 -n 64 -M 64MiB --set ib.levels.spine.oversubscription=4
   colltool price ar -f nvl72 -M 16MB --algorithm hierarchical:ring/ring
+  colltool price ar -f dgx-h100 -n 64 --library nccl
   colltool price ag -f my-cluster.yaml
 """
 
@@ -42,6 +43,7 @@ def price(
         int | None,
         typer.Option("--top", metavar="K", help="Only the K fastest.", parser=values.count("top", 1, values.MOST_ROWS)),
     ] = None,
+    library: o.LibraryOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -55,7 +57,10 @@ def price(
     if top is not None and size is None:
         raise ColltoolError("ranks the rows of a size", argument="top", fix=f"add a size: {given('size', '16MB')}")
     names = o.names(algorithm)
-    listed = api.price_list(fabric.load(), primitive, sizes=o.sizes(size), ranks=ranks, algorithms=names, readings=readings)
+    sizes = o.sizes(size)
+    listed = api.price_list(
+        fabric.load(), primitive, sizes=sizes, ranks=ranks, algorithms=names, library=library, readings=readings
+    )
     if top is not None:
         listed = listed.top(top)
     out.emit(listed)

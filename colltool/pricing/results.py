@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from colltool.algorithms.registry import Status
 from colltool.cost import Number
@@ -12,6 +12,9 @@ from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row
 from colltool.primitives import Primitive
 from colltool.results import Result
+
+if TYPE_CHECKING:
+    from colltool.library.answer import Answer
 
 Overrides = tuple[tuple[str, str], ...]
 """Keys and values of ``--set``, as somebody wrote them."""
@@ -44,7 +47,8 @@ class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
-    references, what is idealised and what is hypothetical, none of which is ever called the fastest.
+    references, what is idealised and what is hypothetical, none of which is ever called the fastest. ``library``: what a library
+    with a cost model of its own would run, where that was asked for.
     """
 
     subject: ClassVar[str] = "price"
@@ -57,6 +61,7 @@ class Price(Result):
     results: tuple[Row, ...]
     infeasible: tuple[Infeasible, ...]
     overrides: Overrides = ()
+    library: Answer | None = None
 
     @property
     def leading(self) -> tuple[Row, ...]:

@@ -119,10 +119,22 @@ def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
 
 def price_fields(price: Price) -> Document:
     """The promised fields of one price."""
-    return asked_fields(price) | {
-        "results": [row_fields(row) for row in price.results],
-        "infeasible": [{"algorithm": one.algorithm, "reason": one.reason} for one in price.infeasible],
-    }
+    return (
+        asked_fields(price)
+        | {
+            "results": [row_fields(row) for row in price.results],
+            "infeasible": [{"algorithm": one.algorithm, "reason": one.reason} for one in price.infeasible],
+        }
+        | _library(price)
+    )
+
+
+def _library(price: Price) -> Document:
+    if price.library is None:
+        return {}
+    from colltool.render.picks import library_field  # loads a library's model, which few prices ask for
+
+    return library_field(price.library, None if price.library.runs is None else row_fields(price.library.runs))
 
 
 def asked_fields(price: Price) -> Document:

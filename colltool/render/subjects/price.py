@@ -21,7 +21,16 @@ def _blocks(result: Price) -> list[Block]:
     apart = f"{heading}: " if not leads else ""
     out: list[Block] = [r.row_table(leads, heading, 0)] if leads else []
     out += [r.row_table(rest, apart + r.unranked_title(result.others))] if rest else []
-    return [*out, *r.notes(result.results, result.model), *r.cannot(result.infeasible)]
+    return [*out, *_picks([result]), *r.notes(result.results, result.model), *r.cannot(result.infeasible)]
+
+
+def _picks(prices: Sequence[Price]) -> list[Block]:
+    """What a library would run, where that was asked for."""
+    if all(one.library is None for one in prices):
+        return []
+    from colltool.render.picks import pick_blocks  # loads a library's model, which few prices ask for
+
+    return pick_blocks(prices)
 
 
 def _several(prices: Sequence[Price]) -> list[Block]:
@@ -34,7 +43,7 @@ def _several(prices: Sequence[Price]) -> list[Block]:
     out: list[Block] = [r.row_table(leads, heading, sizes=True)] if leads else []
     out += [r.row_table(rest, apart + r.unranked_title([one.row for one in rest]), sizes=True)] if rest else []
     every = [row for one in prices for row in one.results]
-    return [*out, *r.notes(every, first.model), *r.cannot(first.infeasible)]
+    return [*out, *_picks(prices), *r.notes(every, first.model), *r.cannot(first.infeasible)]
 
 
 def _table(result: Price) -> Table:
@@ -99,7 +108,7 @@ def _list_blocks(result: PriceList) -> list[Block]:
         return _blocks(result.prices[0]) if len(result.prices) == 1 else _several(result.prices)
     first = result.prices[0]
     rows = [row for one in result.prices for row in one.results]
-    return [_winners(result, r.heading_of_all(first)), *r.notes(rows, first.model)]
+    return [_winners(result, r.heading_of_all(first)), *_picks(result.prices), *r.notes(rows, first.model)]
 
 
 def _list_table(result: PriceList) -> Table:

@@ -1,0 +1,70 @@
+"""What a library would run, beside our price of it and the fastest: a table under the ranking, a field of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.library.answer import Answer
+from colltool.library.model import Estimate
+from colltool.pricing.results import Price
+from colltool.pricing.row import Row
+from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.subject import Document
+from colltool.words import format_factor, format_time, title_size
+
+
+class _Pick(NamedTuple):
+    """One size: what is picked, beside what was priced."""
+
+    price: Price
+    answer: Answer
+
+    @property
+    def best(self) -> Row:
+        """The fastest that somebody runs: of those that were asked for, and what is picked."""
+        picked = () if self.answer.runs is None else (self.answer.runs,)
+        return min((*self.price.leading, *picked), key=lambda row: float(row.total_s), default=self.price.best)
+
+    @property
+    def slower(self) -> float | None:
+        """The price of the pick in units of the fastest; None without a price."""
+        return None if self.answer.runs is None else float(self.answer.runs.total_s) / float(self.best.total_s)
+
+
+_COLUMNS: tuple[Column, ...] = (
+    number("bytes", "size", title_size, get=lambda one: float(one.price.bytes)),
+    label("pick", "picks", get=lambda one: one.answer.pick.algorithm),
+    label("pick_protocol", "under", get=lambda one: one.answer.pick.protocol),
+    number("estimate_s", "its estimate", format_time, get=lambda one: one.answer.pick.seconds),
+    label("priced_as", "priced here as", drop=3, get=lambda one: one.answer.runs and one.answer.runs.title),
+    number("runs_s", "our price", format_time, 1, get=lambda one: one.answer.runs and float(one.answer.runs.total_s)),
+    label("fastest", "fastest here", drop=4, get=lambda one: one.best.title),
+    number("fastest_s", "its total", format_time, 5, get=lambda one: float(one.best.total_s)),
+    number("of_fastest", "of fastest", format_factor, 2, get=lambda one: one.slower),
+)
+
+
+def pick_blocks(prices: Sequence[Price]) -> list[Block]:
+    """A row for each size; nothing where no library was asked."""
+    picks = tuple(_Pick(one, one.library) for one in prices if one.library is not None)
+    if not picks:
+        return []
+    first = picks[0].answer
+    title = f"what {first.name.upper()} {first.version} picks by its own cost model"
+    blind = list(dict.fromkeys(one.answer.pick.algorithm for one in picks if one.answer.runs is None))
+    unpriced = [Lines(f"no schedule here is what {first.name.upper()} runs as {', '.join(blind)}", ())] if blind else []
+    return [Table(_COLUMNS, picks, None, title), *unpriced]
+
+
+def library_field(answer: Answer | None, runs: Document | None) -> Document:
+    """The promised field of a price, where a library was asked; ``runs`` is the entry of what is picked."""
+    if answer is None:
+        return {}
+    pick = {"algorithm": answer.pick.algorithm, "protocol": answer.pick.protocol, "estimate_s": answer.pick.seconds}
+    ways = [_way(one) for one in answer.ways]
+    return {"library": {"name": answer.name, "version": answer.version, "pick": pick, "runs": runs, "ways": ways}}
+
+
+def _way(one: Estimate) -> Document:
+    return {"algorithm": one.algorithm, "protocol": one.protocol, "estimate_s": one.seconds, "reason": one.reason}

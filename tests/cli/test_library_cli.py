@@ -1,0 +1,36 @@
+"""``price --library nccl``: a table of picks, and a field of the document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_the_table_of_picks(run: Any) -> None:
+    done = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB,1GB", "--top", "1", "--library", "nccl")
+    assert done.code == 0
+    assert "what NCCL 2.30 picks by its own cost model" in done.out
+    assert "hierarchical (in-network / double-binary-tree)" in done.out
+
+
+def test_the_document_has_what_the_contract_promises(run: Any) -> None:
+    document = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--library", "nccl", "--format", "json").json
+    found = document["library"]
+    assert list(found) == ["name", "version", "pick", "runs", "ways"]
+    assert list(found["pick"]) == ["algorithm", "protocol", "estimate_s"]
+    assert found["runs"]["spec"] == "hierarchical:ring/double-binary-tree"
+    assert {tuple(way) for way in found["ways"]} == {("algorithm", "protocol", "estimate_s", "reason")}
+    assert all((way["estimate_s"] is None) == bool(way["reason"]) for way in found["ways"])
+    assert "library" not in run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--format", "json").json
+
+
+def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
+    override = ("--set", "library={name: nccl, gpu: ampere, nvls: false}")
+    done = run("price", "ar", "-f", "dgx-h100", "-n", "8", "-M", "1KB", "--library", "nccl", *override)
+    assert done.code == 0
+    assert "what NCCL 2.30 picks" in done.out
+
+
+def test_unknown(run: Any) -> None:
+    done = run("price", "ar", "-f", "dgx-h100", "-M", "1MB", "--library", "rccl")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: --library: no cost model of 'rccl' is known\n  did you mean 'nccl'? known: nccl; or leave it out\n"

@@ -1,0 +1,72 @@
+"""What NCCL would run beside our price: in Python, in the table and in the document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.library.facts import hardware_on
+from colltool.library.model import flips
+from colltool.primitives import AR
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "picked", "spec"),
+    [
+        (8, "1MB", ("ring", "ll"), "ring"),
+        (8, "16MiB", ("nvls", "simple"), "in-network"),
+        (64, "1MiB", ("tree", "ll128"), "hierarchical:ring/double-binary-tree"),
+        (64, "64MiB", ("nvls_tree", "simple"), "hierarchical:in-network/double-binary-tree"),
+    ],
+)
+def test_the_pick_and_our_price_of_it(ranks: int, size: str, picked: tuple[str, str], spec: str) -> None:
+    found = colltool.price("dgx-h100", "ar", size=size, ranks=ranks, library="nccl").library
+    assert found is not None
+    assert (found.name, found.version) == ("nccl", "2.30")
+    assert (found.pick.algorithm, found.pick.protocol) == picked
+    assert found.runs == colltool.price("dgx-h100", "ar", size=size, ranks=ranks, algorithms=spec).best
+    assert found.pick.seconds == min(float(one.seconds) for one in found.ways if one.seconds is not None)
+
+
+def test_the_pick_changes_where_the_model_flips() -> None:
+    where = colltool.load_fabric("dgx-h100")
+    _, second, *_ = flips(hardware_on(where, 64), AR)
+    below, above = (
+        colltool.price(where, "ar", size=second.from_bytes * factor, ranks=64, library="nccl").library
+        for factor in (0.999, 1.001)
+    )
+    assert below is not None
+    assert above is not None
+    assert (above.pick.algorithm, above.pick.protocol) == (second.algorithm, second.protocol)
+    assert below.pick.protocol != above.pick.protocol
+
+
+def test_nobody_asked() -> None:
+    assert colltool.price("dgx-h100", "ar", size="1MB").library is None
+
+
+@pytest.mark.parametrize(
+    ("fabric", "primitive", "library", "size", "message"),
+    [
+        ("dgx-h100", "ar", "rccl", "1MB", "library: no cost model of 'rccl' is known"),
+        ("dgx-h100", "ar", "ncl", "1MB", "did you mean 'nccl'"),
+        ("star512", "ar", "nccl", "1MB", "needs the GPU generation, which star512 does not give"),
+        ("nvl72", "ar", "nccl", "1MB", "the channels of a node of 72 GPUs"),
+        ("dgx-h100", "a2a", "nccl", "1MB", "nothing to choose"),
+        ("dgx-h100", "ar", 3, "1MB", "library"),
+        ("dgx-h100", "ar", "nccl", np.array([1e6, 1e7]), "an array of sizes has no single pick"),
+    ],
+)
+def test_what_cannot_be_answered(fabric: str, primitive: str, library: Any, size: Any, message: str) -> None:
+    with pytest.raises(ColltoolError) as refused:
+        colltool.price(fabric, primitive, size=size, library=library)
+    assert message in str(refused.value)
+
+
+def test_a_list_of_sizes_has_a_pick_for_each() -> None:
+    listed = colltool.price_list("dgx-h100", "ar", sizes=["1MB", "1GB"], ranks=64, library="nccl")
+    assert [one.library.pick.algorithm for one in listed.prices if one.library] == ["tree", "nvls_tree"]
