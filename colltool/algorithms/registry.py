@@ -173,7 +173,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     row = row_of(primitive, name)
     if row is not None:
         return row
-    known = [*(row.name for row in algorithms(primitive)), *also]
+    known = list(dict.fromkeys([*(row.name for row in algorithms(primitive)), *also]))
     others = [SHORT[other] for other, key in _ROWS if key == name]
     hint = nearest(name, known)
     if name.lower() in OTHER_NAMES:

@@ -168,6 +168,17 @@ def number_of(value: Any, argument: str) -> float:
     return float(value)
 
 
+def fraction_of(value: Any, argument: str) -> float:
+    """A share of at least 0, finite; 0.05 is 5%.
+
+    Raises:
+        ColltoolError: another type, negative, infinite, or not a number.
+    """
+    if not _is_real(value) or not 0 <= value < inf:
+        raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
+    return float(value)
+
+
 def flag_of(value: Any, argument: str) -> bool:
     """True or False, and nothing that Python takes for either.
 

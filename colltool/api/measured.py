@@ -13,6 +13,7 @@ from colltool.api.arguments import (
     count_of,
     fabric_of,
     flag_of,
+    fraction_of,
     names_of,
     number_of,
     primitive_of,
@@ -113,7 +114,7 @@ def validate(
     """
     from colltool.fitting.validate import validate as run
 
-    limit = None if max_mape is None else number_of(max_mape, "max_mape")
+    limit = None if max_mape is None else fraction_of(max_mape, "max_mape")
     reading, names = checked(readings, **parts), names_of(algorithms)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
     return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)

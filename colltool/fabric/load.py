@@ -105,6 +105,10 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
     """As :func:`load_fabric`, with the places of everything in the file, and not yet held to its result."""
     if isinstance(fabric, Mapping):
         return read(Fabric, fabric, overrides=overrides, short=SHORT)
+    if not isinstance(fabric, str | os.PathLike):
+        loaded = "; one that is loaded takes other numbers where it is loaded" if isinstance(fabric, Fabric) else ""
+        fix = f'give a path, the name of a shipped fabric ("nvl72"), or a mapping{loaded}'
+        raise ColltoolError(f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix)
     file, name = find_fabric(fabric)
     return read(Fabric, read_text(file, "definition", name), name, overrides, SHORT)
 

@@ -12,6 +12,8 @@ from colltool.fabric.places import MOST, Finding, KeyPath, value_at
 from colltool.fabric.values import MIN_BANDWIDTH_BPS
 from colltool.shown import shown
 
+_SECONDS_BELOW = 1e-3
+"""A bare time below it is in seconds: nobody means a thousandth of a microsecond."""
 _MOST_LOOKED_AT = 20 * MOST  # several may be of one value
 
 
@@ -103,6 +105,8 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     if means == "rate" and value < MIN_BANDWIDTH_BPS:
         return f"is the unit missing? {value:g} is read as bytes/s: write {value:g}GB/s"
     if means == "time":
+        if 0 < value < _SECONDS_BELOW:
+            return f"are these seconds? write {value * 1e6:g}us"
         return f"is the unit missing? write {shown(value)}us or {shown(value)}ns"
     return "put it in quotes" if means == "text" else ""
 

@@ -59,12 +59,14 @@ def _settings(fabric: Fabric, series: Series) -> str:
     if per_domain and len(tiers) > 1:
         inside = per_domain * prod(tier.endpoints for tier in tiers[1:-1])
         wanted = {0: per_domain, len(tiers) - 1: max(last.endpoints, -(-series.ranks // inside))}
-    else:
+    elif len(tiers) == 1 or series.ranks < inner.endpoints:
         wanted = {0: series.ranks}
+    else:
+        wanted = {}
     changed = {index: size for index, size in wanted.items() if size != tiers[index].endpoints}
     for index, size in changed.items():
         tiers[index] = tiers[index].model_copy(update={"size": size})
-    if all(_can_be(fabric.tiers[i], size) for i, size in changed.items()) and _holds(fabric, tiers, series):
+    if changed and all(_can_be(fabric.tiers[i], size) for i, size in changed.items()) and _holds(fabric, tiers, series):
         sizes = [f"{tiers[index].name}.size={size}" for index, size in changed.items()]
         typed = " ".join(spell(given("overrides", [size]), "shell") for size in sizes)
         written = spell(given("overrides", sizes), "python")

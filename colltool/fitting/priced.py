@@ -1,6 +1,6 @@
 """The prices of a series: of every algorithm that may have run, at all its sizes in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import log
 from typing import Any, NamedTuple
 
@@ -84,16 +84,19 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
         ColltoolError: none does, or one computes nothing at all.
     """
     everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
+    known = _known(series.primitive)
     for name in only:
         if (base := parse_choice(name).base) not in everything:
-            raise ColltoolError(f"no algorithm '{base}'", argument="algorithms", fix=nearest(base, everything))
-    known = _known(series.primitive)
+            raise ColltoolError(f"no algorithm '{base}'", argument="algorithms", fix=_those(base, known))
     mine = [name for name in only if parse_choice(name).base in known]
     if not mine:
-        hint = nearest(only[0], sorted(known))
         what = f"{series.title}: {', '.join(only)} is no algorithm of {series.primitive.spoken}"
-        raise ColltoolError(what, argument="algorithms", fix=f"{hint} known: {', '.join(sorted(known))}".strip())
+        raise ColltoolError(what, argument="algorithms", fix=_those(only[0], known))
     return mine
+
+
+def _those(name: str, known: Collection[str]) -> str:
+    return f"{nearest(name, sorted(known))} known: {', '.join(sorted(known))}".strip()
 
 
 def _known(primitive: Primitive) -> set[str]:

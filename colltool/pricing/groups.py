@@ -97,8 +97,13 @@ def _spans(fabric: Fabric, ranks: int) -> tuple[Span, ...] | None:
     return tuple(spans)
 
 
+def count_within(fabric: Fabric, most: int) -> int | None:
+    """The largest number of ranks up to ``most`` that fills whole domains; None where none does."""
+    return next((n for n in range(min(most, fabric.ranks), 1, -1) if _spans(fabric, n) is not None), None)
+
+
 def _does_not_fit(fabric: Fabric, ranks: int) -> ColltoolError:
-    below = next((n for n in range(ranks - 1, 1, -1) if _spans(fabric, n) is not None), None)
+    below = count_within(fabric, ranks - 1)
     above = next((n for n in range(ranks + 1, fabric.ranks + 1) if _spans(fabric, n) is not None), None)
     near = " and ".join(str(n) for n in (below, above) if n is not None)
     shape = ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)

@@ -12,7 +12,7 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
 from colltool.pricing.costed import Costed
 from colltool.pricing.distances import Reach
-from colltool.pricing.groups import Placed, flat_group, place
+from colltool.pricing.groups import Placed, count_within, flat_group, place
 from colltool.pricing.parts import cost_flat
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
@@ -22,6 +22,8 @@ from colltool.proof.results import Verification, Verified
 from colltool.schedules.library import effort, maker
 
 SEGMENTS = 16
+_QUICK = 512
+"""Ranks whose proofs take seconds."""
 MOST_MESSAGES = 40_000_000
 """Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
 
@@ -84,7 +86,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
         cannot = row.why_not(group)
         if (names and row.name not in names) or (not names and cannot):
             continue
-        reason = cannot or _why_skip(row, group, segments)
+        reason = cannot or _why_skip(row, group, segments, placed.fabric)
         if reason:
             yield Infeasible(_called(row.name, primitive), reason)
         else:
@@ -99,14 +101,16 @@ def _called(name: str, primitive: Primitive) -> str:
     return f"{name} ({primitive.spoken})"
 
 
-def _why_skip(row: Algorithm, group: Group, segments: int) -> str:
+def _why_skip(row: Algorithm, group: Group, segments: int, fabric: Fabric) -> str:
     if maker(row.primitive, row.name) is None:
         return "a baseline: the schedule of ring or pairwise over other wires"
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
         return ""
     if cut is None:
-        return f"{group.ranks} ranks are too many to execute; take {given('ranks', 512)}"
+        fewer = count_within(fabric, _QUICK)
+        cure = f"; take {given('ranks', fewer)}" if fewer else ""
+        return f"{group.ranks} ranks are too many to execute{cure}"
     fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
     return f"{segments} segments on {group.ranks} ranks are too many to execute; take {given('segments', fewest)} or fewer"
 

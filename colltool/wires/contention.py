@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.primitives import Primitive
 from colltool.wires.arrays import SMALL, Floats, clean
@@ -58,6 +58,9 @@ def contention(
     """
     if fabric.ranks < 2:
         raise ColltoolError(f"{fabric.name} has one rank: nothing to send", argument="fabric", fix="a fabric of at least 2")
+    if primitive is not None and all(group.primitive is not None for group in layout.groups):
+        fix = f"leave {given('primitive')} out, or primitive out of a group"
+        raise ColltoolError("every group of the layout names what it runs", argument="primitive", fix=fix)
     asked = Asked(primitive, algorithm, size, skew or Skew())
     running = batches(fabric, layout, asked)
     wires = wires_of(fabric)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import colltool
 from colltool.cli.contention import EXAMPLES
 from colltool.errors import ColltoolError, ManyErrors
 from colltool.render.parts import Strip, Strips
@@ -93,6 +94,13 @@ def test_a_layout_file(tmp_path: Path) -> None:
     )
     found = document("-f", "torus512", "--layout", str(file))
     assert (found["layout"], found["slowdown"], [group["name"] for group in found["groups"]]) == ("pair", 2.0, ["a", "b"])
+    assert document("-f", "torus512", "--layout", str(file), "-p", "ag")["groups"][0]["primitive"] == "all_gather"
+
+
+def test_a_primitive_that_no_group_would_take() -> None:
+    layout = {"groups": [{"name": "a", "ranks": [0, 1], "primitive": "ar"}]}
+    with pytest.raises(ColltoolError, match="every group of the layout names what it runs"):
+        colltool.contention("torus512", layout, primitive="ag")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,15 @@ PIPELINING = "asymptotic, optimal, or a number of segments from 1 to 1,000,000,0
 EXACT: dict[str, tuple[str, ...]] = {
     # names
     "bogus": ("error: no command 'bogus'", f"  {COMMANDS}"),
+    "contention -f torus512 --group 8 -p a2a -a ring": (
+        "error: --algorithm: group 'g0': no algorithm 'ring' for all-to-all",
+        "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct, shortest-path, dim-by-dim, in-network, "
+        "outer-pairwise, inner-pairwise",
+    ),
+    "price ar -f nvl72 --set nvlink.alpha=3e-6": (
+        "error: --set nvlink.alpha=3e-6: expected a time from 0.1 ns to 1 s, such as 0.5us, got 3e-06",
+        "  are these seconds? write 3us",
+    ),
     "pricee ar": ("error: no command 'pricee'", f"  did you mean 'price'? {COMMANDS}"),
     "price arr -f nvl72": ("error: unknown primitive 'arr'", f"  did you mean 'ar'? {PRIMITIVES}"),
     "price qux -f nvl72": ("error: unknown primitive 'qux'", f"  {PRIMITIVES}"),

@@ -356,3 +356,10 @@ def test_loading_imports_nothing_heavy() -> None:
     code = f"import sys; import colltool.fabric.load as l; l.load_fabric('nvl72'); print(*sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(("given_", "cure"), [([1], "give a path"), (load_fabric("nvl72"), "where it is loaded")])
+def test_what_is_no_source_of_a_fabric(given_: object, cure: str) -> None:
+    with pytest.raises(ColltoolError, match="expected a fabric to load") as caught:
+        load_fabric(given_)  # type: ignore[arg-type]
+    assert cure in str(caught.value)

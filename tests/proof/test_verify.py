@@ -168,3 +168,10 @@ def test_too_many_segments_are_refused_before_they_are_laid_out() -> None:
     assert "take --segments 39062 or fewer" in refused.value.spelled("shell")
     with pytest.raises(ColltoolError, match=r"^segments: "):
         colltool.verify(star(64), "ar", algorithms="double-binary-tree", segments=10**12)
+
+
+def test_advice_on_too_many_ranks_can_be_taken() -> None:
+    """512 leaves a rack of 72 half full: what is advised must run."""
+    with pytest.raises(ColltoolError, match="take ranks=504"):
+        colltool.verify("nvl72", "ar", algorithms="two-shot")
+    assert colltool.verify("nvl72", "ar", ranks=504, algorithms="two-shot").holds

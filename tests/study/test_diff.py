@@ -223,3 +223,12 @@ def test_a_document_that_is_nested_beyond_reason() -> None:
         deep = {"x": deep}
     with pytest.raises(ColltoolError, match="nested too deeply"):
         colltool.diff({"schema": "colltool.x/1", "x": deep}, {"schema": "colltool.x/1", "x": 1})
+
+
+def test_long_texts_are_cut_in_a_table_and_whole_in_the_document() -> None:
+    notes = ["a note of many words", "and another"]
+    result = colltool.diff(
+        {"schema": "colltool.price/1", "notes": notes}, {"schema": "colltool.price/1", "notes": [*notes, "new"]}
+    )
+    assert "a note of many words;...</td>" in result._repr_html_()
+    assert result.changed[0].new == [*notes, "new"]

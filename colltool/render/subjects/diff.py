@@ -9,6 +9,9 @@ from colltool.render.subject import Document, Subject
 from colltool.study.results import Change, Diff
 from colltool.words import short_percent
 
+_MOST = 24
+"""Characters of a cell: an algorithm's name fits, a list of notes is cut."""
+
 
 class _Moved(NamedTuple):
     """A change, or a value that only one side has."""
@@ -21,7 +24,9 @@ class _Moved(NamedTuple):
 
 
 def _short(value: Any) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
+    """A value in a cell: numbers with the digits that CI compares, lists and texts in a few words."""
+    text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 
 
 _COLUMNS: tuple[Column, ...] = (
