@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +13,8 @@ from colltool.fabric.places import MOST, Finding, KeyPath, value_at
 from colltool.fabric.values import MIN_BANDWIDTH_BPS
 from colltool.shown import shown
 
+_SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
+"""Ratios and shares as people say them: 3:1, 80%, 2x."""
 _SECONDS_BELOW = 1e-3
 """A bare time below it is in seconds: nobody means a thousandth of a microsecond."""
 _MOST_LOOKED_AT = 20 * MOST  # several may be of one value
@@ -91,6 +94,8 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     means = spot.accepted.kind if spot.accepted else ""
     if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
         return f"write {value} without quotes"
+    if isinstance(value, str) and kind == "float_type" and (spelt := _SPELT.fullmatch(value)):
+        return f"write {float(spelt[1]) / (100 if spelt[2] == '%' else 1):g}"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "on", "no", "off"):
         return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():

@@ -27,7 +27,7 @@ def check_fits(fabric: Fabric, series: Series) -> Placed:
     try:
         placed = place(fabric, series.ranks)
     except ColltoolError as error:
-        raise ColltoolError(f"{series.title}: {error.what}", where=where, fix=_settings(fabric, series)) from error
+        raise ColltoolError(f"{series.title}: {error.what}", where=where, fix=_settings(fabric, series, error.fix)) from error
     reason = _elsewhere(fabric, series)
     if reason:
         raise ColltoolError(f"{series.title}: {reason}", where=where, fix=_settings(fabric, series))
@@ -51,8 +51,11 @@ def _elsewhere(fabric: Fabric, series: Series) -> str:
     return f"{fabric.name} puts {inner.endpoints} ranks in each domain of {inner.name}, the log has {per_node} on a node"
 
 
-def _settings(fabric: Fabric, series: Series) -> str:
-    """What to type so that the ranks fit: sizes of the innermost and outermost tier where some do, else another fabric."""
+def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
+    """What to type so that the ranks fit: sizes of the innermost and outermost tier where some do, else another fabric.
+
+    ``nearest`` says which counts would fit as the fabric is.
+    """
     tiers = list(fabric.tiers)
     inner, last = tiers[0], tiers[-1]
     per_domain = _per_domain(inner, series)
@@ -71,7 +74,8 @@ def _settings(fabric: Fabric, series: Series) -> str:
         typed = " ".join(spell(given("overrides", [size]), "shell") for size in sizes)
         written = spell(given("overrides", sizes), "python")
         return either(shell=f"type {typed}, or take another fabric with -f", python=f"load it with {written}, or take another")
-    return f"take a fabric with the tiers and sizes of the machine that ran this{either(shell=', with -f', python='')}"
+    near = f"{nearest}; or " if nearest else ""
+    return f"{near}take a fabric with the tiers and sizes of the machine that ran this{either(shell=', with -f', python='')}"
 
 
 def _per_domain(inner: Tier, series: Series) -> int | None:

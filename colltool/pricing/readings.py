@@ -13,6 +13,8 @@ Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]
 RingAlpha = Literal["mean", "worst"]
 
+_TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
+"""Arguments that functions of several take in the plural, and those of one in the singular."""
 MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
 
 
@@ -100,7 +102,7 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         raise ColltoolError(what, argument="readings", fix="write readings=colltool.Readings(ideal=True), or ideal=True alone")
     for name in parts:
         if name not in DECLARED:
-            hint = nearest(name, list(DECLARED))
+            hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
             raise ColltoolError(f"no argument and no reading is called '{name}'", argument=name, fix=fix)
     whole = readings._asdict() | parts

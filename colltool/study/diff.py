@@ -41,7 +41,8 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         raise ColltoolError(what, fix="compare two outputs of the same command")
     try:
         several = any(len(set(_fabrics(document))) > 1 for document in (old, new))
-        before, after = _flat(old, "old", several), _flat(new, "new", several)
+        alone = all("results" in document for document in (old, new))
+        before, after = (_flat(_said_once(one, alone), name, several) for one, name in ((old, "old"), (new, "new")))
     except RecursionError as error:
         raise ColltoolError("a document is nested too deeply", argument="old", fix=_WRITE_ONE) from error
     moved = (_change(where, before[where], after[where]) for where in before if where in after)
@@ -49,9 +50,13 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     return Diff(rtol, changed, _only(after, before), _only(before, after))
 
 
-def _said_once(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the list of sizes where the only one of them stands at the top as well."""
-    return {key: value for key, value in document.items() if key != "sizes"} if "results" in document else document
+def _said_once(document: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
+    """A document of one size has it at the top and as its list of sizes: without the list, or where the other has several, with
+    nothing else."""
+    if "results" not in document or "sizes" not in document:
+        return document
+    again = {"sizes"} if alone else set().union(*document["sizes"])
+    return {key: value for key, value in document.items() if key not in again}
 
 
 def _fabrics(value: Any) -> Iterator[str]:
@@ -69,7 +74,7 @@ def _fabrics(value: Any) -> Iterator[str]:
 def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
     """Every value by its path; the fabric of a document that has only one stands once."""
     identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
-    leaves = dict(_leaves(_said_once(document), "", identity))
+    leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
         if not _finite(value):
             what = f"{where} is {_named(value)}, no number that can be compared"

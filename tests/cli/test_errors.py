@@ -36,6 +36,14 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct, shortest-path, dim-by-dim, in-network, "
         "outer-pairwise, inner-pairwise",
     ),
+    "price ar -f nvl72 --set nvlink.eta.beta=80%": (
+        "error: --set nvlink.eta.beta=80%: expected a number from 0.000001 to 1, such as 0.8, got '80%'",
+        "  write 0.8",
+    ),
+    "price ar -f clos-4to1 --set fabric.levels.core.oversubscription=3:1": (
+        "error: --set fabric.levels.core.oversubscription=3:1: expected a number from 1 to 1000, such as 2, got '3:1'",
+        "  write 3",
+    ),
     "price ar -f nvl72 --set nvlink.alpha=3e-6": (
         "error: --set nvlink.alpha=3e-6: expected a time from 0.1 ns to 1 s, such as 0.5us, got 3e-06",
         "  are these seconds? write 3us",

@@ -232,3 +232,17 @@ def test_long_texts_are_cut_in_a_table_and_whole_in_the_document() -> None:
     )
     assert "a note of many words;...</td>" in result._repr_html_()
     assert result.changed[0].new == [*notes, "new"]
+
+
+def test_one_size_against_several() -> None:
+    """The size that both have is compared, the other is added: nothing of the first is lost."""
+    one, both = (as_listed(sizes) for sizes in (["1MB"], ["1MB", "2MB"]))
+    found = colltool.diff(one, both)
+    assert (found.changed, found.removed, len(found.added)) == ((), (), 1)
+    assert "2000000" in found.added[0]
+    assert colltool.diff(both, one).removed == found.added
+
+
+def as_listed(sizes: list[str]) -> Document:
+    made: Document = json.loads(to_json(document(colltool.price_list(fabric(star(12, 1.0, 100.0)), "ar", sizes=sizes))))
+    return made
