@@ -149,6 +149,7 @@ DO_NOT = {
     (64, None): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (64, 8): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (12, None): ("leave a domain half full", "type --set t1.size=4,"),
+    (13, None): ("leave a domain half full", "the nearest sizes that fill whole domains are 8 and 16; or take a fabric with"),
     (8, 2): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4,"),
     (32, 8): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4 --set t2.size=8,"),
     (16, 1): ("the log has 16 on a node", "type --set t1.size=16,"),
