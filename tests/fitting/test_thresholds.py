@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
+from generated import document, fit, only
 from handmade import by_steps, judged, series
 from small import fabric, star
 
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms
-from colltool.fitting import candidates
+from colltool.errors import ColltoolError
+from colltool.fitting import calibrate, candidates, entries
 from colltool.fitting.case import Case
+from colltool.fitting.certainty import Certainty
 from colltool.fitting.cliffs import cliff_in
+from colltool.fitting.envelope import Envelope
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
 from colltool.fitting.validate import validate
@@ -162,3 +169,29 @@ def test_repeats_a_fifth_apart_are_worth_a_word(apart: float, named: bool) -> No
     spread = tuple(p._replace(high_s=p.seconds * (1 + apart / 2), low_s=p.seconds * (1 - apart / 2)) for p in one.points)
     found = judged(STAR, one._replace(points=spread), "ring").findings
     assert any("repeats differ" in said for said in found) == named
+
+
+# --- what a calibration dares to say ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("times_wide", "tied"), [(4.9, ()), (5.1, ("bandwidth_Bps",))])
+def test_a_bandwidth_that_may_be_five_times_itself_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, times_wide: float, tied: tuple[str, ...]
+) -> None:
+    def as_wide(_sample: object, found: Envelope, component: int) -> Certainty:
+        theta = found.theta[component]
+        ci95 = np.stack([theta, theta], axis=1)
+        ci95[2, 0] /= times_wide
+        return Certainty(ci95, alpha_is_told=True)
+
+    monkeypatch.setattr(entries, "certainty", as_wide)
+    (one,) = only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).protocols
+    assert one.tied == tied
+    assert one.bandwidth_Bps == pytest.approx(100e9, rel=0.01)
+
+
+@pytest.mark.parametrize(("off", "absurd"), [(0.99, False), (1.01, True)])
+def test_a_fit_that_is_off_by_the_size_of_the_times_is_refused(monkeypatch: pytest.MonkeyPatch, off: float, absurd: bool) -> None:
+    monkeypatch.setattr(calibrate, "mape", lambda _errors: off)
+    with pytest.raises(ColltoolError, match="no alpha-beta curve comes near") if absurd else nullcontext():
+        assert only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).mape == off
