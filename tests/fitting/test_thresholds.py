@@ -60,7 +60,17 @@ def case(one: Series) -> Case:
 
 @pytest.mark.parametrize(
     ("count", "spoiled", "scatters"),
-    [(15, 3, False), (15, 4, True), (20, 4, True), (25, 4, False), (25, 5, True), (30, 6, True), (30, 5, False)],
+    [
+        (15, 3, False),
+        (15, 4, True),
+        (20, 4, True),
+        (21, 4, False),
+        (24, 4, False),
+        (25, 4, False),
+        (25, 5, True),
+        (30, 6, True),
+        (30, 5, False),
+    ],
 )
 def test_four_sizes_above_their_neighbours_are_scatter_and_a_fifth_of_many(count: int, spoiled: int, scatters: bool) -> None:
     said = cliff_in(points(count, {3 * i + 2: 1.6 for i in range(spoiled)}))
