@@ -84,17 +84,19 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows)
     """
     count = _all if reach.scattered else flows
     share = level.share(count)
-    beta = min(level.eta_beta, share)
-    alpha = level.alpha_s * level.eta_alpha
-    bandwidth = level.bandwidth_Bps
+    return _charged(level, n_alpha, n_beta, level.alpha_s, beta=min(level.eta_beta, share), share=share)
+
+
+def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> Charge:
+    """A charge at the level's latency contention and bandwidth; ``alpha_s`` before contention."""
     return Charge(
         tier=level.tier,
         level=level.name,
         n_alpha=n_alpha,
         n_beta=n_beta,
-        alpha_s=alpha,
+        alpha_s=alpha_s * level.eta_alpha,
         eta_alpha=level.eta_alpha,
-        bandwidth_Bps=bandwidth,
+        bandwidth_Bps=level.bandwidth_Bps,
         eta_beta=beta,
         share=share,
         crosses=_crosses(level),
@@ -230,19 +232,4 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     assert hardware is not None  # the requirement switch_can let nobody else in
     share = top.share(_all)
     beta = min(hardware.eta_beta if route.own_eta else top.eta_beta, share)
-    alpha = hardware.alpha_s * top.eta_alpha
-    n_alpha, n_beta, bandwidth = terms.n_alpha, terms.n_beta, top.bandwidth_Bps
-    return [
-        Charge(
-            tier=top.tier,
-            level=top.name,
-            n_alpha=n_alpha,
-            n_beta=n_beta,
-            alpha_s=alpha,
-            eta_alpha=top.eta_alpha,
-            bandwidth_Bps=bandwidth,
-            eta_beta=beta,
-            share=share,
-            crosses=_crosses(top),
-        )
-    ]
+    return [_charged(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)]
