@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,21 +32,14 @@ def _layout() -> str:
     return to_json(json_schema(LayoutFile, LAYOUT))
 
 
-LadderSchemaOption = Annotated[
-    bool,
-    typer.Option(
+def _option(files: str, schema: Callable[[], str]) -> Any:
+    return typer.Option(
         "--schema",
-        help="Print the JSON Schema of ladder files, for editors, and stop.",
+        help=f"Print the JSON Schema of {files} files, for editors, and stop.",
         is_eager=True,
-        callback=lambda asked: _printing(asked, _ladder),
-    ),
-]
-LayoutSchemaOption = Annotated[
-    bool,
-    typer.Option(
-        "--schema",
-        help="Print the JSON Schema of layout files, for editors, and stop.",
-        is_eager=True,
-        callback=lambda asked: _printing(asked, _layout),
-    ),
-]
+        callback=lambda asked: _printing(asked, schema),
+    )
+
+
+LadderSchemaOption = Annotated[bool, _option("ladder", _ladder)]
+LayoutSchemaOption = Annotated[bool, _option("layout", _layout)]
