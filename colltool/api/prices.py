@@ -71,18 +71,20 @@ def price(
 
     reading, loaded = checked(readings, **parts), fabric_of(fabric)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
-    return priced if library is None else _with_library(priced, loaded, library, reading)
+    return priced if library is None else _with_library((priced,), loaded, library, reading)[0]
 
 
-def _with_library(priced: Price, fabric: Fabric, library: str, readings: Readings) -> Price:
-    """The price with what a library would run beside it."""
-    from colltool.library.answer import answer
+def _with_library(prices: Sequence[Price], fabric: Fabric, library: str, readings: Readings) -> tuple[Price, ...]:
+    """Prices of one group with what a library would run beside each."""
+    from colltool.library.answer import answers
 
-    if not isinstance(priced.bytes, float):
+    first, sizes = prices[0], [one.bytes for one in prices if isinstance(one.bytes, float)]
+    if len(sizes) < len(prices):
         fix = f"one size a call, or {given('sizes', ['1MB', '16MB'])} of price_list"
         raise ColltoolError("an array of sizes has no single pick", argument="library", fix=fix)
     name = text_of(library, "library", "nccl").lower()
-    return replace(priced, library=answer(name, fabric, priced.primitive, priced.bytes, priced.ranks, readings))
+    found = answers(name, fabric, first.primitive, sizes, first.ranks, readings)
+    return tuple(replace(one, library=answer) for one, answer in zip(prices, found, strict=True))
 
 
 def price_list(
@@ -108,7 +110,7 @@ def price_list(
     listed = run(loaded, primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
     if library is None:
         return listed
-    return replace(listed, prices=tuple(_with_library(one, loaded, library, reading) for one in listed.prices))
+    return replace(listed, prices=_with_library(listed.prices, loaded, library, reading))
 
 
 def crossover(

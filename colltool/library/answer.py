@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.model import Fabric
 from colltool.library.facts import hardware_on
-from colltool.library.model import Estimate, estimates, pick
+from colltool.library.model import Estimate, estimates, picks
 from colltool.library.ways import spec_of
 from colltool.pricing.catalogue import CannotRun
 from colltool.pricing.price import price
@@ -36,15 +37,15 @@ class Answer(NamedTuple):
     runs: Row | None
 
 
-def answer(
-    name: str, fabric: Fabric, primitive: Primitive, size: float, ranks: int | None = None, readings: Readings | None = None
-) -> Answer:
-    """What a library picks.
+def answers(name: str, fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,
+            readings: Readings | None = None) -> list[Answer]:  # fmt: skip
+    """What a library picks at each size.
 
     Args:
         name: ``nccl``.
         fabric: its ``library`` key gives the facts that the model needs.
-        primitive, size, ranks, readings: as for :func:`colltool.pricing.price.price`; one size, bytes.
+        primitive, ranks, readings: as for :func:`colltool.pricing.price.price`.
+        sizes: M in bytes each.
 
     Raises:
         ColltoolError: a library without a cost model here, facts that the fabric lacks, a collective without a choice.
@@ -53,10 +54,12 @@ def answer(
         known = f"{nearest(name, list(WITH_A_MODEL))} known: {', '.join(WITH_A_MODEL)}".strip()
         raise ColltoolError(f"no cost model of '{name}' is known", argument="library", fix=f"{known}; or leave it out")
     hardware = hardware_on(fabric, ranks)
-    chosen = pick(hardware, primitive, size)
-    spec = spec_of(chosen.algorithm, primitive, hardware)
-    runs = _priced(spec, fabric, primitive, size, ranks, readings)
-    return Answer(name, hardware.version, chosen, tuple(estimates(hardware, primitive, size)), runs)
+    found = []
+    for size, chosen in zip(sizes, picks(hardware, primitive, sizes), strict=True):
+        spec = spec_of(chosen.algorithm, primitive, hardware)
+        runs = _priced(spec, fabric, primitive, size, ranks, readings)
+        found.append(Answer(name, hardware.version, chosen, tuple(estimates(hardware, primitive, size)), runs))
+    return found
 
 
 def _priced(
