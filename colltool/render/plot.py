@@ -13,7 +13,6 @@ from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any
 
 from colltool.errors import ColltoolError
-from colltool.files import write_file
 from colltool.fitting.results import Calibration, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import VIEWS, Panel, What, calibration_panels, validation_panels
@@ -69,26 +68,6 @@ def validation_picture(result: Validation, suffix: str, what: What = "time") -> 
     """
     title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
     return _drawn(validation_panels(result, what), title, suffix, what)
-
-
-def plot_calibration(result: Calibration, path: Path, what: What = "time") -> None:
-    """Draw every series with the fit through it and the points left out, and write the picture.
-
-    Raises:
-        ColltoolError: as :func:`check_plot`; no series; the file cannot be written.
-    """
-    check_plot(path, what)
-    write_file(path, calibration_picture(result, path.suffix, what))
-
-
-def plot_validation(result: Validation, path: Path, what: What = "time") -> None:
-    """Draw every series with the price of each point, and write the picture.
-
-    Raises:
-        ColltoolError: as :func:`check_plot`; no series; the file cannot be written.
-    """
-    check_plot(path, what)
-    write_file(path, validation_picture(result, path.suffix, what))
 
 
 def check_plot(path: Path, what: str = "time") -> None:

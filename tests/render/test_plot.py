@@ -14,16 +14,29 @@ import pytest
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.files import write_file
 from colltool.fitting.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
 from colltool.measured.series import Point, Series
 from colltool.primitives import AR, RS, Primitive
-from colltool.render.plot import check_plot, plot_calibration, plot_validation
+from colltool.render.plot import calibration_picture, check_plot, validation_picture
 from colltool.render.plot_panels import What, calibration_panels, validation_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
 OUTLIER, REASON = 3, "3 times its neighbours, $so$ it goes"
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
+
+
+def plot_calibration(result: Calibration, path: Path, what: What = "time") -> None:
+    """As the command does it: checked, drawn, written."""
+    check_plot(path, what)
+    write_file(path, calibration_picture(result, path.suffix, what))
+
+
+def plot_validation(result: Validation, path: Path, what: What = "time") -> None:
+    """As the command does it: checked, drawn, written."""
+    check_plot(path, what)
+    write_file(path, validation_picture(result, path.suffix, what))
 
 
 def series(primitive: Primitive = AR, ranks: int = 8, repeats: int = 3, version: str = "") -> Series:
