@@ -32,7 +32,9 @@ class Ring(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The payload walks from the first rank to the last, segment behind segment."""
+    """The payload walks from the first rank to the last, segment behind segment; ``rails``: a share of it over every NIC."""
+
+    via: Literal["packed", "rails"] = "packed"
 
 
 class Trees(NamedTuple):
@@ -73,9 +75,9 @@ class Links(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """Up into the switches and down again; ``own_eta`` when the reduction unit has its own bandwidth coefficient."""
+    """Up into the switches and down again. ``does`` is the work: switches may have a bandwidth coefficient of its own."""
 
-    own_eta: bool = False
+    does: Primitive
 
 
 Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch

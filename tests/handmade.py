@@ -8,6 +8,7 @@ from colltool.fabric.model import Fabric
 from colltool.fitting.results import ValidatedSeries
 from colltool.fitting.validate import validate
 from colltool.measured.series import Measurements, Point, Series
+from colltool.pricing.readings import Readings
 from colltool.primitives import AR, Primitive
 
 Time = Callable[[float], float]
@@ -36,6 +37,6 @@ def series(
     return Series(primitive, ranks, nodes, points, library, "", "float", ("made.log",))
 
 
-def judged(fabric: Fabric, one: Series, *algorithms: str) -> ValidatedSeries:
+def judged(fabric: Fabric, one: Series, *algorithms: str, readings: Readings | None = None) -> ValidatedSeries:
     """The only series of a validation."""
-    return validate(fabric, Measurements((one,), ()), algorithms=algorithms).series[0]
+    return validate(fabric, Measurements((one,), ()), algorithms=algorithms, readings=readings).series[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
+from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_rails, nccl_tree
 from colltool.algorithms.references import (
     CHAN,
     MSCCLPP,
@@ -27,6 +28,7 @@ _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
     AR,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
+    limits=(nccl_inside, nccl_rails),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
@@ -104,6 +106,7 @@ def two_ports(group: Group) -> Caveat | None:
     AR,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL"),
+    limits=(nccl_tree,),
     source=f"{TWO_TREES}; {NCCL_TREES}",
     usual=True,
     caveat=two_ports,
@@ -179,7 +182,8 @@ def rabenseifner(group: Group) -> Schedule:
     "one-shot",
     AR,
     on=ANY_TO_ANY,
-    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
+    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
+    limits=(kernels_inside,),
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
     note=_MANY_SENDS,
 )
@@ -204,7 +208,8 @@ def one_shot(group: Group) -> Terms:
     "two-shot",
     AR,
     on=ANY_TO_ANY,
-    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++"),
+    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
+    limits=(kernels_inside,),
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
     note=_MANY_SENDS,
 )

@@ -6,7 +6,9 @@ A composition holds no formula of its own. Each step is priced by an algorithm o
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from colltool.algorithms.references import HAN, MAGPIE, THAKUR_GROPP, TUTEL
+from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, SLICES, ShippedAs
+from colltool.algorithms.references import HAN as HAN_PAPER
+from colltool.algorithms.references import MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.errors import ColltoolError
 from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
 
@@ -39,7 +41,7 @@ class Composition(NamedTuple):
         name: as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices.
         primitive: what it computes.
         steps: (tier sizes innermost first, order) -> phases; its docstring explains it.
-        shipped_by: libraries that compose so.
+        shipped_as: as which choices libraries ship it.
         source: where it comes from.
         phases: how phases follow each other unless told: one after the other, or streaming through all at once.
         usual: algorithms of the textbook reading, by preference; the first that runs on a tier is taken.
@@ -48,10 +50,15 @@ class Composition(NamedTuple):
     name: str
     primitive: Primitive
     steps: Steps
-    shipped_by: tuple[str, ...]
+    shipped_as: tuple[ShippedAs, ...]
     source: str
     phases: Literal["sequential", "pipelined"]
     usual: tuple[str, ...]
+
+    @property
+    def shipped_by(self) -> tuple[str, ...]:
+        """Who ships it in any of its choices."""
+        return tuple(dict.fromkeys(name for one in self.shipped_as for name in one.by))
 
 
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
@@ -64,7 +71,7 @@ def composition(
     name: str,
     primitive: Primitive,
     *,
-    shipped_by: tuple[str, ...],
+    shipped_as: tuple[ShippedAs, ...],
     source: str,
     usual: tuple[str, ...],
     phases: Literal["sequential", "pipelined"] = "sequential",
@@ -73,7 +80,7 @@ def composition(
 
     def register(steps: Steps) -> Steps:
         _ROWS[primitive, name] = Composition(
-            name=name, primitive=primitive, steps=steps, shipped_by=shipped_by, source=source, phases=phases, usual=usual
+            name=name, primitive=primitive, steps=steps, shipped_as=shipped_as, source=source, phases=phases, usual=usual
         )
         return steps
 
@@ -127,8 +134,8 @@ def _growing(sizes: tuple[int, ...]) -> list[float]:
 @composition(
     "hierarchical",
     AR,
-    shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"),
-    source=f"{THAKUR_GROPP}; {HAN}",
+    shipped_as=(*NCCL_ALL_REDUCE, *SLICES, *HOROVOD),
+    source=f"{THAKUR_GROPP}; {HAN_PAPER}",
     usual=_RINGS,
 )
 def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
@@ -137,7 +144,8 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
     t = RS_1(M) + RS_2(M/n_1) + ... + AR_T(M/Π n) + ... + AG_2(M/n_1) + AG_1(M)
 
     The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on each of their NICs.
-    With a ring on every tier: Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
+    What NCCL runs as NVLSTree, NVLS with SHARP and tree streams: chunks pass all tiers at once, and the slowest tier's bandwidth
+    term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
     >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
@@ -152,8 +160,8 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
 @composition(
     "leader",
     AR,
-    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
-    source=f"{MAGPIE}; {HAN}",
+    shipped_as=HAN,
+    source=f"{MAGPIE}; {HAN_PAPER}",
     usual=("binomial", "ring", "dim-chain"),
 )
 def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
@@ -172,7 +180,7 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]
     return (*up, Step(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
-@composition("hierarchical", RS, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source=THAKUR_GROPP, usual=_RINGS)
+@composition("hierarchical", RS, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
 def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
     """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
 
@@ -190,7 +198,7 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[S
     return tuple(Step(tier, RS, payloads[tier]) for tier in tiers)
 
 
-@composition("hierarchical", AG, shipped_by=("NCCL", "RCCL", "Open MPI (HAN)"), source=THAKUR_GROPP, usual=_RINGS)
+@composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
 def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
     """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
 
@@ -211,7 +219,7 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step,
 @composition(
     "hierarchical",
     BC,
-    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
+    shipped_as=HAN,
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
@@ -230,7 +238,7 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step,
 @composition(
     "hierarchical",
     REDUCE,
-    shipped_by=("Open MPI (HAN)", "MVAPICH2"),
+    shipped_as=HAN,
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
@@ -249,7 +257,7 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ..
 @composition(
     "two-level",
     A2A,
-    shipped_by=("NCCL (PXN)", "DeepEP", "Tutel"),
+    shipped_as=PXN,
     source=f"{TUTEL}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("pairwise", "shortest-path"),
 )

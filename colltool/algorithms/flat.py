@@ -7,10 +7,11 @@ with their families; these exist only where a group spans several tiers.
 from __future__ import annotations
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
-from colltool.algorithms.references import NCCL_RINGS, PATARASUK_YUAN
+from colltool.algorithms.libraries import nccl_inside
+from colltool.algorithms.references import CHAN, NCCL_RINGS, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Peers, Ring, Terms
-from colltool.primitives import A2A, AG, AR, RS
+from colltool.cost import Chain, Peers, Ring, Terms
+from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
 
 
 def _ring(group: Group, passes: int, route: Ring) -> Terms:
@@ -24,7 +25,9 @@ _INNER = "baseline of ours: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
 
 
-@algorithm("multi-rail-ring", AR, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS, baseline=True)
+@algorithm(
+    "multi-rail-ring", AR, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), source=_RAILS, baseline=True
+)
 def multi_rail_all_reduce(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
@@ -37,7 +40,9 @@ def multi_rail_all_reduce(group: Group) -> Terms:
     return _ring(group, 2, Ring("rails"))
 
 
-@algorithm("multi-rail-ring", AG, RS, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), source=_RAILS, baseline=True)
+@algorithm(
+    "multi-rail-ring", AG, RS, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), source=_RAILS, baseline=True
+)
 def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
@@ -48,6 +53,29 @@ def multi_rail(group: Group) -> Terms:
     (15, 0.9375)
     """
     return _ring(group, 1, Ring("rails"))
+
+
+@algorithm(
+    "multi-rail-chain",
+    BC,
+    REDUCE,
+    on=SEVERAL_TIERS,
+    shipped_by=("NCCL", "RCCL"),
+    limits=(nccl_inside,),
+    source=f"{CHAN}; one chain for every NIC of a node: {NCCL_RINGS}",
+    baseline=True,
+)
+def multi_rail_chain(group: Group) -> Terms:
+    """R chains in parallel, one for every NIC of an inner domain, each with M/R, segment behind segment.
+
+    t = (N-1) α + M / min(BW_inner, R BW_outer), α averaged over the chain's hops (asymptotic)
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_rail_chain(Group(16, "tiers")))
+    (15, 1.0)
+    """
+    depth = group.ranks - 1
+    return Terms(depth, 1, Chain("rails"), fill=depth)
 
 
 @algorithm("outer-ring", AR, on=SEVERAL_TIERS, source=_OUTER, baseline=True)

@@ -7,6 +7,7 @@ mesh: there is no switch.
 from __future__ import annotations
 
 from colltool.algorithms.group import SWITCHED, Group
+from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.references import SHARP
 from colltool.algorithms.registry import Requirement, algorithm
 from colltool.cost import Switch, Terms
@@ -32,6 +33,7 @@ def switch_can(*capabilities: str) -> Requirement:
     on=SWITCHED,
     requires=(switch_can("reduce", "multicast"),),
     shipped_by=("NCCL (NVLS, CollNet)",),
+    limits=(nccl_switch,),
     source=SHARP,
     in_switch=True,
 )
@@ -40,43 +42,61 @@ def all_reduce(group: Group) -> Terms:
 
     t = 2k α_switch + M/BW
 
-    The only way below 2(N-1)/N. The reduction unit has its own η_β (0.52 on NVLS). The group must lie inside the switches.
+    The only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie inside the switches.
 
     >>> from colltool.cost import totals
     >>> totals(all_reduce(Group(8, "clos", switch_levels=2)))
     (4, 1.0)
     """
-    return Terms(2 * group.switch_levels, 1, Switch(own_eta=True))
+    return Terms(2 * group.switch_levels, 1, Switch(AR))
 
 
 @algorithm(
-    "in-network", RS, on=SWITCHED, requires=(switch_can("reduce"),), shipped_by=("NCCL (NVLS)",), source=SHARP, in_switch=True
+    "in-network",
+    RS,
+    on=SWITCHED,
+    requires=(switch_can("reduce"),),
+    shipped_by=("NCCL (NVLS)",),
+    limits=(nccl_switch, nvls_inside),
+    source=SHARP,
+    in_switch=True,
 )
 def reduce_scatter(group: Group) -> Terms:
     """Reduced in the switch, each rank receives its slice.
 
     t = 2k α_switch + (N-1)/N M/BW
 
+    Each rank still sends nearly all of M, so it gains no bandwidth on a ring; a fabric may give it an η_β of its own.
+
     >>> from colltool.cost import totals
     >>> totals(reduce_scatter(Group(8, "clos", switch_levels=2)))
     (4, 0.875)
     """
-    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(RS))
 
 
 @algorithm(
-    "in-network", AG, on=SWITCHED, requires=(switch_can("multicast"),), shipped_by=("NCCL (NVLS)",), source=SHARP, in_switch=True
+    "in-network",
+    AG,
+    on=SWITCHED,
+    requires=(switch_can("multicast"),),
+    shipped_by=("NCCL (NVLS)",),
+    limits=(nccl_switch, nvls_inside),
+    source=SHARP,
+    in_switch=True,
 )
 def all_gather(group: Group) -> Terms:
     """Every slice multicast by the switch.
 
     t = 2k α_switch + (N-1)/N M/BW
 
+    Each rank still receives nearly all of M, so it gains no bandwidth on a ring; a fabric may give it an η_β of its own.
+
     >>> from colltool.cost import totals
     >>> totals(all_gather(Group(8, "clos", switch_levels=2)))
     (4, 0.875)
     """
-    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(AG))
 
 
 @algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=SHARP, in_switch=True)
@@ -89,7 +109,7 @@ def broadcast(group: Group) -> Terms:
     >>> totals(broadcast(Group(8, "clos", switch_levels=2)))
     (2, 1.0)
     """
-    return Terms(group.switch_levels, 1, Switch())
+    return Terms(group.switch_levels, 1, Switch(BC))
 
 
 @algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=SHARP, in_switch=True)
@@ -102,7 +122,7 @@ def reduce(group: Group) -> Terms:
     >>> totals(reduce(Group(8, "clos", switch_levels=2)))
     (2, 1.0)
     """
-    return Terms(group.switch_levels, 1, Switch())
+    return Terms(group.switch_levels, 1, Switch(REDUCE))
 
 
 @algorithm(
@@ -125,4 +145,4 @@ def all_to_all(group: Group) -> Terms:
     >>> totals(all_to_all(Group(8, "star")))
     (2, 0.875)
     """
-    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch())
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(A2A))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
+from colltool.algorithms.libraries import Running
 from colltool.cost import Schedule, Terms
 from colltool.errors import ColltoolError, nearest
 from colltool.primitives import SHORT, Primitive
@@ -25,12 +26,20 @@ class Caveat(NamedTuple):
 
 Formula = Callable[[Group], Terms | Schedule]
 Requirement = Callable[[Group], str | None]
+Limit = Callable[[Running, Group], str]
 Caveats = Callable[[Group], Caveat | None]
 
 
-def leads(status: Status) -> bool:
-    """Whether a schedule may be called the fastest: only one that somebody can run."""
-    return status == "shipped"
+def standing(status: Status, elsewhere: str = "") -> int:
+    """Where a schedule is listed, from 0: what somebody can run; what only libraries run that are not the user's; references,
+    what is idealised, what is hypothetical. ``elsewhere`` is why the user's library does not run it."""
+    index = STATUSES.index(status)
+    return index + 1 if index or elsewhere else 0
+
+
+def leads(status: Status, elsewhere: str = "") -> bool:
+    """Whether a schedule may be called the fastest: only one that the user can run."""
+    return standing(status, elsewhere) == 0
 
 
 def _no_caveat(_group: Group) -> None:
@@ -56,6 +65,7 @@ class Algorithm(NamedTuple):
         usual: what ``crossover`` compares unless told, the first of them with the others.
         in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
         caveat: another status on some groups.
+        limits: where a library that ships it does not run it: (library, group) -> the reason, or an empty text.
     """
 
     name: str
@@ -72,6 +82,7 @@ class Algorithm(NamedTuple):
     usual: bool
     in_switch: bool
     caveat: Caveats
+    limits: tuple[Limit, ...]
 
     def status_on(self, group: Group) -> Status:
         """The status on a group."""
@@ -82,6 +93,14 @@ class Algorithm(NamedTuple):
         """What a reader of its price on a group should know."""
         caveat = self.caveat(group)
         return [note for note in (self.note, caveat.note if caveat else "") if note]
+
+    def not_run_by(self, running: Running | None, group: Group) -> str:
+        """Why a library does not run it on a group; empty where it does, or where any library may run."""
+        if running is None:
+            return ""
+        if not running.ships(self.shipped_by):
+            return f"{running.spoken} has no such schedule"
+        return next((reason for limit in self.limits if (reason := limit(running, group))), "")
 
     def schedule(self, group: Group) -> Schedule:
         """The formula's terms, always as a tuple."""
@@ -102,6 +121,11 @@ OTHER_NAMES = {
     "sharp": "in-network",
     "collnet": "in-network",
     "nvlstree": "hierarchical:in-network/double-binary-tree",
+    "nvls_tree": "hierarchical:in-network/double-binary-tree",
+    "collnet_direct": "hierarchical:direct/in-network",
+    "collnetdirect": "hierarchical:direct/in-network",
+    "collnet_chain": "hierarchical:ring/in-network",
+    "collnetchain": "hierarchical:ring/in-network",
     "dbt": "double-binary-tree",
     "rhd": "rabenseifner",
     "halving-doubling": "rabenseifner",
@@ -126,6 +150,7 @@ def algorithm(
     usual: bool = False,
     in_switch: bool = False,
     caveat: Caveats = _no_caveat,
+    limits: tuple[Limit, ...] = (),
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
 
@@ -148,6 +173,7 @@ def algorithm(
                 usual=usual,
                 in_switch=in_switch,
                 caveat=caveat,
+                limits=limits,
             )
         return formula
 

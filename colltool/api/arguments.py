@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from colltool.cost import Number
-from colltool.errors import ColltoolError, given
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
@@ -59,6 +59,24 @@ def fabric_of(fabric: AnyFabric) -> Fabric:
             fabric, "fabric", "a fabric", 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
         )
     return load_fabric(fabric)
+
+
+def under_library(fabric: Fabric, library: str | None) -> Fabric:
+    """A fabric with the library that an argument names; the fabric's own where it names none.
+
+    Raises:
+        ColltoolError: no text, or no library of that name.
+    """
+    if library is None:
+        return fabric
+    from colltool.fabric.library import LibraryName
+
+    known: tuple[LibraryName, ...] = get_args(LibraryName)
+    name = text_of(library, "library", "nccl").lower()
+    if name not in known:
+        hint = nearest(name, list(known))
+        raise ColltoolError(f"no library '{name}' is known", argument="library", fix=f"{hint} known: {', '.join(known)}".strip())
+    return fabric.under(name)
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:

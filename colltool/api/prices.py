@@ -21,6 +21,7 @@ from colltool.api.arguments import (
     size_of,
     sizes_of,
     text_of,
+    under_library,
     wrong,
 )
 from colltool.errors import ColltoolError, called, given
@@ -57,7 +58,8 @@ def price(
             which one call prices as a whole: rows then hold arrays of its shape, in registry order.
         ranks: N; all of the fabric when None.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
-        library: ``"nccl"``: also what it would run by its own cost model, for one size (:attr:`Price.library`).
+        library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
+            own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -69,22 +71,18 @@ def price(
     """
     from colltool.pricing.price import price as run
 
-    reading, loaded = checked(readings, **parts), fabric_of(fabric)
+    reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
-    return priced if library is None else _with_library((priced,), loaded, library, reading)[0]
+    return _with_pick((priced,), loaded, reading, asked=library is not None)[0]
 
 
-def _with_library(prices: Sequence[Price], fabric: Fabric, library: str, readings: Readings) -> tuple[Price, ...]:
-    """Prices of one group with what a library would run beside each."""
-    from colltool.library.answer import answers
+def _with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
+    """Prices of one group with what the library itself would pick for each, where it has a cost model."""
+    if prices[0].library is None or prices[0].library.name != "nccl":
+        return prices
+    from colltool.library.answer import answered
 
-    first, sizes = prices[0], [one.bytes for one in prices if isinstance(one.bytes, float)]
-    if len(sizes) < len(prices):
-        fix = f"one size a call, or {given('sizes', ['1MB', '16MB'])} of price_list"
-        raise ColltoolError("an array of sizes has no single pick", argument="library", fix=fix)
-    name = text_of(library, "library", "nccl").lower()
-    found = answers(name, fabric, first.primitive, sizes, first.ranks, readings)
-    return tuple(replace(one, library=answer) for one, answer in zip(prices, found, strict=True))
+    return answered(prices, fabric, readings, asked=asked)
 
 
 def price_list(
@@ -106,11 +104,9 @@ def price_list(
     reading = checked(readings, **parts)
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
-    loaded = fabric_of(fabric)
+    loaded = under_library(fabric_of(fabric), library)
     listed = run(loaded, primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
-    if library is None:
-        return listed
-    return replace(listed, prices=_with_library(listed.prices, loaded, library, reading))
+    return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=library is not None))
 
 
 def crossover(
@@ -119,13 +115,14 @@ def crossover(
     *,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Crossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
     Args:
-        fabric, primitive, ranks, readings: as :func:`price`.
+        fabric, primitive, ranks, library, readings: as :func:`price`.
         algorithms: the first is compared with each of the others; the usual ones when empty.
         **parts: as :func:`price`.
 
@@ -134,8 +131,13 @@ def crossover(
     """
     from colltool.pricing.crossover import crossover as run
 
-    reading = checked(readings, **parts)
-    return run(fabric_of(fabric), primitive_of(primitive), ranks_of(ranks), reading, names_of(algorithms))
+    reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
+    found = run(loaded, primitive_of(primitive), ranks_of(ranks), reading, names_of(algorithms))
+    if found.library != "nccl":
+        return found
+    from colltool.library.answer import picked
+
+    return picked(found, loaded)
 
 
 def breakdown(
@@ -145,6 +147,7 @@ def breakdown(
     size: str | float,
     ranks: int | None = None,
     algorithm: str | None = None,
+    library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Breakdown:
@@ -154,7 +157,8 @@ def breakdown(
     reading = checked(readings, **parts)
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
-        return run(fabric_of(fabric), primitive_of(primitive), size_of(size), ranks_of(ranks), reading, name)
+        loaded = under_library(fabric_of(fabric), library)
+        return run(loaded, primitive_of(primitive), size_of(size), ranks_of(ranks), reading, name)
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
@@ -235,19 +239,28 @@ def explain(
     fabric: AnyFabric | None = None,
     size: str | float | None = None,
     ranks: int | None = None,
+    library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Explanation:
-    """An algorithm in words; with a fabric and a size also in numbers. Arguments as :func:`price`."""
+    """An algorithm in words; with a fabric and a size also in numbers, and where NCCL runs with the parts of its own estimate.
+
+    Arguments as :func:`price`.
+    """
     from colltool.pricing.explain import explain as run
 
     name = text_of(algorithm, "algorithm", "ring")
     reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
-    loaded = None if fabric is None else fabric_of(fabric)
+    loaded = None if fabric is None else under_library(fabric_of(fabric), library)
     if (loaded is None) != (size is None):
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
-        return run(name, wanted, loaded, parsed, ranks_of(ranks), reading)
+        explained = run(name, wanted, loaded, parsed, ranks_of(ranks), reading)
+    if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
+        return explained
+    from colltool.library.parts import with_estimates
+
+    return with_estimates(explained, loaded, asked=library is not None)

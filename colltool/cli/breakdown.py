@@ -35,6 +35,7 @@ def breakdown(
             autocompletion=o.complete_algorithm,
         ),
     ] = None,
+    library: o.LibraryOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -47,4 +48,5 @@ def breakdown(
 
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
-    out.emit(api.breakdown(fabric.load(), primitive, size=bytes_, ranks=ranks, algorithm=name, readings=readings))
+    loaded = fabric.load()
+    out.emit(api.breakdown(loaded, primitive, size=bytes_, ranks=ranks, algorithm=name, library=library, readings=readings))

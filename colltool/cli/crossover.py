@@ -39,6 +39,7 @@ def crossover(
             autocompletion=o.complete_algorithm,
         ),
     ] = None,
+    library: o.LibraryOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -50,4 +51,4 @@ def crossover(
     from colltool import api
 
     names = o.names(algorithm)
-    out.emit(api.crossover(fabric.load(), primitive, ranks=ranks, algorithms=names, readings=readings))
+    out.emit(api.crossover(fabric.load(), primitive, ranks=ranks, algorithms=names, library=library, readings=readings))

@@ -17,6 +17,7 @@ Examples:
   colltool explain double-binary-tree
   colltool explain ring ar -f nvl72 -n 72 -M 16MB
   colltool explain hierarchical:ring/ring ar -f nvl72 -n 144 -M 16MB
+  colltool explain multi-rail-ring ar -f dgx-h100 -n 64 -M 16MB --library nccl
 """
 
 
@@ -32,6 +33,7 @@ def explain(
     fabric: FabricChoice = NO_FABRIC,
     ranks: o.RanksOption = None,
     size: o.MaybeSize = None,
+    library: o.LibraryOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -39,9 +41,9 @@ def explain(
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
     from colltool import api
 
-    if not fabric.names and (ranks is not None or fabric.overrides or ":" in algorithm):
-        what = f"{given('ranks')}, {given('overrides')} and a choice of algorithms need a fabric"
+    if not fabric.names and (ranks is not None or library is not None or fabric.overrides or ":" in algorithm):
+        what = f"{given('ranks')}, {given('library')}, {given('overrides')} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = fabric.load() if fabric.names else None
-    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, readings=readings)
+    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, library=library, readings=readings)
     out.emit(explained)

@@ -16,7 +16,7 @@ TUNER_EXAMPLES = """
 \b
 Examples:
   colltool export nccl-tuner -f dgx-h100 -n 8,16,64 -o nccl_tuner.conf
-  colltool export nccl-tuner -f dgx-h100 -n 64 --set ib.in_network.reduce=false
+  colltool export nccl-tuner -f dgx-h100 -n 64 --set library.collnet=true
   colltool export nccl-tuner -f dgx-h100 -n 64 --env
 """
 ASTRA_EXAMPLES = """
@@ -54,14 +54,14 @@ def nccl_tuner(
         typer.Option(
             "--channels",
             metavar="N",
-            help="Channels of every row, at most 16 for NVLS. [default: NCCL's on an 8-GPU H100 node]",
+            help="Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]",
             parser=values.count("channels", -values.MOST_RANKS),
         ),
     ] = None,
     env: Annotated[bool, typer.Option("--env", help="Print NCCL_ALGO instead: algorithms without sizes.")] = False,
     output: o.OutputOption = None,
 ) -> None:
-    """The winners among NCCL's own algorithms, size by size, as a config file of NCCL's example tuner plugin."""
+    """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.streams import write
     from colltool.export.nccl.tuner import tuner_config, tuner_env
@@ -93,7 +93,7 @@ def astra_sim(
     from colltool.api.arguments import size_of
     from colltool.cli.streams import write
     from colltool.export.astra_sim import astra_sim as export
-    from colltool.export.astra_sim import size_notes
+    from colltool.export.astra_sim import to_know
 
     folder = to_file(output)
     if folder is None:
@@ -103,7 +103,9 @@ def astra_sim(
     bytes_ = None if size is None else size_of(o.single(size, "size", "size"))
     files = export(loaded, count, ideal, bytes_)
     _write_all(files, folder)
-    write("".join(f"{line}\n" for line in (f"{' and '.join(files)}: {count} ranks", *size_notes(count, bytes_))), None)
+    write(
+        "".join(f"{line}\n" for line in (f"{' and '.join(files)}: {count} ranks", *to_know(loaded, count, ideal, bytes_))), None
+    )
 
 
 def _write_all(files: dict[str, str], folder: Path) -> None:

@@ -61,12 +61,14 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.", autocompletion=complete_set),
 ]
 ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
+LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 LibraryOption = Annotated[
     str | None,
     typer.Option(
-        "--library", metavar="nccl", help="Also what it would run, by its own cost model.", autocompletion=words("nccl")
+        "--library", metavar="|".join(LIBRARIES), help="Rank what it runs. [default: the fabric's own, else all]",
+        autocompletion=words(LIBRARIES),
     ),
-]
+]  # fmt: skip
 RanksOption = Annotated[
     int | None,
     typer.Option(

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from math import log2
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
-from colltool.fabric.accepted import Accepted
-from colltool.fabric.values import Bandwidth, Count, Flag, Part
+from colltool.algorithms.choice import parse_choice
+from colltool.errors import ColltoolError
+from colltool.fabric.accepted import Accepted, Slip, Slips
+from colltool.fabric.agreement import known_algorithm
+from colltool.fabric.values import (
+    MAX_LISTED,
+    AlgorithmName,
+    Bandwidth,
+    Count,
+    Flag,
+    Fraction,
+    Overhead,
+    Part,
+    PrimitiveName,
+)
 
 LibraryName = Literal["nccl", "rccl", "mpi", "xla", "mscclpp", "all"]
 
+_REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
+_REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 
@@ -38,11 +55,68 @@ class LibraryChannels(Part):
     total: ChannelCount | None = None
 
 
+class ReachedOn(Part):
+    """The share that is reached on so many nodes."""
+
+    nodes: Count
+    share: Fraction
+
+
+class Reached(Part):
+    """What a library's schedule reaches of its modelled bandwidth, as published or measured; nothing under the ideal reading.
+
+    ``algorithm`` as ``--algorithm`` takes it. ``share`` is a number, or one by nodes: between two of them by the logarithm,
+    beyond them the nearest. Beside its bytes a call of M takes ``startup``, ``startup_per_rank`` for each rank, and for each
+    ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise of a bandwidth with size.
+    """
+
+    algorithm: AlgorithmName
+    primitives: Annotated[
+        tuple[PrimitiveName, ...],
+        Field(min_length=1, max_length=MAX_LISTED),
+        Accepted("a list of primitives, such as [all_reduce, all_gather]"),
+    ]
+    share: Annotated[
+        Fraction | Annotated[tuple[Annotated[ReachedOn, _REACHED_ON], ...], Field(min_length=1, max_length=MAX_LISTED)],
+        Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),
+    ] = 1.0
+    startup: Overhead | None = None
+    startup_per_rank: Overhead | None = None
+    rise_per_rank: Overhead | None = None
+
+    @field_validator("algorithm")
+    @classmethod
+    def _is_written_right(cls, name: str) -> str:
+        parse_choice(name)
+        return name
+
+    @model_validator(mode="after")
+    def _exists(self) -> Reached:
+        for primitive in self.primitives:
+            try:
+                known_algorithm(primitive, self.algorithm)
+            except ColltoolError as error:
+                raise Slips(Slip(error.what, error.fix, ("algorithm",))) from error
+        return self
+
+    def share_on(self, nodes: int) -> float:
+        """The share on a number of nodes."""
+        if isinstance(self.share, float):
+            return self.share
+        points = sorted((one.nodes, one.share) for one in self.share)
+        at = bisect_right(points, nodes, key=lambda point: point[0])
+        if at in (0, len(points)):
+            return points[max(at - 1, 0)][1]
+        (low, first), (high, last) = points[at - 1], points[at]
+        return first + (last - first) * log2(nodes / low) / log2(high / low)
+
+
 class Library(Part):
     """A library by name, with the facts that its cost model needs.
 
     ``nics`` of a node, where it is not one for each GPU; ``collnet``: NCCL_COLLNET_ENABLE with a plugin, off by default;
-    ``nvls``: NCCL_NVLS_ENABLE, on by default; ``link``: what joins the GPUs of a node, NVLink by default.
+    ``nvls``: NCCL_NVLS_ENABLE, on by default; ``link``: what joins the GPUs of a node, NVLink by default. ``reached``: how much
+    of the model's bandwidth is published or measured.
     """
 
     name: LibraryName
@@ -54,6 +128,11 @@ class Library(Part):
     collnet: Flag | None = None
     nvls: Flag | None = None
     channels: Annotated[LibraryChannels | None, _CHANNELS] = None
+    reached: Annotated[
+        tuple[Annotated[Reached, _REACHED], ...],
+        Field(max_length=MAX_LISTED),
+        Accepted("a list such as [{algorithm: ring, primitives: [all_reduce], share: 0.9}]"),
+    ] = ()
 
 
 FabricLibrary = Annotated[

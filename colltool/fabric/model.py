@@ -21,7 +21,7 @@ from colltool.fabric.agreement import (
     check_switch,
     check_tier_names,
 )
-from colltool.fabric.library import FabricLibrary, Library
+from colltool.fabric.library import FabricLibrary, Library, LibraryName
 from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing
 from colltool.fabric.values import (
     MAX_DEPTH,
@@ -31,6 +31,7 @@ from colltool.fabric.values import (
     Alpha,
     Bandwidth,
     Count,
+    Flag,
     Name,
     Overhead,
     Part,
@@ -179,7 +180,7 @@ Tier = Annotated[
 
 
 class Fabric(Part):
-    """A fabric file: its tiers, innermost first."""
+    """A fabric file: its tiers, innermost first. ``hypothetical``: no hardware, so nobody launches anything on it."""
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
     name: Name
@@ -191,7 +192,9 @@ class Fabric(Part):
     ]
     launch_overhead: Overhead = 0.0
     library: FabricLibrary = None
+    hypothetical: Flag = False
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
+    _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
     def ranks(self) -> int:
@@ -202,6 +205,16 @@ class Fabric(Part):
     def library_facts(self) -> Library | None:
         """``library`` as a mapping, also where the file gives a word."""
         return Library(name=self.library) if isinstance(self.library, str) else self.library
+
+    def under(self, library: LibraryName) -> Fabric:
+        """The same fabric with another library on it, and what its own says of the hardware; itself where that is its own."""
+        own = self.library_facts
+        if library == (own.name if own else "all"):
+            return self
+        if library not in self._under:
+            facts = own.model_copy(update={"name": library, "version": None, "reached": ()}) if own else Library(name=library)
+            self._under[library] = self.model_copy(update={"library": facts})
+        return self._under[library]
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

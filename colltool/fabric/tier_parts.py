@@ -5,11 +5,12 @@ Numbers are SI once validated: seconds, bytes/s.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from colltool.fabric.accepted import Accepted
+from colltool.fabric.agreement import check_named_once
 from colltool.fabric.values import (
     MAX_DEPTH,
     MAX_LISTED,
@@ -25,9 +26,11 @@ from colltool.fabric.values import (
     Ratio,
     Size,
 )
+from colltool.primitives import Primitive
 
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
+_OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
 IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
@@ -42,7 +45,11 @@ class Eta(Part):
 
 
 class InNetwork(Part):
-    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all; under which of its protocols, where not all."""
+    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all; under which of its protocols, where not all.
+
+    ``eta_beta`` is the bandwidth that survives in them: a number is the all-reduce's, a mapping has one by primitive. What it
+    leaves out has the tier's.
+    """
 
     reduce: Flag = False
     multicast: Flag = False
@@ -51,7 +58,7 @@ class InNetwork(Part):
     levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {MAX_DEPTH}")] = (
         None
     )
-    eta_beta: Fraction | None = None
+    eta_beta: Annotated[Fraction | dict[PrimitiveName, Fraction] | None, _OWN_ETA] = None
     protocols: (
         Annotated[
             tuple[Name, ...],
@@ -60,6 +67,20 @@ class InNetwork(Part):
         ]
         | None
     ) = None
+
+    @property
+    def own_eta(self) -> dict[Primitive, float]:
+        """``eta_beta`` by primitive; empty where the tier's holds for everything."""
+        if self.eta_beta is None:
+            return {}
+        return self.eta_beta if isinstance(self.eta_beta, dict) else {Primitive.ALL_REDUCE: self.eta_beta}
+
+    @field_validator("eta_beta", mode="before")
+    @classmethod
+    def _named_once(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            check_named_once([key for key in given if isinstance(key, str)])
+        return given
 
 
 class Level(Part):
@@ -72,10 +93,16 @@ class Level(Part):
 
 
 class Measured(Part):
-    """Bytes between which the numbers of a protocol were measured; a price beyond says that it is extrapolated."""
+    """Bytes between which the numbers of a protocol were measured, and on how many ranks; a price beyond says so."""
 
     smallest: Size
     largest: Size
+    ranks: (
+        Annotated[
+            tuple[Count, ...], Field(min_length=1, max_length=MAX_LISTED), Accepted("a list of rank counts, such as [4, 8]")
+        ]
+        | None
+    ) = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Measured:

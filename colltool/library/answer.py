@@ -3,71 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, said
 from colltool.fabric.model import Fabric
-from colltool.library.facts import hardware_on
-from colltool.library.model import Estimate, estimates, picks
+from colltool.fabric.topology import kind_of
+from colltool.library.enabled import TUNED
+from colltool.library.facts import check_switched, hardware_on
+from colltool.library.hardware import Hardware
+from colltool.library.model import estimates, flips, least
 from colltool.library.ways import spec_of
-from colltool.pricing.catalogue import CannotRun
+from colltool.pricing.catalogue import library_runs
+from colltool.pricing.groups import place
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
+from colltool.pricing.results import Answer, Crossover, Price, Winner
 from colltool.pricing.row import Row
-from colltool.primitives import Primitive
 
 WITH_A_MODEL = ("nccl",)
 """Libraries whose own choice is known: their cost model and its constants."""
 
 
-class Answer(NamedTuple):
-    """A library's choice for one call.
+def answered(prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
+    """Prices of one group with what its library would pick for each.
 
     Args:
-        name, version: of the library, and of the data its model is computed from.
-        pick: what it takes to be fastest, with its estimate.
-        ways: every combination of algorithm and protocol in its order, with the reason where one cannot run.
-        runs: our price of what is picked; None where no schedule of ours is that one, or none runs here.
-    """
-
-    name: str
-    version: str
-    pick: Estimate
-    ways: tuple[Estimate, ...]
-    runs: Row | None
-
-
-def answers(name: str, fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,
-            readings: Readings | None = None) -> list[Answer]:  # fmt: skip
-    """What a library picks at each size.
-
-    Args:
-        name: ``nccl``.
-        fabric: its ``library`` key gives the facts that the model needs.
-        primitive, ranks, readings: as for :func:`colltool.pricing.price.price`.
-        sizes: M in bytes each.
+        prices: of one primitive; of a library without a cost model they stay as they are.
+        fabric: that they were made on; its ``library`` key gives the facts that the model needs.
+        readings: that they were made under.
+        asked: whether somebody named the library; else what is missing is a reason in the answer, and no error.
 
     Raises:
-        ColltoolError: a library without a cost model here, facts that the fabric lacks, a collective without a choice.
+        ColltoolError: the model cannot be computed, and the library was asked for; says what to write.
     """
-    if name not in WITH_A_MODEL:
-        known = f"{nearest(name, list(WITH_A_MODEL))} known: {', '.join(WITH_A_MODEL)}".strip()
-        raise ColltoolError(f"no cost model of '{name}' is known", argument="library", fix=f"{known}; or leave it out")
-    hardware = hardware_on(fabric, ranks)
-    found = []
-    for size, chosen in zip(sizes, picks(hardware, primitive, sizes), strict=True):
-        spec = spec_of(chosen.algorithm, primitive, hardware)
-        runs = _priced(spec, fabric, primitive, size, ranks, readings)
-        found.append(Answer(name, hardware.version, chosen, tuple(estimates(hardware, primitive, size)), runs))
-    return found
-
-
-def _priced(
-    spec: str, fabric: Fabric, primitive: Primitive, size: float, ranks: int | None, readings: Readings | None
-) -> Row | None:
-    if not spec:
-        return None
+    first = prices[0]
+    if first.library is None or first.library.name not in WITH_A_MODEL:
+        return tuple(prices)
+    if first.primitive not in TUNED:
+        return _without(prices, f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose", fabric)
+    if not all(isinstance(one.bytes, float) for one in prices):
+        return _without(prices, "an array of sizes has no single pick: price_list has one for each size", fabric)
     try:
-        return price(fabric, primitive, size, ranks, readings, [spec]).best
-    except CannotRun:
+        hardware = hardware_on(fabric, first.ranks)
+    except ColltoolError as error:
+        if asked and not any(kind_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+            raise
+        return _without(prices, f"{said(error.what)}; {said(error.fix)}")
+    return tuple(_with_pick(one, fabric, hardware, readings) for one in prices)
+
+
+def picked(found: Crossover, fabric: Fabric) -> Crossover:
+    """Crossovers with what the library itself takes at which size, where that is known."""
+    if found.library not in WITH_A_MODEL or found.primitive not in TUNED:
+        return found
+    try:
+        hardware = hardware_on(fabric, found.ranks)
+    except ColltoolError:
+        return found
+    turns = flips(hardware, found.primitive)
+    ends = [*(turn.from_bytes for turn in turns[1:]), None]
+    return replace(
+        found,
+        picks=tuple(
+            Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec_of(turn.algorithm, found.primitive, hardware))
+            for turn, end in zip(turns, ends, strict=True)
+        ),
+    )
+
+
+def _without(prices: Sequence[Price], reason: str, fabric: Fabric | None = None) -> tuple[Price, ...]:
+    """Prices that say why there is no pick; on a fabric that NCCL cannot run on at all, refused."""
+    if fabric is not None:
+        check_switched(fabric)
+    return tuple(replace(one, library=Answer(one.library.name, reason=reason)) for one in prices if one.library)
+
+
+def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> Price:
+    assert isinstance(one.bytes, float)  # arrays have no single pick
+    ways = tuple(estimates(on, one.primitive, one.bytes))
+    pick = least(ways)
+    spec = spec_of(pick.algorithm, one.primitive, on)
+    listed = library_runs(place(fabric, one.ranks), one.primitive)
+    runs = next((row for row in one.results if row.spec == spec), None)
+    if runs is None and spec and not listed:  # what the fabric lists is all that its library runs
+        runs = _priced(spec, one, fabric, readings)
+    return replace(one, library=Answer("nccl", on.version, pick, ways, runs))
+
+
+def _priced(spec: str, one: Price, fabric: Fabric, readings: Readings) -> Row | None:
+    """The price of a pick that is not among those asked for; None where it cannot run by this fabric's numbers."""
+    try:
+        return price(fabric, one.primitive, one.bytes, one.ranks, readings, [spec]).best
+    except ColltoolError:
         return None

@@ -16,7 +16,7 @@ def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol:
     The channels' bandwidth, less what the protocol, limits a channel and the pattern take; then what the schedule makes of it:
     P/steps of rings and NVLS, half of trees and CollNet; all of it for an all-gather or reduce-scatter by another than a ring.
     """
-    bus = _bus(on, primitive, algorithm, protocol)
+    bus = bus_GBps(on, primitive, algorithm, protocol)
     if algorithm == "ring":
         return bus * on.ranks / ring_steps(on, primitive)
     if primitive is not AR:
@@ -24,7 +24,8 @@ def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol:
     return bus * on.ranks / ring_steps(on, primitive) if algorithm.startswith("nvls") else bus * 0.5
 
 
-def _bus(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+    """The bandwidth of the channels, less what the protocol, limits of a channel and the pattern take."""
     match algorithm:
         case "ring":
             return _ring(on, protocol)

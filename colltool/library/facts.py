@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError
@@ -37,6 +38,7 @@ class _Graphs(NamedTuple):
     total: int
 
 
+@lru_cache(maxsize=256)
 def hardware_on(fabric: Fabric, ranks: int | None = None) -> Hardware:
     """The hardware of a group, by its fabric and rank count; all of the fabric without one.
 
@@ -84,11 +86,6 @@ def hardware_of(placed: Placed) -> Hardware:
     )
 
 
-def nodes_of(placed: Placed) -> int:
-    """NCCL's nodes of a group."""
-    return placed.ranks // _ranks_per_node(placed)
-
-
 def check_switched(fabric: Fabric) -> None:
     """NCCL's model knows switched fabrics alone.
 
@@ -97,24 +94,19 @@ def check_switched(fabric: Fabric) -> None:
     """
     for tier in fabric.tiers:
         if kind_of(tier).joined_by != "switches":
-            what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
-            raise ColltoolError(what, argument="fabric", fix="NCCL's model needs tiers that are a star or a Clos")
+            where = f"on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            what = "NCCL does not run" if kind_of(tier).axes else "NCCL's own choice is not known"
+            raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
 
 
-def can_nvls(tier: Tier) -> bool:
+def _can_nvls(tier: Tier) -> bool:
     """Whether a tier is a node's switch that reduces and multicasts."""
     kind = kind_of(tier)
     return kind.joins == "accelerators" and {"reduce", "multicast"} <= kind.operations
 
 
-def _ranks_per_node(placed: Placed) -> int:
-    first = placed.spans[0]
-    inside = kind_of(first.tier).joins == "accelerators" and first.tier.name == placed.fabric.tiers[0].name
-    return first.endpoints if inside else 1
-
-
 def _node(placed: Placed, facts: Library) -> _Node:
-    ranks = _ranks_per_node(placed)
+    ranks = placed.ranks_per_node
     nodes = placed.ranks // ranks
     if nodes == 1:
         return _Node(1, ranks, 0, 0.0)
@@ -125,7 +117,7 @@ def _node(placed: Placed, facts: Library) -> _Node:
 
 
 def _has_nvls(placed: Placed, facts: Library) -> bool:
-    return facts.nvls is not False and _ranks_per_node(placed) > 1 and can_nvls(placed.spans[0].tier)
+    return facts.nvls is not False and placed.ranks_per_node > 1 and _can_nvls(placed.spans[0].tier)
 
 
 def _refuse_missing(fabric: Fabric, facts: Library, node: _Node, numbers: Constants) -> None:

@@ -6,40 +6,76 @@ Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from colltool.library.hardware import Hardware
 from colltool.primitives import AR, BC, REDUCE, Primitive
 
 
+class Term(NamedTuple):
+    """So many times a latency of that kind."""
+
+    name: str
+    times: float
+    us: float
+
+
 def latency_us(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
-    """The latency of one call, before the ring's plateau.
+    """The latency of one call, before the ring's plateau: the sum of its terms."""
+    return sum(term.times * term.us for term in latency_terms(on, primitive, algorithm, protocol))
+
+
+def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[Term]:
+    """What the latency of one call is made of.
 
     - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) of an all-reduce, P-1 of the others, between
-      2(N-1) or N-1, host what the CPU adds to a step across nodes. A broadcast or reduce: :func:`_rooted`.
+      2(N-1) or N-1, host what the CPU adds to a step across nodes. A broadcast or reduce streams: one hop where all rings visit
+      the GPUs in one order; else every hop, under Simple a tree's.
     - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a tree of nodes.
     - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
     - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
     - pat: base + log2(N)·net/3.5 + 2.8·P.
     """
-    numbers = on.constants
-    base, hop = numbers.base_us(algorithm, protocol), numbers.hop_us(on.link, algorithm, protocol)
-    net = _net(on, algorithm, protocol)
+    own, numbers = _hops(on, algorithm, protocol), on.constants
     peers = on.ranks_per_node - 1
     match algorithm:
         case "ring":
-            return base + _ring(on, primitive, protocol, hop, net)
+            return [own.base, *_ring(on, primitive, protocol, own)]
         case "tree":
-            return base + 2 * (peers * hop + on.tree_levels * net)
+            return [own.base, own.inside(2 * peers), own.between(2 * on.tree_levels)]
         case "collnet_direct":
-            return base + 2 * (min(1, peers) * hop + peers * numbers.latency["collnet_direct_peer_us"]) + net
+            peer = Term("GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"])
+            return [own.inside(2 * min(1, peers)), peer, own.between(1)]
         case "collnet_chain":
-            return base + 2 * peers * hop + net
+            return [own.inside(2 * peers), own.between(1)]
         case "nvls":
-            return hop + (net if on.nodes > 1 else 0.0)
+            return [own.inside(1), own.between(1 if on.nodes > 1 else 0)]
         case "nvls_tree":
-            return base + hop + 2 * on.tree_levels * net
+            return [own.base, own.inside(1), own.between(2 * on.tree_levels)]
         case "pat":
-            return base + on.tree_levels * net / numbers.latency["pat_hop_share"] + on.ranks * numbers.latency["pat_rank_us"]
+            rank = Term("ranks", on.ranks, numbers.latency["pat_rank_us"])
+            return [own.base, own.between(on.tree_levels / numbers.latency["pat_hop_share"]), rank]
     raise AssertionError(algorithm)
+
+
+class _Hops(NamedTuple):
+    """The latencies of an algorithm under a protocol."""
+
+    base: Term
+    hop_us: float
+    net_us: float
+
+    def inside(self, times: float) -> Term:
+        return Term("hops inside a node", times, self.hop_us)
+
+    def between(self, times: float) -> Term:
+        return Term("hops between nodes", times, self.net_us)
+
+
+def _hops(on: Hardware, algorithm: str, protocol: str) -> _Hops:
+    numbers = on.constants
+    base = Term("base", 1, numbers.base_us(algorithm, protocol))
+    return _Hops(base, numbers.hop_us(on.link, algorithm, protocol), _net(on, algorithm, protocol))
 
 
 def ring_steps(on: Hardware, primitive: Primitive) -> int:
@@ -54,20 +90,22 @@ def _net(on: Hardware, algorithm: str, protocol: str) -> float:
     return on.constants.hop_us("net", "tree" if on.ranks_per_node == 1 else algorithm, protocol)
 
 
-def _ring(on: Hardware, primitive: Primitive, protocol: str, hop: float, net: float) -> float:
+def _ring(on: Hardware, primitive: Primitive, protocol: str, own: _Hops) -> list[Term]:
     if primitive in (BC, REDUCE):
-        return _rooted(on, protocol)
+        return [_rooted(on, protocol)]
     if on.nodes == 1:
-        return ring_steps(on, primitive) * hop
+        return [own.inside(ring_steps(on, primitive))]
     between = (on.nodes - 1) * (2 if primitive is AR else 1)
     simple = on.constants.latency["simple_net_overhead"] if protocol == "simple" else 1.0
     host = on.constants.cpu[on.cpu].net_overhead_us * simple
-    return (ring_steps(on, primitive) - between) * max(hop, host) + between * net
+    inside = own.inside(ring_steps(on, primitive) - between)
+    return [inside._replace(us=max(inside.us, host)), own.between(between)]
 
 
-def _rooted(on: Hardware, protocol: str) -> float:
-    """A broadcast streams: one hop where all rings visit the GPUs in one order; else every hop, under Simple a tree's."""
+def _rooted(on: Hardware, protocol: str) -> Term:
+    """Hops of a broadcast or reduce."""
     wires = on.link if on.nodes == 1 else "net"
     if on.same_channels:
-        return on.constants.hop_us(wires, "ring", protocol)
-    return on.ranks * on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+        return Term("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
+    us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+    return Term("hops from rank to rank", on.ranks, us)

@@ -95,6 +95,11 @@ def pick(on: Hardware, primitive: Primitive, size: float) -> Estimate:
     return picks(on, primitive, (size,))[0]
 
 
+def least(ways: Iterable[Estimate]) -> Estimate:
+    """The least of estimates at one size, the first of equals."""
+    return min((way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0))
+
+
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[Estimate]:
     """As :func:`pick`, for many sizes at once; a list or a flat array of them.
 

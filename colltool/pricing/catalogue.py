@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from colltool.algorithms.choice import Choice, parse_choice
@@ -12,7 +12,7 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
-from colltool.pricing.compose import Workbench, why_not_composed, workbenches
+from colltool.pricing.compose import why_not_composed, workbenches
 from colltool.pricing.costed import Costed
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed, flat_group, place
@@ -20,6 +20,7 @@ from colltool.pricing.parts import cost_flat
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
+from colltool.pricing.workbench import Workbench
 from colltool.primitives import Primitive
 
 Benches = tuple[Workbench, ...]
@@ -62,7 +63,11 @@ class Catalogue:
         Raises:
             ColltoolError: unknown, or cannot run on this group; with the reason.
         """
-        return [one for name in names for one in self._named(parse_choice(name), sizes)]
+        return [self._as_listed(one) for name in names for one in self._named(parse_choice(name), sizes)]
+
+    def _as_listed(self, one: Costed) -> Costed:
+        """What the fabric lists as run is run, whatever its library is known to ship."""
+        return replace(one, elsewhere="") if one.elsewhere and {one.choice.spec, one.choice.base} & set(self.runs) else one
 
     def benches(self, names: Collection[str] = ()) -> list[Workbench]:
         """The compositions that may choose what runs on each tier: of those named, or that the library runs."""
@@ -232,9 +237,9 @@ def _offers(bench: Workbench, choice: Choice) -> bool:
 def _shown(benches: Benches, sizes: Sequence[float]) -> list[Costed]:
     """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
 
-    Each under every protocol.
+    Each under every protocol; of a library every way in which it runs the composition.
     """
-    found = [bench.fastest(size) for bench in benches for size in sizes]
+    found = [one for bench in benches for size in sizes for one in bench.ways(size) or [bench.fastest(size)]]
     found += [bench.fastest_of_any(size) for bench in benches for size in sizes] + [bench.usual() for bench in benches]
     distinct = {one.choice: one for one in found}
     if len(benches) == 1:

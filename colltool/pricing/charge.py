@@ -127,14 +127,20 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     if route.via in ("outermost", "innermost"):
         return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
-    inner = reach.levels[0].tier
-    rails = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
-    lanes = []
-    for level, hops in reach.hops():
-        lane = _at(level, terms.n_alpha, terms.n_beta, reach, _at_most(rails))
-        outside = rails if level.tier != inner else 1
-        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), hops))
+    lanes = _lanes(reach.hops(), reach, rails=route.via == "rails")
     return [_blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")]
+
+
+def _lanes(hops: Sequence[tuple[Level, int]], reach: Reach, *, rails: bool) -> list[tuple[Charge, float]]:
+    """What a walk from rank to rank pays on each level, with its hops there; over rails, outside by every NIC of a domain."""
+    inner = reach.levels[0].tier
+    nics = max(level.span for level in reach.levels if level.tier == inner) if rails else 1
+    lanes: list[tuple[Charge, float]] = []
+    for level, count in hops:
+        lane = _at(level, 0, 0, reach, _at_most(nics))
+        outside = nics if level.tier != inner else 1
+        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), count))
+    return lanes
 
 
 def _edge_level(reach: Reach, via: str) -> Level:
@@ -148,7 +154,7 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
     """An open ring: of the farthest class it crosses one edge less than a closed one."""
     *near, (far, hops) = reach.hops()
     counts = [*near, (far, hops - 1)] if hops > 1 else near
-    return [_blend([(_at(level, 0, 0, reach, _one), n) for level, n in counts], terms.n_alpha, terms.n_beta)]
+    return [_blend(_lanes(counts, reach, rails=route.via == "rails"), terms.n_alpha, terms.n_beta)]
 
 
 @_charge.register
@@ -231,5 +237,5 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     top, hardware = reach.top(), reach.in_switch
     assert hardware is not None  # the requirement switch_can let nobody else in
     share = top.share(_all)
-    beta = min(hardware.eta_beta if route.own_eta else top.eta_beta, share)
+    beta = min(hardware.own_eta.get(route.does, top.eta_beta), share)
     return [_charged(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)]

@@ -11,7 +11,7 @@ from operator import add
 from typing import NamedTuple
 
 from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Status
+from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number, Pipeline, Route, split_seconds
 from colltool.errors import said
 from colltool.pricing.charge import Charge
@@ -21,7 +21,10 @@ from colltool.primitives import Primitive, busbw_factor
 
 
 class Part(NamedTuple):
-    """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent."""
+    """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent.
+
+    ``rise`` is what its bandwidth takes to rise with size, seconds over sqrt(M).
+    """
 
     primitive: Primitive
     algorithm: str
@@ -31,6 +34,7 @@ class Part(NamedTuple):
     fill: float | None
     label: str
     route: Route | None
+    rise: float = 0.0
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -49,6 +53,8 @@ class Part(NamedTuple):
         own, payload = self.charge, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
+        if self.rise:
+            bandwidth = bandwidth + self.rise * size**0.5
         return Phase(
             tier=own.tier,
             level=own.level,
@@ -71,11 +77,12 @@ class Part(NamedTuple):
         """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
         own, slope = self.charge, self.charge.n_beta * self.payload / self.charge.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
-            return Curve(own.n_alpha * own.alpha_s, slope)
+            return Curve(own.n_alpha * own.alpha_s, slope, self.rise)
         if readings.pipelining == "optimal":
-            return Curve((own.n_alpha - 1) * own.alpha_s, slope, 2 * sqrt((self.pipeline.fill - 1) * own.alpha_s * slope))
+            filling = 2 * sqrt((self.pipeline.fill - 1) * own.alpha_s * slope)
+            return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling + self.rise)
         n_alpha, n_beta = self.pipeline.counts(readings.pipelining)
-        return Curve(float(n_alpha * own.alpha_s), float(slope * n_beta / own.n_beta))
+        return Curve(float(n_alpha * own.alpha_s), float(slope * n_beta / own.n_beta), self.rise)
 
 
 class Curve(NamedTuple):
@@ -88,6 +95,10 @@ class Curve(NamedTuple):
     def at(self, size: float) -> float:
         """Seconds at one size."""
         return self.a + self.b * size + self.c * sqrt(size)
+
+    def slope(self, size: float) -> float:
+        """Seconds that a byte more takes at a size."""
+        return self.b + self.c / (2 * sqrt(size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +113,7 @@ class Costed:
         composed: whether parts stand on several tiers.
         readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
+        elsewhere: why the user's library does not run it; empty where it does.
     """
 
     primitive: Primitive
@@ -117,6 +129,12 @@ class Costed:
     notes: tuple[str, ...]
     readings: Readings
     protocol: str = ""
+    elsewhere: str = ""
+
+    @property
+    def standing(self) -> int:
+        """Where it is listed: 0 is what the user can run."""
+        return standing(self.status, self.elsewhere)
 
     @cached_property
     def title(self) -> str:
@@ -130,7 +148,7 @@ class Costed:
             alpha = reduce(add, (phase.alpha_s for phase in phases))
             return self._row(size, alpha, _bandwidth(phases, self.phases), phases)
         line = self._line  # one multiply-add for the whole array, and that only when somebody asks
-        return self._row(size, line.a, lambda: line.b * size, partial(self._phases, size))
+        return self._row(size, line.a, lambda: _moved(line, size), partial(self._phases, size))
 
     @cached_property
     def curve(self) -> Curve:
@@ -177,6 +195,7 @@ class Costed:
             bytes=size,
             busbw_factor=busbw_factor(self.primitive, self.ranks),
             protocol=self.protocol,
+            elsewhere=self.elsewhere,
         )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
@@ -187,6 +206,11 @@ class Costed:
         counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
         scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
         return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
+
+
+def _moved(line: Curve, size: Number) -> Number:
+    """The bandwidth term of a line at many sizes."""
+    return line.b * size + line.c * size**0.5 if line.c else line.b * size
 
 
 def _scaled(number: Number, factor: float) -> Number:

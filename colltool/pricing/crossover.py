@@ -10,15 +10,16 @@ from itertools import pairwise, product
 from math import inf, sqrt
 from typing import TypeVar
 
-from colltool.algorithms.registry import STATUSES, algorithms, approximation
+from colltool.algorithms.registry import algorithms, approximation
 from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title, catalogue
-from colltool.pricing.compose import Workbench
 from colltool.pricing.costed import Costed, Curve
 from colltool.pricing.price import mode, model
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
+from colltool.pricing.running import running_on
+from colltool.pricing.workbench import Workbench
 from colltool.primitives import AR, Primitive
 from colltool.units import MAX_SIZE
 
@@ -43,6 +44,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     listed = catalogue(fabric, ranks, primitive, reading)
     compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
+    running = running_on(fabric)
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
     return Crossover(
         fabric=fabric.name,
@@ -54,6 +56,8 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
         winners=tuple(winners(listed)),
         balance={one.title: size for one in single if (size := _balance(one.curve)) is not None},
         overrides=fabric.overrides,
+        library=running.name if running else "",
+        library_leads=running is None or any(one.standing == 0 for one in listed.all(_probes(reading))),
     )
 
 
@@ -176,15 +180,15 @@ def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
     """
     probes = _probes(listed.readings)
     everything = listed.named(names, probes) if names else listed.all(probes)
-    best = min(STATUSES.index(one.status) for one in everything)
-    known = {_key(one): one for one in everything if STATUSES.index(one.status) == best}
+    best = min(one.standing for one in everything)
+    known = {_key(one): one for one in everything if one.standing == best}
     if listed.readings.pipelining == "optimal":
         return _sampled(list(known.values()))
     benches = listed.benches(names)
     while True:
         found = _envelope(list(known.values()))
         more = _fastest_at([winner.from_bytes for winner in found], benches)
-        new = {key: one for key, one in more.items() if key not in known and STATUSES.index(one.status) == best}
+        new = {key: one for key, one in more.items() if key not in known and one.standing == best}
         if not new:
             return found
         known |= new
@@ -225,16 +229,22 @@ def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:
-    """Which of several lines is lowest from which size on, bytes; ties go to the flatter one, then to the first."""
-    current = min(curves, key=lambda key: (curves[key].at(start), curves[key].b))
+    """Which of several curves is lowest from which size on, bytes; ties go to the flatter one, then to the first."""
+    current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
     found = [(start, current)]
     while True:
         size, here = found[-1][0], curves[current]
-        flatter = [key for key, curve in curves.items() if curve.b < here.b]
-        roots = {key: root for key in flatter for root in positive_roots(here, curves[key]) if root > size}
-        at = min(roots.values(), default=inf)
+        # Where another is flatter it comes out below; just past the last border rounding may find that border again.
+        roots = [
+            (root, key)
+            for key, curve in curves.items()
+            if key != current and (curve.b < here.b or curve.c < here.c)
+            for root in positive_roots(here, curve)
+            if root > size * (1 + 1e-9) and curve.slope(root) < here.slope(root)
+        ]
+        at = min((root for root, _ in roots), default=inf)
         if at > MAX_SIZE:
             return found
-        together = (key for key, root in roots.items() if root <= at * (1 + 1e-9))  # the same point but for rounding
-        current = min(together, key=lambda key: curves[key].b)
+        together = [key for root, key in roots if root <= at * (1 + 1e-9)]  # the same point but for rounding
+        current = min(together, key=lambda key: curves[key].slope(at))
         found.append((at, current))

@@ -1,7 +1,7 @@
 """Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
+from colltool.primitives import Primitive
 
 Flows = Callable[[int], float]
 
@@ -62,11 +63,11 @@ class View(NamedTuple):
 
 
 class InSwitch(NamedTuple):
-    """In-network hardware that covers the reach: α per switch passed (without η) and the all-reduce's own η_β."""
+    """In-network hardware that covers the reach: α per switch passed (without η), and the η_β of what has one of its own."""
 
     alpha_s: float
     levels: int
-    eta_beta: float
+    own_eta: Mapping[Primitive, float]
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,13 @@ class Reach:
     scattered: bool
     unit: int = 1
     in_switch: InSwitch | None = None
+
+    @cached_property
+    def in_a_phase(self) -> "Reach":
+        """As a phase of another collective meets it: the switches' own η_β are of whole collectives."""
+        if self.in_switch is None or not self.in_switch.own_eta:
+            return self
+        return replace(self, in_switch=self.in_switch._replace(own_eta={}))
 
     def top(self) -> Level:
         """The nearest class that holds the whole group."""
@@ -186,19 +194,18 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1) -
     """The reach of a group on one tier alone, counted in the tier's endpoints."""
     levels = _tier_levels(tier, 1, readings, idle_nics)
     spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
-    in_switch = None if spec is None else _in_switch(spec, tier, levels, ranks, readings)
+    in_switch = None if spec is None else _in_switch(spec, levels, ranks, readings)
     return Reach(ranks, _placed(levels, readings), levels, scattered, in_switch=in_switch)
 
 
-def _in_switch(spec: InNetwork, tier: Tier, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
+def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
     """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit."""
     spanned = 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
     if readings.placement == "scattered":
         spanned = len(levels)
     only_level = len(levels) == 1
     height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
-    eta_beta = 1.0 if readings.ideal else tier.eta.beta if spec.eta_beta is None else spec.eta_beta
-    return InSwitch(spec.alpha_switch, height, eta_beta)
+    return InSwitch(spec.alpha_switch, height, {} if readings.ideal else spec.own_eta)
 
 
 def flat_reach(tiers: tuple[Tier, ...], ranks: int, readings: Readings) -> Reach:

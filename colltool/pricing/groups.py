@@ -52,6 +52,18 @@ class Placed:
         """Endpoints per spanned tier, innermost first; their product is the rank count."""
         return tuple(span.endpoints for span in self.spans)
 
+    @property
+    def nodes(self) -> int:
+        """Domains of accelerators, where the innermost tier is one; else every rank is a node."""
+        return self.ranks // self.ranks_per_node
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks of each node."""
+        first = self.spans[0]
+        inside = kind_of(first.tier).joins == "accelerators" and first.tier.name == self.fabric.tiers[0].name
+        return first.endpoints if inside else 1
+
 
 def place(fabric: Fabric, ranks: int | None = None) -> Placed:
     """Put a group on a fabric.

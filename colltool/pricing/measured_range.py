@@ -1,4 +1,4 @@
-"""Prices beyond the sizes that a fabric's protocols were measured at say so."""
+"""Prices beyond what a fabric's protocols were measured at say so: sizes, rank counts, and collectives that were not at all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,24 @@ def range_notes(rows: Sequence[Row], placed: Placed, primitive: Primitive) -> li
 
     A call over several tiers is measured as a whole, on the outermost of them that lists protocols.
     """
-    listed = next((own for span in reversed(placed.spans) if (own := span.tier.protocols_for(primitive))), {})
-    ranges = {name: one.measured for name, one in listed.items() if one.measured is not None}
-    return [replace(row, notes=(*row.notes, *_notes(row, ranges))) for row in rows] if ranges else list(rows)
+    tier = next((span.tier for span in reversed(placed.spans) if span.tier.protocols), None)
+    if tier is None:
+        return list(rows)
+    ranges = {name: one.measured for name, one in tier.protocols_for(primitive).items() if one.measured is not None}
+    if not ranges and not tier.protocols_for(primitive) and any(one.measured for one in tier.protocols or ()):
+        said = f"{primitive.spoken} was not measured on {tier.name}: priced with the tier's own numbers"
+        return [replace(row, notes=(*row.notes, said)) for row in rows]
+    ranks = _ranks_note(placed.ranks, ranges)
+    return [replace(row, notes=(*row.notes, *_notes(row, ranges), *ranks)) for row in rows] if ranges else list(rows)
+
+
+def _ranks_note(ranks: int, ranges: Mapping[str, Measured]) -> list[str]:
+    """What a price on a rank count that was not measured says."""
+    known = sorted({count for one in ranges.values() for count in one.ranks or ()})
+    if not known or ranks in known:
+        return []
+    how = "extrapolated" if not known[0] < ranks < known[-1] else "interpolated"
+    return [f"measured on {', '.join(map(str, known))} ranks, not on {ranks}: {how}"]
 
 
 def _notes(row: Row, ranges: Mapping[str, Measured]) -> list[str]:

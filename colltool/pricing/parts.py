@@ -10,7 +10,9 @@ from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed
+from colltool.pricing.reached import as_reached
 from colltool.pricing.readings import Readings
+from colltool.pricing.running import running_on
 from colltool.primitives import Primitive, own_share
 
 
@@ -37,7 +39,8 @@ def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, pl
     parts = parts_of(row, group, reach, readings)
     notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
     kept = own_part(placed, row.primitive, row.name) if placed else ()
-    return Costed(
+    running = running_on(placed.fabric) if placed else None
+    found = Costed(
         primitive=row.primitive,
         ranks=group.ranks,
         choice=Choice(row.name),
@@ -51,7 +54,9 @@ def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, pl
         notes=tuple(notes),
         readings=readings,
         protocol=placed.protocol if placed else "",
+        elsewhere=row.not_run_by(running, group),
     )
+    return as_reached(found, placed) if placed else found
 
 
 def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:
@@ -82,7 +87,7 @@ def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
     routes = {type(part.route) for part in parts}
     if group.dedicated and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
-    single = any(isinstance(r, Chain | Trees) or (isinstance(r, Ring) and r.via == "packed") for r in (p.route for p in parts))
+    single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
     if group.joined_by == "tiers" and single:
         return ["one stream: a single NIC of each domain carries it"]
     return []

@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import STATUSES
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title, catalogue
 from colltool.pricing.costed import Costed
+from colltool.pricing.lower_bound import lower_bound_notes
 from colltool.pricing.measured_range import range_notes
 from colltool.pricing.merge import fastest
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.results import Model, Price, PriceList
+from colltool.pricing.results import Answer, Model, Price, PriceList
 from colltool.pricing.row import Row
+from colltool.pricing.running import running_on
 from colltool.primitives import Primitive
 from colltool.units import MAX_SIZE
 
@@ -53,6 +54,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
     least, most = _bounds(size)
     probes = [least] if least == most else _probes(least, most)
     chosen = listed.named(only, probes) if only else listed.all(probes)
+    running = running_on(fabric)
     return Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -63,6 +65,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
         overrides=fabric.overrides,
+        library=Answer(running.name) if running else None,
     )
 
 
@@ -74,7 +77,8 @@ def rows_at(listed: Catalogue, candidates: Sequence[Costed], size: Number) -> li
     rows = [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
     rows = range_notes(rows, listed.placed, listed.primitive)
     arrays = not isinstance(size, float)
-    return sorted(rows, key=lambda row: (STATUSES.index(row.status), 0.0 if arrays else float(row.total_s)))
+    rows = sorted(rows, key=lambda row: (row.standing, 0.0 if arrays else float(row.total_s)))
+    return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,

@@ -33,7 +33,8 @@ class Readings(NamedTuple):
     Args:
         ideal: every η is 1. Oversubscription stays: it is wiring, not contention.
         pipelining: ``asymptotic``, ``optimal``, or a number of segments P.
-        phases: how the phases of a composition follow each other; ``auto`` is each composition's own way.
+        phases: how the phases of a composition follow each other; ``auto`` is each composition's own way: what NCCL runs as
+            NVLSTree, NVLS with SHARP or tree streams, and its rows say so.
         placement: ``packed`` fills the smallest domain first; ``scattered`` is the cautious reading of an unknown layout.
         ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
         tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what

@@ -14,7 +14,7 @@ from colltool.primitives import Primitive
 from colltool.results import Result
 
 if TYPE_CHECKING:
-    from colltool.library.answer import Answer
+    from colltool.library.model import Estimate
 
 Overrides = tuple[tuple[str, str], ...]
 """Keys and values of ``--set``, as somebody wrote them."""
@@ -25,6 +25,26 @@ class Infeasible(NamedTuple):
 
     algorithm: str
     reason: str
+
+
+class Answer(NamedTuple):
+    """The library that a price is for, and its own choice for the call where its cost model is known.
+
+    Args:
+        name: of the library, as ``--library`` takes it.
+        version: of the data that its model is computed from.
+        pick: what it takes to be fastest, with its estimate; None where ``reason`` says why.
+        ways: every combination of algorithm and protocol in its order, with the reason where one cannot run.
+        runs: our price of what is picked; None where no schedule of ours is that one.
+        reason: why there is no pick; empty also for a library without a cost model here.
+    """
+
+    name: str
+    version: str = ""
+    pick: Estimate | None = None
+    ways: tuple[Estimate, ...] = ()
+    runs: Row | None = None
+    reason: str = ""
 
 
 class Model(NamedTuple):
@@ -47,8 +67,8 @@ class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
-    references, what is idealised and what is hypothetical, none of which is ever called the fastest. ``library``: what a library
-    with a cost model of its own would run, where that was asked for.
+    references, what is idealised and what is hypothetical, none of which is ever called the fastest. ``library``: whose schedules
+    are ranked, with its own choice; those of others follow the ranking. None where any may run.
     """
 
     subject: ClassVar[str] = "price"
@@ -70,8 +90,16 @@ class Price(Result):
 
     @property
     def others(self) -> tuple[Row, ...]:
-        """References, idealised and hypothetical rows."""
+        """Rows of other libraries, references, idealised and hypothetical rows."""
         return tuple(row for row in self.results if not row.leads)
+
+    @property
+    def slower_pick(self) -> float | None:
+        """Our price of what the library picks in units of the fastest that it has; None without a price of the pick."""
+        if self.library is None or self.library.runs is None:
+            return None
+        picked = float(self.library.runs.total_s)
+        return picked / min([picked, *(float(row.total_s) for row in self.leading)])
 
     def top(self, count: int) -> Price:
         """Only the fastest ``count`` of those that may lead; where none may, of the others."""
@@ -147,7 +175,11 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Crossover(Result):
-    """The crossovers of one primitive on one group, and who wins at which size among all that can run."""
+    """The crossovers of one primitive on one group, and who wins at which size among what the library runs; all without one.
+
+    ``library_leads``: whether it runs any of them. ``picks``: what the library itself takes at which size, by its own cost model
+    where that is known.
+    """
 
     subject: ClassVar[str] = "crossover"
     fabric: str
@@ -159,6 +191,9 @@ class Crossover(Result):
     winners: tuple[Winner, ...]
     balance: dict[str, float]
     overrides: Overrides = ()
+    library: str = ""
+    library_leads: bool = True
+    picks: tuple[Winner, ...] = ()
 
 
 class Rung(NamedTuple):
@@ -185,6 +220,31 @@ class Ladder(Result):
     rows: tuple[Rung, ...]
 
 
+class EstimateParts(NamedTuple):
+    """What a library's own estimate of a call is made of.
+
+    Args:
+        algorithm, protocol: as the library calls them.
+        latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
+        plateau: what the size makes of the latency.
+        bus_Bps: of all channels under the protocol.
+        bandwidth_Bps: what the schedule makes of it, bytes of the call over time.
+        correction: what is left of that at the size.
+        seconds: the estimate.
+        picked: whether the library would take it.
+    """
+
+    algorithm: str
+    protocol: str
+    latency: tuple[tuple[str, float, float], ...]
+    plateau: float
+    bus_Bps: float
+    bandwidth_Bps: float
+    correction: float
+    seconds: float
+    picked: bool
+
+
 class Explained(NamedTuple):
     """One algorithm for one primitive in words, and priced where a fabric was given."""
 
@@ -203,6 +263,7 @@ class Explained(NamedTuple):
     in_switch: bool
     row: Row | None = None
     reason: str = ""
+    estimates: tuple[EstimateParts, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,3 +278,4 @@ class Explanation(Result):
     bytes: float = 0.0
     mode: str = ""
     overrides: Overrides = ()
+    library: str = ""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Status, leads
+from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.primitives import Primitive
@@ -71,7 +71,8 @@ class Row:
     phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the total; under pipelined phases ``bandwidth_s``
     is less than the phases' sum. ``moved`` is the bandwidth term and ``laid`` are the phases, or what works them out when they
     are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
-    of names where the sizes were an array, empty where the fabric lists none.
+    of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the user's library does not
+    run it, empty where it does.
     """
 
     choice: Choice
@@ -88,6 +89,7 @@ class Row:
     bytes: Number
     busbw_factor: float
     protocol: Any = ""
+    elsewhere: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
@@ -125,9 +127,14 @@ class Row:
         return self.choice.spec
 
     @property
+    def standing(self) -> int:
+        """Where it is listed: 0 is what the user can run."""
+        return standing(self.status, self.elsewhere)
+
+    @property
     def leads(self) -> bool:
-        """Whether it may be called the fastest: somebody can run it."""
-        return leads(self.status)
+        """Whether it may be called the fastest: the user can run it."""
+        return self.standing == 0
 
     @property
     def total_s(self) -> Number:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
@@ -50,6 +51,7 @@ _ROW: tuple[Column, ...] = (
     label("status", "status", drop=4, get=lambda one: one.row.status),
     label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
     label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
+    label("leads", "leads", get=lambda one: "yes" if one.row.leads else "no", hidden=True),
 )
 
 
@@ -61,10 +63,30 @@ def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None
     return table.with_shown("bytes") if sizes else table
 
 
+def why_not_ranked(row: Row) -> str:
+    """Why a row may not be called the fastest; empty where it may."""
+    return WHY_NOT_RANKED.get(row.status, row.elsewhere)
+
+
 def unranked_title(rows: Sequence[Row]) -> str:
     """Why these rows stand apart, in plain words."""
     reasons = [why for status, why in WHY_NOT_RANKED.items() if any(row.status == status for row in rows)]
     return f"not ranked, as nobody runs them at this price ({'; '.join(reasons)})"
+
+
+def elsewhere_title(price: Price) -> str:
+    """Why these rows follow the ranking."""
+    return f"priced, but not what {spoken(price)} runs here"
+
+
+def spoken(price: Price) -> str:
+    """How people call the library of a price; empty where any may run."""
+    return LIBRARIES[price.library.name].spoken if price.library else ""
+
+
+def apart(price: Price) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The rows that may not lead: those of other libraries, and those that nobody runs."""
+    return tuple(row for row in price.others if row.standing == 1), tuple(row for row in price.others if row.standing > 1)
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
@@ -98,16 +120,28 @@ def heading(price: Price) -> str:
 def heading_of_all(price: Price, several: str = "") -> str:
     """What was asked, of many sizes."""
     where = on_fabric(price.fabric, price.overrides)
-    return f"{price.primitive.spoken} on {where}, {price.ranks} ranks, {several}{price.mode}"
+    library = f"{running(price.library.name, leads=bool(price.leading))}, " if price.library else ""
+    return f"{price.primitive.spoken} on {where}, {price.ranks} ranks, {several}{library}{price.mode}"
+
+
+def running(library: str, *, leads: bool) -> str:
+    """Whose schedules are ranked, in a title: that it runs none of what is shown where none leads."""
+    known = LIBRARIES[library]
+    return known.spoken if leads else f"of which {known.spoken} runs none{known.hint}"
 
 
 def notes(rows: Sequence[Row], model: Model) -> list[Block]:
     """The readings that are not the usual ones, then each note with the rows it is about."""
-    by_note = gathered((note, row.title) for row in rows for note in row.notes)
+    by_note = gathered((note, row.title) for row in rows for note in (*row.notes, *_told_elsewhere(row)))
     lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
     readings = [f"{name}={value}" for name, value in model.unusual().items()]
     extra = [f"readings: {', '.join(readings)}"] if readings else []
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
+
+
+def _told_elsewhere(row: Row) -> tuple[str, ...]:
+    """Why a library that ships a schedule does not run it here; that it has none the table says."""
+    return (row.elsewhere,) if row.standing == 1 and " has no such " not in row.elsewhere else ()
 
 
 def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
@@ -130,11 +164,12 @@ def price_fields(price: Price) -> Document:
 
 
 def _library(price: Price) -> Document:
-    if price.library is None:
-        return {}
+    if price.library is None or price.library.pick is None:
+        reason = {"reason": price.library.reason} if price.library and price.library.reason else {}
+        return {"library": {"name": price.library.name} | reason} if price.library else {}
     from colltool.render.picks import library_field  # loads a library's model, which few prices ask for
 
-    return library_field(price.library, None if price.library.runs is None else row_fields(price.library.runs))
+    return library_field(price.library, None if price.library.runs is None else row_fields(price.library.runs), price.slower_pick)
 
 
 def asked_fields(price: Price) -> Document:
@@ -166,6 +201,8 @@ def row_fields(row: Row) -> Document:
         "busbw_Bps": plain_number(row.busbw_Bps),
         "status": row.status,
         "shipped_by": list(row.shipped_by),
+        "leads": row.leads,
+        "why_not": why_not_ranked(row),
         "notes": list(row.notes),
         "phases": [_phase(phase) for phase in row.phases],
     } | under(row.protocol)

@@ -487,7 +487,7 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
     """A new row needs an independent expression here."""
     checked = set(TABLE) | {(primitive, "in-network") for primitive in IN_NETWORK}
     lattices = {"dim-ring", "dim-chain", "dim-ring-bidirectional", "dim-chain-bidirectional", "multi-ring", "dim-rabenseifner"}
-    baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "outer-pairwise", "inner-pairwise"}
+    baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "multi-rail-chain", "outer-pairwise", "inner-pairwise"}
     others = lattices | baselines | {"shortest-path", "dim-by-dim"}
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
 
@@ -512,6 +512,9 @@ def test_flat_rings_over_tiers(passes: tuple[Primitive, int], n: int) -> None:
         assert counts(primitive, name, on("tiers", n)) == (times * (n - 1), pytest.approx(times * (n - 1) / n))
         assert find(primitive, name).why_not(on("star", n)) == "needs a group over several tiers; this is a star"
         assert (find(primitive, name).status == "hypothetical") == (name == "inner-ring")
+    for rooted in (BC, REDUCE):
+        assert counts(rooted, "multi-rail-chain", on("tiers", n)) == (n - 1, 1)
+        assert find(rooted, "multi-rail-chain").why_not(on("clos", n)) == "needs a group over several tiers; this is a Clos"
     for name in ("outer-pairwise", "inner-pairwise"):
         assert counts(A2A, name, on("tiers", n)) == (n - 1, pytest.approx((n - 1) / n))
 

@@ -86,7 +86,7 @@ def test_a_table_and_markdown(run: Run) -> None:
     assert table.startswith("out: port fitted to 2 series\n")
     assert "written to out.yaml" in table
     for text in (table, markdown):
-        assert "high-bandwidth" in text
+        assert "segment-2" in text
         assert "eta_b" not in text  # no line rate was stated
         assert "nan" not in text.lower()
     assert "| all-reduce" in markdown
@@ -199,7 +199,7 @@ def test_a_line_rate_gives_eta(run: Run) -> None:
 
 def test_a_line_rate_that_is_too_low_is_said(run: Run) -> None:
     out = calibrate(run, "--line-rate", "100GB/s", "-o", "out.yaml").out
-    assert re.search(r"high-bandwidth carries 36\d.*more than the stated line rate of 100 GB/s", out)
+    assert re.search(r"segment-2 carries 36\d.*more than the stated line rate of 100 GB/s", out)
     assert run("validate", "ar.csv", "-f", "out.yaml", "--max-mape", "1%").code == 0
 
 

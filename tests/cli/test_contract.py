@@ -488,7 +488,8 @@ def test_the_example_of_the_contract(run: Any) -> None:
     assert row["algbw_Bps"] == pytest.approx(1.4e11, rel=0.01)
     assert row["busbw_Bps"] == pytest.approx(2.8e11, rel=0.01)
     assert (row["bound"], row["status"]) == ("latency", "shipped")
-    assert "NCCL" in row["shipped_by"]
+    assert row["shipped_by"] == ["Horovod (hierarchical)"]
+    assert (row["leads"], row["why_not"]) == (False, "NCCL has no such composition")
     first = row["phases"][0]
     assert (first["tier"], first["primitive"], first["algorithm"]) == ("nvlink", "reduce_scatter", "ring")
     assert (first["ranks"], first["bytes"], first["n_alpha"]) == (72, 16_000_000, 71)
@@ -521,10 +522,10 @@ def test_every_algorithm_runs_or_says_why_not(run: Any) -> None:
 
 def test_fastest_first_and_parts_sum_to_the_total(run: Any) -> None:
     for one in price(run, "ar", *NVL, "-M", "1KB,1MB,1GB")["sizes"]:
-        may_lead = [row["status"] == "shipped" for row in one["results"]]
+        may_lead = [row["leads"] for row in one["results"]]
         assert may_lead == sorted(may_lead, reverse=True), "what cannot lead stands below what can"
-        for status in {row["status"] for row in one["results"]}:
-            totals = [row["total_s"] for row in one["results"] if row["status"] == status]
+        for kind in {(row["leads"], row["status"]) for row in one["results"]}:
+            totals = [row["total_s"] for row in one["results"] if (row["leads"], row["status"]) == kind]
             assert totals == sorted(totals)
         for row in one["results"]:
             assert row["alpha_s"] + row["overhead_s"] + row["bandwidth_s"] == pytest.approx(row["total_s"], rel=1e-12)
@@ -556,7 +557,9 @@ def test_all_ranks_by_default(run: Any) -> None:
 
 def test_top(run: Any) -> None:
     everything, two = (price(run, "ar", *NVL, "-M", "16MB", *top) for top in ((), ("--top", "2")))
-    leading = [row for row in everything["results"] if row["status"] == "shipped"]
+    leading = [row for row in everything["results"] if row["leads"]]
+    assert leading
+    assert {row["status"] for row in leading} == {"shipped"}
     assert two["results"] == leading[:2]
     assert two["infeasible"] == everything["infeasible"]
     assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99")["results"] == leading, "what may not lead is not counted"
@@ -744,7 +747,7 @@ def test_breakdown_is_the_fastest_price_with_baselines(run: Any) -> None:
 
 
 def test_breakdown_phases_sum_to_the_total(run: Any) -> None:
-    (row,) = run("breakdown", "ar", *NVL, "-M", "16MB", "--format", "json").json["results"]
+    (row,) = run("breakdown", "ar", *NVL, "-M", "16MB", "--phases", "sequential", "--format", "json").json["results"]
     for field in ("alpha_s", "bandwidth_s"):
         assert sum(phase[field] for phase in row["phases"]) == pytest.approx(row[field], rel=1e-12)
 

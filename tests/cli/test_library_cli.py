@@ -15,12 +15,15 @@ def test_the_table_of_picks(run: Any) -> None:
 def test_the_document_has_what_the_contract_promises(run: Any) -> None:
     document = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--library", "nccl", "--format", "json").json
     found = document["library"]
-    assert list(found) == ["name", "version", "pick", "runs", "ways"]
+    assert list(found) == ["name", "version", "pick", "runs", "of_fastest", "ways"]
     assert list(found["pick"]) == ["algorithm", "protocol", "estimate_s"]
     assert found["runs"]["spec"] == "hierarchical:ring/double-binary-tree"
     assert {tuple(way) for way in found["ways"]} == {("algorithm", "protocol", "estimate_s", "reason")}
     assert all((way["estimate_s"] is None) == bool(way["reason"]) for way in found["ways"])
-    assert "library" not in run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--format", "json").json
+    assert found["of_fastest"] >= 1
+    every = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--library", "all", "--format", "json").json
+    assert "library" not in every
+    assert all(row["leads"] for row in every["results"] if row["status"] == "shipped")
 
 
 def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
@@ -31,6 +34,7 @@ def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
 
 
 def test_unknown(run: Any) -> None:
-    done = run("price", "ar", "-f", "dgx-h100", "-M", "1MB", "--library", "rccl")
+    done = run("price", "ar", "-f", "dgx-h100", "-M", "1MB", "--library", "ncl")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: --library: no cost model of 'rccl' is known\n  did you mean 'nccl'? known: nccl; or leave it out\n"
+    known = "known: nccl, rccl, mpi, xla, mscclpp, all"
+    assert done.err == f"error: --library: no library 'ncl' is known\n  did you mean 'nccl'? {known}\n"

@@ -45,20 +45,44 @@ def test_the_pick_changes_where_the_model_flips() -> None:
     assert below.pick.protocol != above.pick.protocol
 
 
-def test_nobody_asked() -> None:
-    assert colltool.price("dgx-h100", "ar", size="1MB").library is None
+def test_a_fabric_s_own_library_is_asked() -> None:
+    own = colltool.price("dgx-h100", "ar", size="1MB")
+    assert own == colltool.price("dgx-h100", "ar", size="1MB", library="nccl")
+    assert own.library is not None
+    assert own.library.pick is not None
+    assert colltool.price("dgx-h100", "ar", size="1MB", library="all").library is None
+
+
+@pytest.mark.parametrize(
+    ("fabric", "primitive", "size", "reason"),
+    [
+        ("dgx-h100", "a2a", "1MB", "NCCL has one way for all-to-all: there is nothing to choose"),
+        ("dgx-h100", "ar", np.array([1e6, 1e7]), "an array of sizes has no single pick"),
+        ("nvl72", "ar", "1MB", "the channels of a node of 72 GPUs"),
+    ],
+)
+def test_without_a_pick_there_is_a_reason(fabric: str, primitive: str, size: Any, reason: str) -> None:
+    found = colltool.price(fabric, primitive, size=size).library
+    assert found is not None
+    assert (found.name, found.pick) == ("nccl", None)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize("library", ["rccl", "mpi", "mscclpp", "xla"])
+def test_a_library_without_a_model_ranks_and_picks_nothing(library: str) -> None:
+    found = colltool.price("dgx-h100", "ar", size="1MB", ranks=8, library=library)
+    assert found.library is not None
+    assert (found.library.name, found.library.pick, found.library.reason) == (library, None, "")
 
 
 @pytest.mark.parametrize(
     ("fabric", "primitive", "library", "size", "message"),
     [
-        ("dgx-h100", "ar", "rccl", "1MB", "library: no cost model of 'rccl' is known"),
         ("dgx-h100", "ar", "ncl", "1MB", "did you mean 'nccl'"),
         ("star512", "ar", "nccl", "1MB", "needs the GPU generation, which star512 does not give"),
         ("nvl72", "ar", "nccl", "1MB", "the channels of a node of 72 GPUs"),
-        ("dgx-h100", "a2a", "nccl", "1MB", "nothing to choose"),
+        ("torus512", "a2a", "nccl", "1MB", "NCCL does not run on torus512"),
         ("dgx-h100", "ar", 3, "1MB", "library"),
-        ("dgx-h100", "ar", "nccl", np.array([1e6, 1e7]), "an array of sizes has no single pick"),
     ],
 )
 def test_what_cannot_be_answered(fabric: str, primitive: str, library: Any, size: Any, message: str) -> None:

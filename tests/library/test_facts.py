@@ -8,11 +8,10 @@ import pytest
 
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
-from colltool.library.facts import hardware_on, nodes_of
+from colltool.library.facts import hardware_on
 from colltool.library.hardware import Graph
 from colltool.library.model import estimates, pick
 from colltool.library.ways import spec_of
-from colltool.pricing.groups import place
 from colltool.pricing.price import price
 from colltool.primitives import AG, AR, BC, RS, Primitive
 from tests.nccl_machines import cluster, machine
@@ -40,11 +39,11 @@ def test_the_shipped_h100_fabrics_have_all_that_the_model_needs(name: str) -> No
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 1), (8, 1), (16, 2), (256, 32)])
 def test_nodes_are_domains(ranks: int, nodes: int) -> None:
-    assert nodes_of(place(load_fabric("dgx-h100"), ranks)) == nodes
+    assert hardware_on(load_fabric("dgx-h100"), ranks).nodes == nodes
 
 
 def test_below_a_clos_every_rank_is_a_node() -> None:
-    assert nodes_of(place(cluster(16, gpus=1))) == 16
+    assert hardware_on(cluster(16, gpus=1)).nodes == 16
 
 
 def test_without_facts_all_are_named_at_once_with_what_to_write() -> None:

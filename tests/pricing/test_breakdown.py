@@ -13,7 +13,7 @@ BASELINES = {
     "ar": {"ring", "outer-ring", "multi-rail-ring", "inner-ring"},
     "ag": {"ring", "outer-ring", "multi-rail-ring", "inner-ring"},
     "a2a": {"pairwise", "outer-pairwise", "inner-pairwise"},
-    "bc": {"chain"},
+    "bc": {"chain", "multi-rail-chain"},
     "p2p": {"send"},
 }
 

@@ -276,6 +276,16 @@ def test_multi_rail_ring_is_bounded_by_the_port_or_by_all_rails(inner_bw: float)
     assert row.bandwidth_s == pytest.approx(2 * 31 / 32 * M / min(inner_bw * 1e9, 8 * 50e9))
 
 
+@pytest.mark.parametrize("inner_bw", [100.0, 400.0, 2000.0])
+@pytest.mark.parametrize("primitive", ["bc", "reduce"])
+def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(primitive: str, inner_bw: float) -> None:
+    where = fabric(star(8, 0.5, inner_bw), clos(4, alpha=3.0, bw=50.0))
+    row, one = (row_of(where, primitive, name) for name in ("multi-rail-chain", "chain"))
+    assert row.bandwidth_s == pytest.approx(M / min(inner_bw * 1e9, 8 * 50e9))
+    assert one.bandwidth_s == pytest.approx(M / 50e9)
+    assert row.alpha_s == pytest.approx(one.alpha_s)
+
+
 @pytest.mark.parametrize(("s", "slowed"), [(2.0, 1.0), (4.0, 1.0), (8.0, 2.0)])
 def test_multi_rail_ring_loads_the_uplinks_in_proportion(s: float, slowed: float) -> None:
     """Leaves of four nodes: one node of four leaves at a time, on all of its rails."""

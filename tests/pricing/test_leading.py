@@ -92,7 +92,9 @@ def test_nothing_that_may_lead_is_faster_than_the_best(seed: int) -> None:
 
 def test_a_hypothetical_tree_hides_no_composition() -> None:
     """Two phases of NVLink and InfiniBand without switches that reduce: direct inside, two-shot outside."""
-    plain = colltool.load_fabric("dgx-h100", ["nvlink.in_network.reduce=false", "ib.in_network.reduce=false"])
+    textbook = {"launch_overhead": "0us", "nvlink.alpha": "1us", "ib.levels.leaf.alpha": "2us", "ib.eta.beta": "0.8"}
+    switches = {"nvlink.in_network.reduce": "false", "ib.in_network.reduce": "false"}
+    plain = colltool.load_fabric("dgx-h100", textbook | switches | {"library": "all"})
     found = colltool.price(plain, "ar", ranks=64, size=10e6, tree_beta=1)
     assert found.best.spec == "hierarchical:direct/two-shot"
     assert found.best.total_s == pytest.approx(110.1e-6, rel=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
 from colltool.render import rows as r
 from colltool.render.parts import Block, Column, Table, label, number
@@ -85,13 +86,32 @@ def _table(result: Crossover) -> Table:
 
 
 def _blocks(result: Crossover) -> list[Block]:
-    asked = f"{result.primitive.spoken} on {on_fabric(result.fabric, result.overrides)}, {result.ranks} ranks, {result.mode}"
+    asked = _asked(result)
     crossings = Table(_with_none(_PAIR), _pairs(result), None, f"crossovers of {asked}")
     if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         crossings = crossings.without(_APPROXIMATIONS[2])
     winners = Table(_WINNER, _winners(result), None, f"who wins at which size: {asked}")
     winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
-    return [crossings, winners, *r.notes([], result.model)]
+    return [crossings, winners, *_picks(result), *r.notes([], result.model)]
+
+
+def _picks(result: Crossover) -> list[Block]:
+    """What the library itself takes at which size."""
+    if not result.picks:
+        return []
+    columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in _WINNER)
+    picks = tuple(_Met(result, winner=one) for one in result.picks)
+    return [Table(columns, picks, None, f"what {_library(result)} picks by its own cost model")]
+
+
+def _library(result: Crossover) -> str:
+    return LIBRARIES[result.library].spoken if result.library else ""
+
+
+def _asked(result: Crossover) -> str:
+    where = on_fabric(result.fabric, result.overrides)
+    library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
+    return f"{result.primitive.spoken} on {where}, {result.ranks} ranks, {library}{result.mode}"
 
 
 def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -115,13 +135,20 @@ def _document(result: Crossover) -> Document:
         "mode": result.mode,
         "model": result.model.echo(),
         "pairs": [_pair(pair) for pair in result.pairs],
-        "winners": [
-            {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
-            | r.under(one.protocol)
-            for one in result.winners
-        ],
+        "winners": [_winner(one) for one in result.winners],
         "balance": result.balance,
-    }  # fmt: skip
+    } | _library_field(result)  # fmt: skip
+
+
+def _winner(one: Winner) -> Document:
+    interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
+    return interval | r.under(one.protocol)
+
+
+def _library_field(result: Crossover) -> Document:
+    """Whose schedules may win, and what it takes by its own cost model."""
+    picks = {"picks": [_winner(one) for one in result.picks]} if result.picks else {}
+    return {"library": {"name": result.library} | picks} if result.library else {}
 
 
 def _pair(pair: Pair) -> Document:
@@ -148,7 +175,7 @@ def _crossing(pair: Pair, one: Crossing) -> Document:
 
 
 def _summary(result: Crossover) -> str:
-    asked = f"{result.primitive.spoken} on {on_fabric(result.fabric, result.overrides)}, {result.ranks} ranks, {result.mode}"
+    asked = _asked(result)
     steps = [f"{one.algorithm} from {format_bytes(one.from_bytes)}" for one in result.winners]
     return f"{asked}: {', '.join(steps)}"
 

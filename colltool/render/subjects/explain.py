@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import Explained, Explanation
+from colltool.pricing.results import EstimateParts, Explained, Explanation
 from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.words import format_bytes, format_rate, format_size, format_time, whole_bytes
+
+_SAME = 1e-9
 
 
 class _Use(NamedTuple):
@@ -64,7 +66,24 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
     if entry.row is not None:
         asked = f"on {where}, {result.ranks} ranks, {format_size(result.bytes)} per rank, {result.mode}"
         out.append(Lines(asked, tuple(_numbers(entry.row, entry, result))))
+    out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
+
+
+def _estimated(one: EstimateParts, result: Explanation) -> str:
+    said = f"{result.library}'s own estimate, {one.algorithm} under {one.protocol}: {format_time(one.seconds)}"
+    return f"{said}; its pick" if one.picked else said
+
+
+def _estimate_lines(one: EstimateParts) -> list[str]:
+    """Latencies, then channels, a line for each factor."""
+    lines = [f"{name}: {times:g} x {format_time(each)} = {format_time(times * each)}" for name, times, each in one.latency]
+    if abs(one.plateau - 1) > _SAME:
+        lines.append(f"all of it times {one.plateau:.3g} at this size: a ring's plateau")
+    lines.append(f"channels under the protocol {format_rate(one.bus_Bps)}, of the call {format_rate(one.bandwidth_Bps)}")
+    if abs(one.correction - 1) > _SAME:
+        lines.append(f"of which {one.correction:.3g} is left at this size")
+    return lines
 
 
 def _title(entry: Explained) -> str:
@@ -81,7 +100,10 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
             lines.append(f"{label_}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} = {format_time(float(phase.alpha_s))}")
         rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
         product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
-        lines.append(f"{label_}: n_beta x M / BW = {product} = {format_time(float(phase.bandwidth_s))}")
+        wire = float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
+        lines.append(f"{label_}: n_beta x M / BW = {product} = {format_time(wire)}")
+        if (rise := float(phase.bandwidth_s) - wire) > _SAME * wire:
+            lines.append(f"{label_}: to get up to speed {format_time(rise)}")
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
@@ -114,6 +136,20 @@ def _fields(entry: Explained) -> Document:
         "note": entry.note,
         "result": None if entry.row is None else row_fields(entry.row),
         "reason": entry.reason,
+    } | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
+
+
+def _estimate(one: EstimateParts) -> Document:
+    return {
+        "algorithm": one.algorithm,
+        "protocol": one.protocol,
+        "picked": one.picked,
+        "estimate_s": one.seconds,
+        "latency": [{"what": name, "times": times, "each_s": each} for name, times, each in one.latency],
+        "plateau": one.plateau,
+        "channels_Bps": one.bus_Bps,
+        "bandwidth_Bps": one.bandwidth_Bps,
+        "correction": one.correction,
     }
 
 

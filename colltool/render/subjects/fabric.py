@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.derive import TierFacts
+from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.results import FabricList, FabricShown
 from colltool.fabric.sizing import FatTree, RailPods
@@ -12,7 +14,7 @@ from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_rate, format_time
+from colltool.words import counted, format_rate, format_time, whole_percent
 
 
 def _blocks(result: FabricShown) -> list[Block]:
@@ -27,7 +29,7 @@ def _blocks(result: FabricShown) -> list[Block]:
     out: list[Block] = [Lines(_title(fabric), tuple(tree)), _table(result, title)]
     for derived in facts.tiers:
         out += _sizing(derived)
-    return out + _notes(result)
+    return [*out, *_library(fabric.library_facts), *_notes(result)]
 
 
 def _title(fabric: Fabric) -> str:
@@ -135,7 +137,7 @@ def _protocol(one: Protocol) -> str:
 def _in_network(spec: InNetwork) -> str:
     can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
-    eta = f", all-reduce eta_beta {spec.eta_beta:g}" if spec.eta_beta else ""
+    eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
     under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""
     return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
 
@@ -162,6 +164,37 @@ def _rails(pods: RailPods) -> list[str]:
 def _tree(tree: FatTree) -> str:
     counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
     return f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
+
+
+def _library(facts: Library | None) -> list[Block]:
+    """Whose schedules are ranked, what its cost model is told, and what it reaches."""
+    if facts is None:
+        return []
+    told = [
+        f"{facts.gpu} GPUs" if facts.gpu else "",
+        f"{facts.cpu} hosts" if facts.cpu else "",
+        "" if facts.collnet is None else f"CollNet {'on' if facts.collnet else 'off'}",
+        "" if facts.nvls is None else f"NVLS {'on' if facts.nvls else 'off'}",
+        "channels given" if facts.channels else "",
+    ]
+    name = LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else "any"
+    version = f" {facts.version}" if facts.version else ""
+    title = ", ".join(filter(None, (f"library {name}{version}", *told)))
+    return [Lines(title, tuple(map(_reached, facts.reached)))]
+
+
+def _reached(one: Reached) -> str:
+    """What a library reaches of a schedule: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
+    if isinstance(one.share, float):
+        said = [whole_percent(one.share)] if one.share < 1 else []
+    else:
+        said = [f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share]
+    parts = [f"of its bandwidth {', '.join(said)}" if said else ""]
+    parts += [f"{format_time(one.startup)} to get going" if one.startup else ""]
+    parts += [f"{format_time(one.startup_per_rank)} a rank to get going" if one.startup_per_rank else ""]
+    parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
+    primitives = ", ".join(primitive.spoken for primitive in one.primitives)
+    return f"{one.algorithm} ({primitives}): {'; '.join(filter(None, parts))}"
 
 
 def _notes(result: FabricShown) -> list[Block]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from colltool.pricing.results import Price, PriceList
 from colltool.pricing.row import Row
 from colltool.render import rows as r
-from colltool.render.parts import Block, Table, label, number
+from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.words import format_rate, format_time
 
@@ -16,17 +16,37 @@ from colltool.words import format_rate, format_time
 def _blocks(result: Price) -> list[Block]:
     if hasattr(result.bytes, "__len__"):
         return _several(tuple(r.at_each_size(result)))
-    leads, rest = ([r.Ranked(result, row) for row in rows] for rows in (result.leading, result.others))
-    heading = r.heading(result)
-    apart = f"{heading}: " if not leads else ""
-    out: list[Block] = [r.row_table(leads, heading, 0)] if leads else []
-    out += [r.row_table(rest, apart + r.unranked_title(result.others))] if rest else []
-    return [*out, *_picks([result]), *r.notes(result.results, result.model), *r.cannot(result.infeasible)]
+    return _all([result], r.heading(result), best=0)
+
+
+def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
+    """The ranking, what the library picks, then what does not lead, notes, and what cannot run."""
+    first, *others = _tables(prices, heading, best=best, sizes=sizes)
+    every = [row for one in prices for row in one.results]
+    return [first, *_picks(prices), *others, *r.notes(every, prices[0].model), *r.cannot(prices[0].infeasible)]
+
+
+def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
+    """What leads, what other libraries run, what nobody runs: the first of them under the heading."""
+    first = prices[0]
+    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
+    others, nobody_s = ([r.Ranked(one, row) for one in prices for row in r.apart(one)[index]] for index in (0, 1))
+    named = [(leads, ""), (others, r.elsewhere_title(first)), (nobody_s, r.unranked_title([one.row for one in nobody_s]))]
+    shown = [(rows, title) for rows, title in named if rows]
+    return [
+        r.row_table(
+            rows, ": ".join(filter(None, (heading if not at else "", title))), best if rows is leads else None, sizes=sizes
+        )
+        for at, (rows, title) in enumerate(shown)
+    ]
 
 
 def _picks(prices: Sequence[Price]) -> list[Block]:
-    """What a library would run, where that was asked for."""
-    if all(one.library is None for one in prices):
+    """What the library would run; why that is not known."""
+    reasons = list(dict.fromkeys(one.library.reason for one in prices if one.library and one.library.reason))
+    if reasons:
+        return [Lines(f"what {r.spoken(prices[0])} picks is not known here", tuple(reasons))]
+    if all(one.library is None or one.library.pick is None for one in prices):
         return []
     from colltool.render.picks import pick_blocks  # loads a library's model, which few prices ask for
 
@@ -36,14 +56,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
 def _several(prices: Sequence[Price]) -> list[Block]:
     """One table of all sizes, to read down a column; what may not lead in one of its own."""
     first = prices[0]
-    heading = r.heading_of_all(first, f"{len(prices)} sizes, ")
-    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
-    rest = [r.Ranked(one, row) for one in prices for row in one.others]
-    apart = f"{heading}: " if not leads else ""
-    out: list[Block] = [r.row_table(leads, heading, sizes=True)] if leads else []
-    out += [r.row_table(rest, apart + r.unranked_title([one.row for one in rest]), sizes=True)] if rest else []
-    every = [row for one in prices for row in one.results]
-    return [*out, *_picks(prices), *r.notes(every, first.model), *r.cannot(first.infeasible)]
+    return _all(prices, r.heading_of_all(first, f"{len(prices)} sizes, "), sizes=True)
 
 
 def _table(result: Price) -> Table:

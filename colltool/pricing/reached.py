@@ -1,0 +1,43 @@
+"""What a library reaches of a schedule's bandwidth, where the fabric has published or measured figures of that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+from colltool.algorithms.choice import parse_choice
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.fabric.library import Library, Reached
+from colltool.pricing.costed import Costed
+from colltool.pricing.groups import Placed
+from colltool.words import format_time, percent
+
+_GB = 1e9
+
+
+def as_reached(costed: Costed, placed: Placed) -> Costed:
+    """A schedule with the share of its bandwidth, and the time to get going, that the fabric's library is known for."""
+    facts = placed.fabric.library_facts
+    if facts is None or facts.name == "all" or not facts.reached or costed.readings.ideal:
+        return costed
+    known = next((one for one in facts.reached if _is_of(one, costed)), None)
+    return costed if known is None else _reaching(costed, placed, facts, known)
+
+
+def _is_of(one: Reached, costed: Costed) -> bool:
+    return costed.primitive in one.primitives and parse_choice(one.algorithm) == costed.choice
+
+
+def _reaching(costed: Costed, placed: Placed, facts: Library, known: Reached) -> Costed:
+    share = known.share_on(placed.nodes)
+    startup = (known.startup or 0.0) + (known.startup_per_rank or 0.0) * placed.ranks
+    rise = (known.rise_per_rank or 0.0) * placed.ranks
+    parts = [part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta * share)) for part in costed.parts]
+    busiest = max(range(len(parts)), key=lambda index: parts[index].curve(costed.readings).b)
+    parts[busiest] = parts[busiest]._replace(rise=rise / sqrt(_GB))
+    said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
+    said += [f"takes {format_time(startup)} to get going"] if startup else []
+    said += [f"takes {format_time(rise)} times sqrt(M / 1 GB) to get up to speed"] if rise else []
+    name = LIBRARIES[facts.name].spoken
+    note = (f"{name} {' and '.join(said)}, by the figures of the fabric file",) if said else ()
+    return replace(costed, parts=tuple(parts), overhead_s=costed.overhead_s + startup, notes=(*costed.notes, *note))

@@ -1,0 +1,119 @@
+"""``library.reached``: published figures beside the model, by nodes and by rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small import clos, fabric, star
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.fabric.library import Reached
+from colltool.fabric.model import Fabric
+
+POINTS = [{"nodes": 4, "share": 1.0}, {"nodes": 16, "share": 0.8}, {"nodes": 64, "share": 0.5}]
+M = 64e6
+
+
+def reached(**more: Any) -> dict[str, Any]:
+    return {"algorithm": "multi-rail-ring", "primitives": ["all_reduce"], **more}
+
+
+def nodes(count: int, **more: Any) -> Fabric:
+    library = {"name": "nccl", "gpu": "hopper", "cpu": "intel", "reached": [reached(**more)]}
+    return fabric(star(8, 0.8, 400.0), clos(count, alpha=5.0, bw=50.0), library=library)
+
+
+def ring(where: Fabric, **asked: Any) -> Any:
+    return colltool.price(where, "ar", size=M, algorithms="multi-rail-ring", **asked).best
+
+
+@pytest.mark.parametrize(("count", "share"), [(2, 1.0), (4, 1.0), (8, 0.9), (16, 0.8), (32, 0.65), (64, 0.5), (128, 0.5)])
+def test_a_share_by_nodes_is_linear_in_the_logarithm_and_ends_flat(count: int, share: float) -> None:
+    own = Reached.model_validate(reached(share=POINTS))
+    assert own.share_on(count) == pytest.approx(share)
+    row, plain = ring(nodes(count, share=POINTS)), ring(nodes(count))
+    assert row.bandwidth_s == pytest.approx(plain.bandwidth_s / share)
+    assert row.alpha_s == plain.alpha_s
+    assert any(f"{share:.1%} of the bandwidth" in note for note in row.notes) == (share < 1)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(0.01, 1)), min_size=1, max_size=6, unique_by=lambda one: one[0]),
+       st.integers(1, 20_000))  # fmt: skip
+def test_a_share_lies_between_its_neighbours(points: list[tuple[int, float]], count: int) -> None:
+    own = Reached.model_validate(reached(share=[{"nodes": n, "share": share} for n, share in points]))
+    assert min(share for _, share in points) - 1e-12 <= own.share_on(count) <= max(share for _, share in points) + 1e-12
+
+
+def test_a_start_is_paid_for_each_rank_once_a_call() -> None:
+    row, plain = ring(nodes(4, startup_per_rank="2us")), ring(nodes(4))
+    assert row.overhead_s - plain.overhead_s == pytest.approx(32 * 2e-6)
+    assert any("takes 64 us to get going" in note for note in row.notes)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 4e9])
+def test_a_rise_goes_with_the_root_of_the_size(size: float) -> None:
+    where, plain = nodes(4, rise_per_rank="10us"), nodes(4)
+    row, base = (colltool.price(one, "ar", size=size, algorithms="multi-rail-ring").best for one in (where, plain))
+    assert row.bandwidth_s - base.bandwidth_s == pytest.approx(32 * 10e-6 * (size / 1e9) ** 0.5)
+    assert row.alpha_s + row.overhead_s + row.bandwidth_s == pytest.approx(row.total_s)
+    assert sum(phase.bandwidth_s for phase in row.phases) == pytest.approx(row.bandwidth_s)
+    (many,) = colltool.price(where, "ar", size=np.array([size, 2 * size]), algorithms="multi-rail-ring").results
+    assert many.total_s[0] == pytest.approx(row.total_s)
+    optimal = colltool.price(where, "ar", size=size, algorithms="multi-rail-ring", pipelining="optimal").best
+    assert optimal.total_s == pytest.approx(row.total_s)
+
+
+def test_a_winner_that_rises_slowly_is_found_exactly() -> None:
+    library = {"name": "nccl", "reached": [{"algorithm": "in-network", "primitives": ["ar"], "rise_per_rank": "100us"}]}
+    can = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
+    where = fabric(star(8, 0.8, 400.0, in_network=can), library=library)
+    found = colltool.crossover(where, "ar", algorithms=["ring", "in-network"])
+    sizes = [one.bytes for one in found.pairs[0].crossings]
+    assert len(sizes) == 2, "in-network below and above, ring between"
+    for size in sizes:
+        ring, switched = (colltool.price(where, "ar", size=size, algorithms=name).best for name in ("ring", "in-network"))
+        assert ring.total_s == pytest.approx(switched.total_s)
+    assert [one.algorithm for one in found.winners] == ["in-network", "ring", "in-network"]
+
+
+def test_only_of_what_it_names_and_only_with_its_library() -> None:
+    where = nodes(16, share=0.5)
+    plain = nodes(16)
+    for asked in ({"ideal": True}, {"library": "all"}, {"library": "rccl"}):
+        assert ring(where, **asked).total_s == ring(plain, **asked).total_s
+    gathers = [colltool.price(one, "ag", size=M, algorithms="multi-rail-ring").best.total_s for one in (where, plain)]
+    assert gathers[0] == gathers[1]
+    assert (
+        colltool.price(where, "ar", size=M, algorithms="ring").best == colltool.price(plain, "ar", size=M, algorithms="ring").best
+    )
+
+
+def test_of_a_composition_by_its_choices() -> None:
+    library = {"name": "nccl", "reached": [reached(algorithm="hierarchical:ring/double-binary-tree", share=0.5)]}
+    where = fabric(star(8, 0.8, 400.0), clos(4, alpha=5.0, bw=50.0), library=library)
+    for spec, factor in (("hierarchical:ring/double-binary-tree", 2), ("hierarchical:ring/ring", 1)):
+        row, plain = (colltool.price(where, "ar", size=M, algorithms=spec, library=one).best for one in (None, "all"))
+        assert row.bandwidth_s == pytest.approx(factor * plain.bandwidth_s)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (reached(algorithm="multi-rial-ring"), "did you mean 'multi-rail-ring'"),
+        (reached(algorithm="hierarchical:ring/rign"), "did you mean 'ring'"),
+        (reached(algorithm="hierarchical:"), "ends where a name is due"),
+        (reached(share=1.5), "from 0.000001 to 1"),
+        (reached(share=[]), "a list such as"),
+        (reached(primitives=[]), "a list of primitives"),
+        (reached(startup_per_rank=5), "a time"),
+    ],
+)
+def test_what_it_cannot_be(entry: dict[str, Any], words: str) -> None:
+    with pytest.raises(ColltoolError) as refused:
+        fabric(star(8), library={"name": "nccl", "reached": [entry]})
+    assert words in str(refused.value)
