@@ -44,7 +44,7 @@ def test_without_one_there_are_no_facts() -> None:
 def test_a_word_is_a_library_without_facts(word: str) -> None:
     facts = loaded(word).library_facts
     assert facts is not None
-    assert facts.model_dump(exclude_none=True) == {"name": word}
+    assert facts.model_dump(exclude_defaults=True) == {"name": word}
 
 
 def test_rates_are_read_as_everywhere() -> None:

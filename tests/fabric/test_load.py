@@ -17,7 +17,7 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.library import Library, LibraryChannels, LibraryGraph
+from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reached, ReachedOn
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
@@ -142,7 +142,7 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "alpha=1us",
             "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known: "
-            "schema, name, description, launch_overhead, library, notes, source, nvlink.KEY, ib.KEY",
+            "schema, name, description, launch_overhead, library, hypothetical, notes, source, nvlink.KEY, ib.KEY",
         ),
         (
             "nvlink.alhpa=1us",
@@ -315,7 +315,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    library = {Library, LibraryChannels, LibraryGraph}
+    library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn}
     assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *library, *tier.kinds.values()}
 
 
