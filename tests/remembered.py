@@ -17,8 +17,8 @@ def remembered() -> Iterator[Callable[[], None]]:
     found: dict[bytes, Envelope] = {}
 
     def fit_once(one: Sample) -> Envelope:
-        arrays: tuple[Any, ...] = one[:-1]
-        key = b"|".join(array.tobytes() for array in arrays) + repr((one.alpha_s, [array.shape for array in arrays])).encode()
+        arrays: list[Any] = [part for part in one if hasattr(part, "tobytes")]
+        key = b"|".join(array.tobytes() for array in arrays) + repr((one.prior, [array.shape for array in arrays])).encode()
         if key not in found:
             found[key] = fit_envelope(one)
         return found[key]

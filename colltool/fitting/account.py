@@ -39,6 +39,10 @@ def _readable(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
+_ASTRAY, _ASTRAY_BY = 2.0, 0.03
+"""By what a file may meet its own points worse than the fit met unseen ones before somebody is told."""
+
+
 def series_notes(results: Sequence[FittedSeries]) -> list[str]:
     """What a reader should know before trusting the numbers, each once."""
     notes = []
@@ -47,6 +51,11 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
         tied = sorted({field for protocol in one.protocols for field in protocol.tied})
         alone = len({other.series.ranks for other in results if other.series.primitive is one.series.primitive}) == 1
         notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
+        if one.cv_mape is not None and one.mape > _ASTRAY * one.cv_mape + _ASTRAY_BY:
+            notes.append(
+                f"{one.series.title}: the fit by itself is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
+                " tiers inside are not as it takes them; name what ran, or calibrate each tier by itself"
+            )
         far = len(one.left_out) / len(one.series.points)
         if far > 0.25:
             notes.append(
@@ -63,7 +72,7 @@ def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
     measured = {one.series.primitive for one in results}
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
     notes = [f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated"]
-    notes += [f"not measured, priced with the numbers of what was: {others}"] if others else []
+    notes += [f"not measured, priced with each tier's own numbers: {others}"] if others else []
     if not all(one.series.library for one in results):
         notes.append("the logs do not name their library: algorithms are those of NCCL")
     return notes
@@ -84,6 +93,8 @@ def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
     what = {
         "alpha_s": "the sizes do not tell alpha from the launch overhead; alpha is held near the fabric's, the launch overhead "
         "is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
+        "launch_overhead_s": "the sizes do not tell alpha from the launch overhead; that is held near the fabric's, alpha is the "
+        "rest" + (": measure a second rank count to tell them apart" if alone else ""),
         "bandwidth_Bps": "no size is large enough to tell the bandwidth",
     }[field]
     return f"{one.series.primitive.spoken}, {where}: {what}"

@@ -14,6 +14,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.values import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.fabric.write import fabric_text
 from colltool.fitting.account import head, line_notes, series_notes
+from colltool.fitting.naming import notes_on
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
 from colltool.fitting.results import Calibration, FittedSeries, Residual
@@ -78,7 +79,8 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
-    notes = series_notes(results) + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
+    names = notes_on([(fit.member, [one.name for one in fit.protocols]) for fit in fits])
+    notes = series_notes(results) + names + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
     notes += [f"{unused} series span other tiers and were left out"] if unused else []
     text = fabric_text(data, head(results, notes))
     return Calibration(

@@ -9,14 +9,15 @@ from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
     AR: (
-        "ring", "multi-rail-ring", "double-binary-tree", "in-network", "hierarchical:in-network/double-binary-tree",
+        "ring", "multi-rail-ring", "double-binary-tree", "hierarchical:ring/double-binary-tree", "in-network",
+        "hierarchical:in-network/double-binary-tree",
         "dim-ring", "dim-ring-bidirectional", "multi-ring",
     ),
     AG: ("ring", "multi-rail-ring", "pat", "dim-ring", "multi-ring"),
     RS: ("ring", "multi-rail-ring", "pat", "dim-ring", "multi-ring"),
     A2A: ("direct", "pairwise", "shortest-path"),
-    BC: ("chain", "dim-chain"),
-    REDUCE: ("chain", "dim-chain"),
+    BC: ("multi-rail-chain", "chain", "dim-chain"),
+    REDUCE: ("multi-rail-chain", "chain", "dim-chain"),
     P2P: ("send",),
 }  # fmt: skip
 _MPI: dict[Primitive, tuple[str, ...]] = {
@@ -46,6 +47,8 @@ def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -
         return _DIRECT[primitive]
     if library == "MPI":
         return _MPI[primitive]
+    if primitive is A2A and tiers > 1:  # every message to another node is sent by its host: they queue
+        return ("pairwise", "direct")
     return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes its rings use every NIC
 
 

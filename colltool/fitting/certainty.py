@@ -28,15 +28,15 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     mine = fit.component == component
     if not mine.any():
         return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
-    x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm))
+    x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm, fit.component))
     random = np.random.default_rng(0)
     count = len(y)
-    width = float(prior_width(fit.theta[component], sample.alpha_s))
+    width = float(prior_width(fit.theta[component], sample.prior))
     if count <= 2:
         return Certainty(np.full((4, 2), np.nan), _told(x, width))
     together = max(1, min(DRAWS, _TOGETHER // count))
     draws = [
-        solve(x, y, random.exponential(size=(some, count)), sample.alpha_s, np.full(some, width))
+        solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width))
         for some in np.diff([*range(0, DRAWS, together), DRAWS])
     ]
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)

@@ -13,13 +13,12 @@ from colltool.fitting.results import Fitted
 from colltool.fitting.sample import SWITCH, components
 from colltool.fitting.select import Chosen
 from colltool.measured.series import Series
-from colltool.primitives import AG, AR, RS, Primitive
+from colltool.primitives import Primitive
 from colltool.words import format_size
 
 _VAGUE = 5
 """A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-_TWINS = {AG: RS, RS: AG}
 
 
 def fitted(chosen: Chosen, nominal_Bps: float, line_Bps: float | None) -> tuple[Fitted, ...]:
@@ -43,7 +42,8 @@ def _one(chosen: Chosen, index: int, name: str, fallback_Bps: float, line_Bps: f
     felt = per_byte > 0 and not (last and vague)  # what a smaller protocol carries is held by the next one
     bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if felt else fallback_Bps
     copy = 1 / per_own_byte if felt and per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
-    tied = ([] if sure.alpha_is_told else ["alpha_s"]) + ([] if felt else ["bandwidth_Bps"])
+    held = "launch_overhead_s" if chosen.sample.prior.launch_s else "alpha_s"  # the other one is the rest
+    tied = ([] if sure.alpha_is_told else [held]) + ([] if felt else ["bandwidth_Bps"])
     ci95 = _intervals(sure.ci95, {"launch_overhead_s", "alpha_s", "bandwidth_Bps"} - set(tied), copy is not None)
     share = bandwidth / line_Bps if line_Bps and bandwidth <= line_Bps else None
     return Fitted(
@@ -73,19 +73,20 @@ def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[flo
 
 
 def protocol_entries(
-    group: Sequence[Fitted], primitives: Sequence[Primitive] | None, series: Sequence[Series], source: str, *, eta: bool
+    group: Sequence[Fitted], primitives: Sequence[Primitive], series: Sequence[Series], source: str, *, eta: bool
 ) -> list[dict[str, Any]]:
     """The protocols of one fit as they stand in a file.
 
     Args:
         group: the protocols.
-        primitives: that they are for; None for all.
+        primitives: that they are for: those that were measured.
         series: that they were fitted to.
         source: what the file says of them.
         eta: the tier's own contention is already in the numbers.
     """
     sizes = [point.bytes for one in series for point in one.points]
-    measured = {"smallest": exact_size(min(sizes)), "largest": exact_size(max(sizes))}
+    ranks = sorted({one.ranks for one in series})
+    measured: dict[str, Any] = {"smallest": exact_size(min(sizes)), "largest": exact_size(max(sizes)), "ranks": ranks}
     entries = []
     for one in group:
         entry: dict[str, Any] = {"name": one.name}
@@ -96,21 +97,9 @@ def protocol_entries(
             entry["eta"] = {"alpha": 1.0, "beta": float(f"{one.eta_beta:.4g}") if one.eta_beta is not None else 1.0}
         if one.copy_Bps is not None:
             entry["local_copy"] = rate_text(one.copy_Bps)
-        if primitives is not None:
-            entry["primitives"] = [str(primitive) for primitive in primitives]
+        entry["primitives"] = [str(primitive) for primitive in primitives]
         entries.append(entry | {"measured": dict(measured), "source": source})
     return entries
-
-
-def scopes(measured: Sequence[Primitive]) -> dict[Primitive, list[Primitive]]:
-    """Which primitives each measured one speaks for when they are fitted apart: itself, its twin, and of the first the rest."""
-    found = {primitive: [primitive] for primitive in measured}
-    for primitive, twin in _TWINS.items():
-        if primitive in found and twin not in found:
-            found[primitive].append(twin)
-    said = {primitive for scope in found.values() for primitive in scope}
-    found[AR if AR in found else measured[0]] += [primitive for primitive in Primitive if primitive not in said]
-    return found
 
 
 def switch_update(chosen: Chosen, switches: float, share: float) -> dict[str, Any]:

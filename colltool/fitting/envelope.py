@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.fitting.least_squares import Array, robust
+from colltool.fitting.least_squares import Array, Prior, robust
 
 Labels = NDArray[np.intp]
 
@@ -19,6 +19,8 @@ _STARTS = 6
 _FEW_ROUNDS, _ROUNDS = 2, 12
 _HOPEFUL = 6
 _CLIPPED = 0.5
+UNLIKELY = 0.03
+"""What a point weighs that runs what the library would not have run: relative error, so that data decide where they speak."""
 _AT_LEAST = 2
 _NEVER = 1e6
 """Seconds of launch overhead of a component without points: it explains none."""
@@ -32,9 +34,10 @@ class Sample(NamedTuple):
     Args:
         seconds, sizes: (points,), s and bytes.
         x: (algorithms, points, 4): see the module.
-        offset: (algorithms, points): seconds that no parameter moves.
+        offset: (components, algorithms, points): seconds that no parameter moves; one of the first where it is alike for all.
         allowed: (components, algorithms): which algorithm a component may run.
-        alpha_s: α before any measurement: held where the data cannot tell it, and a weak prior where they can.
+        prior: held where the data cannot tell it, and weak where they can.
+        unlikely: (algorithms, points): whether the library would have run another algorithm; None where nothing says.
     """
 
     seconds: Array
@@ -42,12 +45,17 @@ class Sample(NamedTuple):
     x: Array
     offset: Array
     allowed: NDArray[np.bool_]
-    alpha_s: float
+    prior: Prior
+    unlikely: NDArray[np.bool_] | None = None
 
     def only(self, which: NDArray[np.bool_]) -> "Sample":
         """Some of the points."""
         return self._replace(
-            seconds=self.seconds[which], sizes=self.sizes[which], x=self.x[:, which], offset=self.offset[:, which]
+            seconds=self.seconds[which],
+            sizes=self.sizes[which],
+            x=self.x[:, which],
+            offset=self.offset[:, :, which],
+            unlikely=None if self.unlikely is None else self.unlikely[:, which],
         )
 
 
@@ -89,6 +97,8 @@ def _evaluated(theta: Array, sample: Sample) -> _Fits:
     best = flat.argmin(axis=1)
     fitted = np.take_along_axis(flat, best[:, None], axis=1)[:, 0]
     loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)  # forgives what lies far off, as cliffs do
+    if sample.unlikely is not None:
+        loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
     return _Fits(theta, best // algorithms, best % algorithms, fitted, loss)
 
 
@@ -149,8 +159,9 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
         enough = mine.sum(axis=-1) >= _AT_LEAST
-        rows = relative_rows(sample, algorithm[:1] if len(sample.x) == 1 else algorithm)  # of one algorithm all starts share
-        theta = np.where(enough[:, :, None], robust(*rows, mine, sample.alpha_s), theta)
+        shared = len(sample.x) == len(sample.offset) == 1  # of one algorithm all starts share the rows
+        rows = relative_rows(sample, algorithm[:1], component[:1]) if shared else relative_rows(sample, algorithm, component)
+        theta = np.where(enough[:, :, None], robust(*rows, mine, sample.prior), theta)
         fits = _evaluated(theta, sample)
         better = fits.loss < best.loss[moving]
         for kept, found in zip(best, fits, strict=True):
@@ -162,8 +173,9 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
     return best
 
 
-def relative_rows(sample: Sample, algorithm: Labels) -> tuple[Array, Array]:
-    """Rows x/t and targets 1 - offset/t of all points under their algorithms, (..., points): residuals are relative errors."""
+def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:
+    """Rows x/t and targets 1 - offset/t of all points as labelled, (..., points): residuals are relative errors."""
     points = np.arange(len(sample.seconds))
     x = sample.x[algorithm, points] / sample.seconds[:, None]
-    return x, 1 - sample.offset[algorithm, points] / sample.seconds
+    own = component if len(sample.offset) > 1 else np.zeros_like(component)
+    return x, 1 - sample.offset[own, algorithm, points] / sample.seconds

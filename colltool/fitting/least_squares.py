@@ -4,6 +4,7 @@
 """
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ NOISE = 0.05
 """Relative error that is taken for granted: what the weak prior on α is weighed against."""
 HUBER = 1.5
 """Residuals beyond that many spreads weigh less, in inverse proportion."""
+LOOSE = 4.0
+"""How many times wider both priors are where the launch overhead has one too: they are to share out a sum, not to move it."""
 _LEAST_SPREAD = 0.003
 _PASSES = 3
 _MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
@@ -23,14 +26,29 @@ _SETS = np.array(list(product((0.0, 1.0), repeat=4)))
 _RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # what one rank count cannot tell from 1/BW is not called a local copy
 
 
-def robust(x: Array, y: Array, mine: NDArray[np.bool_], alpha_s: float) -> Array:
+class Prior(NamedTuple):
+    """What is known before any measurement: α, and the launch overhead where something says it (None where nothing does).
+
+    It decides where the data do not: a launch overhead that is known is held, and α is the rest; else α is held.
+    """
+
+    alpha_s: float
+    launch_s: float | None = None
+
+    @property
+    def loose(self) -> float:
+        """By how much it is widened."""
+        return 1.0 if self.launch_s is None else LOOSE
+
+
+def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
     """θ of every set of rows, large residuals weighed down.
 
     Args:
         x: (..., rows, 4), shared by the sets.
         y: (..., rows): what ``x @ θ`` should be.
         mine: (..., sets, rows): the rows of each set, two at least.
-        alpha_s: α before any measurement, s.
+        prior: before any measurement.
 
     Returns:
         (..., sets, 4).
@@ -40,7 +58,7 @@ def robust(x: Array, y: Array, mine: NDArray[np.bool_], alpha_s: float) -> Array
     mixed = x @ _MIXED
     products, scale = _products(mixed, y), _largest(np.abs(mixed), mine)
     for _ in range(_PASSES):
-        theta = _solved(products, scale, weight, alpha_s, prior_width(theta, alpha_s))
+        theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
         spread = np.maximum(1.4826 * _median(residual, mine), _LEAST_SPREAD)
         weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
@@ -55,19 +73,24 @@ def _median(values: Array, mine: NDArray[np.bool_]) -> Array:
     return np.asarray((low + high) / 2)
 
 
-def prior_width(theta: Array, alpha_s: float) -> Array:
+def prior_width(theta: Array, prior: Prior) -> Array:
     """How far from the given α one lies that is off by a factor of two: its own size, so that a large one is not held down."""
-    return np.maximum(alpha_s, theta[..., 1])
+    return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
 
 
-def solve(x: Array, y: Array, weight: Array, alpha_s: float, width_s: Array) -> Array:
+def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
     """θ under every set of weights; shapes as for :func:`robust`, a weight of 0 leaves a row out.
 
     The prior: α as given, give or take ``width_s``, (..., sets). A rank's own share moves at least as fast as what its port
     carries: 1/copy is a part of 1/BW.
     """
     mixed = x @ _MIXED
-    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, alpha_s, width_s)
+    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
+
+
+def _launch_width_s(prior: Prior) -> float:
+    """How far from a known launch overhead one may lie: its own size; of none at all, as on hosts, α's."""
+    return prior.loose * (prior.launch_s or prior.alpha_s)
 
 
 def _products(mixed: Array, y: Array) -> Array:
@@ -75,7 +98,7 @@ def _products(mixed: Array, y: Array) -> Array:
     return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
 
 
-def _solved(products: Array, scale: Array, weight: Array, alpha_s: float, width_s: Array) -> Array:
+def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
     """:func:`solve` from what does not change with the weights."""
     sums = weight @ products
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
@@ -84,7 +107,11 @@ def _solved(products: Array, scale: Array, weight: Array, alpha_s: float, width_
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
     strength = (NOISE / (width_s * scale[..., 1])) ** 2
     gram[..., 1, 1] += strength
-    right[..., 1] += strength * alpha_s * scale[..., 1]
+    right[..., 1] += strength * prior.alpha_s * scale[..., 1]
+    if prior.launch_s is not None:
+        held = (NOISE / (_launch_width_s(prior) * scale[..., 0])) ** 2
+        gram[..., 0, 0] += held
+        right[..., 0] += held * prior.launch_s * scale[..., 0]
     return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
 
 

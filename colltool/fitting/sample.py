@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from colltool.fitting.envelope import Envelope, Sample, evaluate, fit_envelope, relative_errors
 from colltool.fitting.features import Costs
+from colltool.fitting.least_squares import Prior
 from colltool.fitting.results import LeftOut
+from colltool.library.hardware import Hardware
+from colltool.library.protocol_names import SEGMENT, SPOKEN, protocol_of
 from colltool.measured.series import Series
 from colltool.words import size_text
 
-NAMES = {1: ("high-bandwidth",), 2: ("low-latency", "high-bandwidth"), 3: ("low-latency", "mid", "high-bandwidth")}
-"""What protocols are called, by how many there are: which of NCCL's they are, no timing can tell."""
+NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}
+"""What the protocols of a fit are called, small sizes first, until :mod:`colltool.fitting.naming` knows what they are."""
 
 SWITCH = "switch"
 _FAR_OFF = 0.35
@@ -24,11 +27,19 @@ _ROUNDS = 4
 
 
 class Member(NamedTuple):
-    """One series of a fit: the points that are used, and the costs of the algorithms."""
+    """One series of a fit: the points that are used, and the costs of the algorithms.
+
+    ``unlikely``: (algorithms, points), which of them the library would not have run at a point; None where nothing says.
+    ``inner``: the costs under each protocol of the tiers inside, by its name; none where these list none. ``on``: what NCCL ran
+    on; None of other libraries, and where the fabric lacks the facts.
+    """
 
     series: Series
     used: NDArray[np.bool_]
     costs: tuple[Costs, ...]
+    unlikely: NDArray[np.bool_] | None = None
+    inner: tuple[tuple[str, tuple[Costs, ...]], ...] = ()
+    on: Hardware | None = None
 
     @property
     def switched(self) -> NDArray[np.bool_]:
@@ -42,34 +53,65 @@ def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
     return [*names, *([SWITCH] if mixed else [])]
 
 
-def sample_of(members: Sequence[Member], names: Sequence[str], alpha_s: float, *, everything: bool = False) -> Sample:
+def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, everything: bool = False) -> Sample:
     """The used points of all members as one sample.
 
     Args:
         members: with the same number of algorithms each.
         names: of the protocols, one a component.
-        alpha_s: α before any measurement, s.
+        prior: before any measurement.
         everything: also the points that are not used.
     """
     parts = components(members, names)
-    seconds, sizes, x, offset = [], [], [], []
+    seconds, sizes, x, offset, unlikely = [], [], [], [], []
     for member in members:
-        kept = [p for p, used in zip(member.series.points, member.used, strict=True) if used or everything]
+        taken = member.used | everything
+        kept = [p for p, used in zip(member.series.points, taken, strict=True) if used]
+        unlikely.append(None if member.unlikely is None else member.unlikely[:, taken])
         size = np.array([point.bytes for point in kept])
         seconds.append(np.array([point.seconds for point in kept]))
         sizes.append(size)
         x.append(np.stack([_row(one, size) for one in member.costs]))
-        offset.append(np.stack([one.base_s + one.base_s_per_byte * size for one in member.costs]))
-    switched = members[0].switched
+        offset.append(np.stack([[_base(one, size) for one in under] for under in _under_each(member, parts)]))
+    switched, most = members[0].switched, max(map(len, offset))
     allowed = np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts])
+    told = [one for one in unlikely if one is not None]
     return Sample(
-        np.concatenate(seconds),
-        np.concatenate(sizes),
-        np.concatenate(x, axis=1),
-        np.concatenate(offset, axis=1),
-        allowed,
-        alpha_s,
+        seconds=np.concatenate(seconds),
+        sizes=np.concatenate(sizes),
+        x=np.concatenate(x, axis=1),
+        offset=np.concatenate([np.broadcast_to(one, (most, *one.shape[1:])) for one in offset], axis=2),
+        allowed=allowed,
+        prior=prior,
+        unlikely=np.concatenate(told, axis=1) if len(told) == len(members) else None,
     )
+
+
+def _under_each(member: Member, parts: Sequence[str]) -> list[tuple[Costs, ...]]:
+    """The costs by component: a call runs under one protocol throughout, so the tiers inside run under the one of that name.
+
+    Of segments without a name the first runs under their first, the last under their last, another in the middle.
+    """
+    if len(member.inner) < 2:
+        return [member.costs]
+    inner = dict(member.inner)
+    count = sum(name != SWITCH for name in parts)
+    return [inner[name_inside(name, min(place, count - 1), count, list(inner))] for place, name in enumerate(parts)]
+
+
+def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
+    """Under which protocol the tiers inside run where the tier under test runs under this one, the ``place``-th of so many."""
+    if name in inner and not name.startswith(SEGMENT):
+        return name
+    whole = SPOKEN.get(protocol_of(name))  # a part of a protocol: the whole stands for it
+    if whole is not None and whole in inner:
+        return whole
+    last = len(inner) - 1
+    return inner[last * place // (count - 1) if count > 1 else last]
+
+
+def _base(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
+    return one.base_s + one.base_s_per_byte * size
 
 
 def _row(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,7 +144,7 @@ def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float6
     return errors
 
 
-def usable(member: Member, alpha_s: float) -> tuple[NDArray[np.bool_], tuple[LeftOut, ...]]:
+def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[LeftOut, ...]]:
     """Which points of one series a curve of up to three protocols can meet, and why the others are left out.
 
     Every such curve rises with size, and no faster than size does. A point that is far slower than a larger message, or than
@@ -114,9 +156,9 @@ def usable(member: Member, alpha_s: float) -> tuple[NDArray[np.bool_], tuple[Lef
     seconds, sizes = (np.array(values) for values in zip(*((p.seconds, p.bytes) for p in points), strict=True))
     used = seconds <= (1 + _FAR_OFF) * _ceiling(seconds, sizes)
     names = NAMES[most_protocols(int(used.sum()))]
-    whole = sample_of([member], names, alpha_s, everything=True)
+    whole = sample_of([member], names, prior, everything=True)
     for _ in range(_ROUNDS):
-        fit = fit_envelope(sample_of([member._replace(used=used)], names, alpha_s))
+        fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
         ratio = seconds / evaluate(fit.theta, whole).fitted
         kept = ratio <= 1 + _FAR_OFF
         if (kept == used).all() or kept.sum() < 2:

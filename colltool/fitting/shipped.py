@@ -1,56 +1,42 @@
-"""What the library that ran may have chosen: the algorithms that it ships for a primitive, on a group."""
+"""What the library that ran may have chosen: the schedules that it ships for a primitive, on a group."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from colltool.algorithms.registry import algorithms, find
-from colltool.pricing.compose import Workbench, workbenches
+from colltool.algorithms.libraries import Running
+from colltool.algorithms.registry import algorithms, leads
+from colltool.fabric.library import LibraryName
+from colltool.pricing.catalogue import Catalogue
 from colltool.pricing.groups import Placed, flat_group
-from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
 
-_VENDORS = {
-    "NCCL": ("NCCL",),
-    "RCCL": ("RCCL",),
-    "MPI": ("MPI", "MPICH", "Open MPI", "MVAPICH2"),
-    "MVAPICH": ("MPI", "MPICH", "Open MPI", "MVAPICH2"),
-}
-"""Who in the registry answers for a library; a log says MPI and seldom whose."""
+_NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", "MVAPICH": "mpi"}
+"""What logs call them; one says MPI and seldom whose."""
 
 
 def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]) -> list[str]:
     """Names of what a library ships and the group can run, for :func:`colltool.pricing.price.price`; no choice of another's.
 
+    A fabric that says nothing of its library may be any hardware: a star the GPUs of a node, or hosts on one switch. There what
+    the library runs on either counts.
+
     Args:
-        library: as the log gives it; of one that is unknown or not given, whatever anybody ships.
-        sizes: at which compositions are at their fastest; the textbook choice is always among them.
+        library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
+        sizes: at which compositions are at their fastest.
     """
-    known = next((name for name in _VENDORS if name in library.upper()), "")
+    own: LibraryName = placed.fabric.library_facts.name if placed.fabric.library_facts and not library else "all"
+    known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
+    under = replace(placed, fabric=placed.fabric.under(known))
+    found = [one.choice.spec for one in Catalogue(under, primitive, readings).all(sizes) if one.standing == 0]
+    hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)
+    return list(dict.fromkeys([*hosts, *found]))
+
+
+def _between_hosts(placed: Placed, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
+    """Flat schedules that the library runs where every rank is a host of its own."""
     whole, _ = flat_group(placed, readings)
-    flat = [row.name for row in algorithms(primitive) if row.why_not(whole) is None and _ships(known, primitive, row.name)]
-    benches = [
-        _own(bench, known) for each in under_protocols(placed, primitive) for bench in workbenches(each, primitive, readings)
-    ]
-    candidates = [costed for bench in benches if bench for costed in (*map(bench.fastest_of_any, sizes), bench.usual())]
-    return list(dict.fromkeys([*flat, *(costed.choice.spec for costed in candidates)]))
-
-
-def _own(bench: Workbench, library: str) -> Workbench | None:
-    """A composition with the library's own choices on every tier; None where it has none."""
-    first = {one.step.tier: one.step.primitive for one in reversed(bench.laid)}
-    options = tuple(
-        tuple(option for option in tier if _ships(library, first[index], option.name)) for index, tier in enumerate(bench.options)
-    )
-    return replace(bench, options=options, made={}) if all(options) and _names(library, bench.row.shipped_by) else None
-
-
-def _ships(library: str, primitive: Primitive, name: str) -> bool:
-    return _names(library, find(primitive, name).shipped_by)
-
-
-def _names(library: str, shipped_by: tuple[str, ...]) -> bool:
-    vendors = {vendor.partition(" (")[0] for vendor in shipped_by}
-    return bool(vendors.intersection(_VENDORS[library]) if library else vendors)
+    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and leads(row.status_on(whole))]
+    return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]

@@ -6,30 +6,13 @@ import pytest
 from handmade import series
 
 from colltool.fabric.tier_parts import Protocol
-from colltool.fitting.entries import exact_size, protocol_entries, rate_text, scopes, time_text
+from colltool.fitting.entries import exact_size, protocol_entries, rate_text, time_text
 from colltool.fitting.results import Fitted
-from colltool.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
+from colltool.primitives import AR, BC
 from colltool.units import parse_rate, parse_size, parse_time
 
 SERIES, LARGER = (series(lambda _: 1e-5, sizes) for sizes in ([512.0, 2.0**20], [1024.0, 16e6]))
 PLAIN = Fitted("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
-
-
-@pytest.mark.parametrize(
-    "measured",
-    [(AR,), (AG,), (P2P,), (AR, AG), (AG, RS), (AG, A2A), (AR, AG, RS, A2A), (BC, RS), tuple(Primitive)],
-)
-def test_every_primitive_is_spoken_for_once(measured: tuple[Primitive, ...]) -> None:
-    found = scopes(measured)
-    assert tuple(found) == measured
-    assert all(listed[0] is primitive for primitive, listed in found.items())
-    spoken = [primitive for listed in found.values() for primitive in listed]
-    assert sorted(spoken) == sorted(Primitive)
-
-
-def test_a_twin_speaks_for_its_twin_and_all_reduce_for_the_rest() -> None:
-    assert scopes((A2A, AG, AR)) == {A2A: [A2A], AG: [AG, RS], AR: [AR, BC, Primitive.REDUCE, P2P]}
-    assert scopes((AG, RS))[AG][:2] == [AG, AR]  # without an all-reduce the first one does
 
 
 def test_an_entry_is_what_the_model_reads() -> None:
@@ -39,7 +22,7 @@ def test_an_entry_is_what_the_model_reads() -> None:
     assert (read.launch_overhead, read.alpha, read.bandwidth) == pytest.approx((20e-6, 1.4e-6, 360e9))
     assert (read.local_copy, read.primitives, read.source, read.eta) == (500e9, (AR, BC), "here", None)
     assert read.measured is not None
-    assert (read.measured.smallest, read.measured.largest) == (512, 16e6)
+    assert (read.measured.smallest, read.measured.largest, read.measured.ranks) == (512, 16e6, (8,))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +43,7 @@ def test_sizes_read_back_exactly(size: float, text: str) -> None:
 
 
 def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
-    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], None, [SERIES], "here", eta=False)
+    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], [AR], [SERIES], "here", eta=False)
     assert shared["eta"] == {"alpha": 1.0, "beta": 0.8}
     assert "bandwidth" not in shared
     assert above["bandwidth"] == "360GB/s"
@@ -68,7 +51,7 @@ def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
 
 
 def test_a_tiers_eta_is_undone() -> None:
-    (entry,) = protocol_entries([PLAIN], None, [SERIES], "here", eta=True)
+    (entry,) = protocol_entries([PLAIN], [AR], [SERIES], "here", eta=True)
     assert (entry["bandwidth"], entry["eta"]) == ("360GB/s", {"alpha": 1.0, "beta": 1.0})
 
 

@@ -7,26 +7,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.fitting.envelope import Sample, _refined, _starts, evaluate, fit_envelope, relative_errors, relative_rows
-from colltool.fitting.least_squares import Array, _non_negative, robust, solve
+from colltool.fitting.envelope import (
+    Sample,
+    _evaluated,
+    _refined,
+    _starts,
+    evaluate,
+    fit_envelope,
+    relative_errors,
+    relative_rows,
+)
+from colltool.fitting.least_squares import Array, Prior, _non_negative, robust, solve
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
 
 
-def sample(*ranks: int, thetas: tuple[tuple[float, ...], ...] = (LOW,), alpha_s: float = 1e-6, components: int = 1) -> Sample:
+def sample(
+    *ranks: int,
+    thetas: tuple[tuple[float, ...], ...] = (LOW,),
+    alpha_s: float = 1e-6,
+    launch_s: float | None = None,
+    components: int = 1,
+) -> Sample:
     """Rings of all-reduce that take the least of what the components say."""
     rows = [(1.0, 2.0 * (n - 1), 2 * (n - 1) / n * size, size / n) for n in ranks for size in SIZES]
     x = np.array(rows)[None]
     seconds = np.min([x[0] @ np.array(theta) for theta in thetas], axis=0)
     allowed = np.ones((components, 1), dtype=bool)
-    return Sample(seconds, np.tile(SIZES, len(ranks)), x, np.zeros((1, len(rows))), allowed, alpha_s)
+    offset = np.zeros((1, 1, len(rows)))
+    return Sample(seconds, np.tile(SIZES, len(ranks)), x, offset, allowed, Prior(alpha_s, launch_s))
 
 
 def component(one: Sample) -> Array:
     points = len(one.seconds)
-    x, y = relative_rows(one, np.zeros(points, dtype=np.intp))
-    return robust(x, y, np.ones((1, points), dtype=bool), one.alpha_s)[0]
+    x, y = relative_rows(one, np.zeros(points, dtype=np.intp), np.zeros(points, dtype=np.intp))
+    return robust(x, y, np.ones((1, points), dtype=bool), one.prior)[0]
 
 
 def test_one_component_comes_back() -> None:
@@ -56,6 +72,48 @@ def test_one_rank_count_leaves_alpha_at_the_prior() -> None:
     assert launch + 14 * alpha == pytest.approx(5e-6 + 14 * 0.8e-6, rel=1e-4)
 
 
+def test_one_rank_count_keeps_a_known_launch_overhead_and_gives_alpha_the_rest() -> None:
+    for known in (5e-6, 2e-6):
+        launch, alpha, *_ = component(sample(8, alpha_s=0.5e-6, launch_s=known))
+        assert launch == pytest.approx(known, rel=0.3)
+        assert launch + 14 * alpha == pytest.approx(5e-6 + 14 * 0.8e-6, rel=1e-2)
+
+
+def test_on_hosts_nothing_is_launched() -> None:
+    launch, alpha, *_ = component(sample(8, alpha_s=2e-6, launch_s=0.0))
+    assert launch < 0.5e-6
+    assert launch + 14 * alpha == pytest.approx(5e-6 + 14 * 0.8e-6, rel=1e-2)
+
+
+def test_two_rank_counts_speak_louder_than_a_known_launch_overhead() -> None:
+    launch, alpha, *_ = component(sample(2, 8, 32, launch_s=50e-6))
+    assert launch == pytest.approx(5e-6, rel=0.01)
+    assert alpha == pytest.approx(0.8e-6, rel=0.01)
+
+
+def test_each_component_has_offsets_of_its_own() -> None:
+    one = sample(2, 8, 32, thetas=(LOW, HIGH), components=2)
+    fit = fit_envelope(one)
+    own = np.stack([np.full((1, len(one.seconds)), 3e-6), np.full((1, len(one.seconds)), 9e-6)])
+    moved = one._replace(offset=own, seconds=one.seconds + own[fit.component, 0, 0])
+    again = fit_envelope(moved)
+    assert np.abs(relative_errors(again, moved)).max() < 3e-3
+    assert sorted(again.theta[:, 0]) == pytest.approx([5e-6, 20e-6], rel=0.02)
+
+
+def test_what_the_library_would_not_run_needs_a_better_fit() -> None:
+    one = sample(4)
+    twice = one._replace(
+        x=np.concatenate([one.x, one.x]), offset=np.zeros((1, 2, len(one.seconds))), allowed=np.ones((1, 2), bool)
+    )
+    for unlikely in (0, 1):
+        flags = np.zeros((2, len(one.seconds)), dtype=bool)
+        flags[unlikely] = True
+        assert _evaluated(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[0] == pytest.approx(
+            0.03 if unlikely == 0 else 0.0, abs=1e-6
+        )  # of equals the first is taken
+
+
 def test_a_cliff_hardly_moves_one_component() -> None:
     one = sample(2, 8, 32)
     spoiled = one._replace(seconds=np.where(np.arange(len(one.seconds)) == 30, 5 * one.seconds, one.seconds))
@@ -76,7 +134,7 @@ def test_two_components_come_back_and_so_does_who_serves_which_size() -> None:
 def test_the_envelope_is_the_least_of_what_is_allowed() -> None:
     one = sample(4, components=2)
     x = np.concatenate([one.x, 2 * one.x])
-    wide = one._replace(x=x, offset=np.zeros(x.shape[:2]), allowed=np.array([[True, False], [False, True]]))
+    wide = one._replace(x=x, offset=np.zeros((1, *x.shape[:2])), allowed=np.array([[True, False], [False, True]]))
     theta = np.array([LOW, LOW])
     first = evaluate(theta, wide)
     assert (first.component == 0).all()
@@ -88,8 +146,8 @@ def test_the_envelope_is_the_least_of_what_is_allowed() -> None:
 
 def test_an_offset_is_no_parameters() -> None:
     one = sample(2, 8, 32)
-    offset = np.full((1, len(one.seconds)), 3e-6)
-    shifted = one._replace(offset=offset, seconds=one.seconds + offset[0])
+    offset = np.full((1, 1, len(one.seconds)), 3e-6)
+    shifted = one._replace(offset=offset, seconds=one.seconds + offset[0, 0])
     assert component(shifted)[:3] == pytest.approx(component(one)[:3], rel=0.01)
 
 
@@ -111,16 +169,17 @@ def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: l
 
 def test_a_copy_is_part_of_what_a_port_carries() -> None:
     rows = np.array([[1.0, 2.0, 1.0 * size, 0.5 * size] for size in (1.0, 2.0, 4.0, 8.0)])
-    (theta,) = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones((1, 4)), 1.0, np.ones(1))
+    (theta,) = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones((1, 4)), Prior(1.0), np.ones(1))
     assert theta[2] >= theta[3] >= 0
 
 
 def test_a_row_without_weight_is_not_there() -> None:
     one = sample(2, 8, 32)
-    x, y = relative_rows(one, np.zeros(len(one.seconds), dtype=np.intp))
+    nothing = np.zeros(len(one.seconds), dtype=np.intp)
+    x, y = relative_rows(one, nothing, nothing)
     kept = np.arange(len(y)) % 3 != 1
-    both = robust(x, y, np.stack([kept, np.ones_like(kept)]), one.alpha_s)
-    assert both[0] == pytest.approx(robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.alpha_s)[0], rel=1e-9)
+    both = robust(x, y, np.stack([kept, np.ones_like(kept)]), one.prior)
+    assert both[0] == pytest.approx(robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.prior)[0], rel=1e-9)
 
 
 def test_many_starts_are_each_refined_as_alone() -> None:

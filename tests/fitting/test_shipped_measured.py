@@ -62,6 +62,8 @@ def test_the_measured_range_is_that_of_the_times(name: str) -> None:
     (tier, *_) = load_fabric(name).tiers
     for one in read_logs([DATA / PUBLISHED[name]]).series:
         for protocol in tier.protocols_for(one.primitive).values():
-            assert protocol.measured is not None
+            if protocol.measured is None:
+                assert "Not seen on one node" in str(protocol.source)
+                continue
             ends = protocol.measured.smallest, protocol.measured.largest
             assert ends == (one.points[0].bytes, one.points[-1].bytes)
