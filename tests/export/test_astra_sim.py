@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from colltool.errors import ColltoolError
-from colltool.export.astra_sim import astra_sim
+from colltool.export.astra_sim import astra_sim, to_know
 from colltool.fabric.model import Fabric
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
@@ -72,6 +72,84 @@ def test_an_all_reduce_takes_what_colltool_says(on: Fabric, ranks: int, name: st
         assert simulated(on, size, ranks) == pytest.approx(float(row.total_s), rel=1e-9)
 
 
+def all_to_all(on: Fabric, size: float) -> float:
+    """Seconds of an all-to-all by the rules of its congestion-unaware binary: every message has the link for itself, so what is
+    sent at once takes the time of one; ``direct1`` waits for each, ``ring`` relays: n(n-1)/2 messages of M/n, one by one."""
+    net, how = network(on), system(on)["all-to-all-implementation"]
+    total = 0.0
+    for topology, npus, bandwidth, latency, algorithm in zip(*(net[key] for key in net), how, strict=True):
+        messages = {"direct": 1, "direct1": npus - 1, "ring": npus * (npus - 1) // 2}[algorithm]
+        total += messages * (HOPS[topology] * latency * 1e-9 + size / npus / (bandwidth * 2**30))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("on", "name"),
+    [
+        (fabric(star(8, 1, 450)), "pairwise"),
+        (fabric(star(6, 1, 450), clos(5, alpha=2)), "two-level:pairwise/pairwise"),
+        (fabric(full_mesh(8, 1, 64)), "direct"),
+    ],
+)
+def test_an_all_to_all_takes_what_colltool_says(on: Fabric, name: str) -> None:
+    for size in (8.0, 1e6, SIZE):
+        (row,) = price(on, A2A, size, only=[name]).results
+        assert all_to_all(on, size) == pytest.approx(float(row.total_s), rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 8), (4, 4), (3, 5), (2, 4), (7,)])
+def test_a_torus_is_said_to_relay_an_all_to_all_and_how_much_too_slow_that_is(shape: tuple[int, ...]) -> None:
+    on = fabric(torus(*shape))
+    (row,) = price(on, A2A, 1e15, only=["dim-by-dim"]).results
+    ratio = all_to_all(on, 1e15) / float(row.total_s)
+    (said,) = [note for note in to_know(on) if "do not trust an all-to-all on a Ring" in note]
+    assert f"move {ratio:.2g}x the bytes of dim-by-dim" in said
+    assert f"and {sum(n * (n - 1) // 2 for n in shape)} messages" in said
+    assert ratio > 2
+
+
+def test_rings_of_two_relay_nothing() -> None:
+    assert not [note for note in to_know(fabric(torus(2, 2))) if "all-to-all on a Ring" in note]
+
+
+@pytest.mark.parametrize(
+    ("on", "why"),
+    [
+        (fabric(star(8), clos(8, alpha=2)), "ends with an error on more than one dimension"),
+        (fabric(torus(2)), "ends with an error on a Ring of 2"),
+        (fabric(star(8)), "is 1.9 to 3.1 times off for all-reduce, all-gather and reduce-scatter on a Switch"),
+        (fabric(full_mesh(8)), "these numbers are for it"),
+    ],
+)
+def test_the_congestion_unaware_binary_is_the_one_to_run(on: Fabric, why: str) -> None:
+    (run,) = [note for note in to_know(on) if note.startswith("run ")]
+    assert run.startswith("run AstraSim_Analytical_Congestion_Unaware: ")
+    assert run.endswith(why)
+    assert run in astra_sim(on)["network.yml"].replace("\n# ", " ")
+
+
+def test_copies_in_memory_cost_nothing() -> None:
+    """At a bandwidth of memory of 1e9 GB/s even 64 MB take less than a nanosecond."""
+    assert SIZE / (system(fabric(star(8)))["local-mem-bw"] * 1e9) < 1e-9
+
+
+def test_the_size_below_which_one_protocol_misleads() -> None:
+    listed = [
+        {"name": "LL", "launch_overhead": "5us", "alpha": "1us", "bandwidth": "20GB/s"},
+        {"name": "Simple", "launch_overhead": "20us", "alpha": "2us", "bandwidth": "100GB/s"},
+    ]
+    on = fabric(star(6, protocols=listed))
+    slow, fast = (price(on, AR, 1.0, only=["ring"]).results[0], price(on, AR, 1e9, only=["ring"]).results[0])
+    assert (slow.protocol, fast.protocol) == ("LL", "Simple")
+    (said,) = [note for note in to_know(on) if "mislead" in note]
+    assert said.startswith(
+        "below 375 KB they mislead: an all-reduce is faster there under LL"
+    )  # 25 us / (10/6 (1/20 - 1/100) ns)
+    assert said.endswith("for the smallest messages 2.7x as fast")  # 40 us and 15 us
+    assert [price(on, AR, size, only=["ring"]).results[0].protocol for size in (374e3, 376e3)] == ["LL", "Simple"]
+    assert not [note for note in to_know(fabric(star(6, protocols=listed[1:]))) if "mislead" in note]
+
+
 def test_bandwidth_is_in_gibibytes_and_a_switch_is_two_links() -> None:
     net = network(fabric(star(8, 1, 900), clos(8, alpha=4, bw=50)))
     assert net["topology"] == ["Switch", "Switch"]
@@ -105,7 +183,7 @@ def test_system_names_an_algorithm_for_every_dimension_of_every_collective() -> 
         )
     )
     assert files["all-reduce-implementation"] == ["ring", "ring", "direct", "ring"]
-    assert files["all-to-all-implementation"] == ["ring", "ring", "direct", "direct"]
+    assert files["all-to-all-implementation"] == ["ring", "ring", "direct", "direct1"]
     keys = [f"{one.spoken}-implementation" for one in (AR, AG, RS, A2A)]
     assert all(len(files[key]) == 4 for key in keys)
     assert files["endpoint-delay"] >= 1

@@ -40,9 +40,11 @@ def test_env_prints_nccl_algo(run: Run) -> None:
 
 
 def test_set_reaches_the_choice(run: Run) -> None:
-    bare = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "64", "--set", "ib.in_network.reduce=false").out
-    assert "nvls_tree" in bare
-    assert "COLLNET" not in bare
+    line = ("export", "nccl-tuner", "-f", "dgx-h100", "-n", "64")
+    assert "allreduce,0,174480,tree,ll,16,8,64,-1,-1\n" in run(*line).out
+    with_sharp = run(*line, "--set", "library.collnet=true").out
+    assert ",nvls,simple,16,8,64,-1,-1\n#   behind them, without NVLS or SHARP:" in with_sharp
+    assert ",nvls" not in run(*line, "--set", "library.nvls=false").out
 
 
 def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:

@@ -1,62 +1,44 @@
-"""The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable, from colltool's winners.
+"""The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
 
 The plugin reads its file carelessly: an unknown word means all-reduce, ring or Simple, a line of 255 characters or more falls
-apart, and -1 channels are one. So every row is explicit, and the rows of the winners cover every size of every collective once.
-Behind them rings cover it again, for NCCL passes over a row that it cannot run, and without any other takes one channel.
+apart, -1 channels are one, and so are those of a call without a matching row. So every row is explicit, and every collective
+has rows for every size, the last of them of rings under LL or Simple, which NCCL never switches off.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from math import ceil
 from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError, given, spell
-from colltool.export.nccl.choices import COLLECTIVES, Choice, Choices, Cluster, choices, cluster_of, needs_sharp
+from colltool.export.nccl.cluster import COLLECTIVES, Cluster, clusters_of
+from colltool.export.nccl.curves import Curves, curves
+from colltool.export.nccl.ranking import Advice, advised, needs
 from colltool.fabric.model import Fabric
+from colltool.library.hardware import Hardware
+from colltool.library.model import pieces
+from colltool.pricing.distances import tier_reach
+from colltool.pricing.readings import Readings
 
-MAX_BYTES = 2**64 - 1
 MOST_CHANNELS = 64
-NODE_CHANNELS, NETWORK_CHANNELS, NVLS_CHANNELS = 24, 16, 16
-"""What NCCL takes on H100: on one node, across nodes, and for NVLS."""
 
 _LOAD = """\
 # For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
 #   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
 #   NCCL_TUNER_CONFIG_FILE=path/to/this file
 # Sizes are inclusive, in bytes as nccl-tests counts them: the total of all ranks for allgather and reducescatter.
-# A row is advice: NCCL takes the first that matches and that it has not disabled; without any, its own choice on 1 channel.
-# So behind rows of other algorithms stand rows of ring for all sizes.
+# A row is advice: NCCL takes the first that matches and that it can run; without any, its own choice on 1 channel.
+# So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
 # All-to-all has no rows: NCCL does not ask a tuner about it.
 """
-_SHARP = """\
-# {rows} across nodes needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin.
-# Without it, export again with {without} for the network tier.
-"""
-_CAUTION = """\
-# Not calibrated: try it beside NCCL's own choice (NCCL_TUNER_PLUGIN unset) before you keep it;
-# colltool calibrate fits a fabric to your logs.
-"""
+_MODEL = (
+    "{where} rows are what NCCL {version} picks by its own model: they change little of what it does without this file."
+    " colltool calibrate fits a fabric to your logs."
+)
 _WIDTH = 120
 _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
-
-
-class Row(NamedTuple):
-    """One range of sizes, both ends included."""
-
-    collective: str
-    min_bytes: int
-    max_bytes: int
-    algorithm: str
-    protocol: str
-    channels: int
-    nodes: int
-    ranks: int
-
-    @property
-    def line(self) -> str:
-        """As the plugin reads it, for any number of operations and any buffer."""
-        return ",".join(map(str, (*self, -1, -1)))
 
 
 class _Section(NamedTuple):
@@ -64,145 +46,140 @@ class _Section(NamedTuple):
 
     cluster: Cluster
     collective: str
-    answer: Choices
-    rows: tuple[Row, ...]
+    answer: Curves
+    rows: tuple[Advice, ...]
 
 
 def tuner_config(fabric: Fabric, ranks: Sequence[int | None] = (), channels: int | None = None) -> str:
     """The CSV file of NCCL's example tuner plugin.
 
     Args:
-        fabric: stars and Closes only.
+        fabric: stars and Closes only, with the facts that NCCL's model needs under ``library``.
         ranks: one group for each; all of the fabric when empty.
-        channels: for all rows; NVLS rows take at most 16. H100's numbers when None.
+        channels: for all rows; NVLS rows take at most what NCCL has for it. NCCL's own numbers when None.
 
     Raises:
-        ColltoolError: a fabric that NCCL does not run on, a rank count that does not fit, channels out of range.
+        ColltoolError: a fabric that NCCL does not run on or that lacks facts, a rank count that does not fit, protocols whose
+            NCCL names nobody knows, channels out of range.
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
         raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
-    clusters = _clusters(fabric, ranks)
-    sections = [
-        _Section(cluster, collective, answer, tuple(_rows(cluster, collective, answer, channels)))
-        for cluster in clusters
-        for collective, primitive in COLLECTIVES.items()
-        for answer in [choices(cluster, primitive)]
-    ]
-    return _header(fabric, sections, channels) + "".join(_body(sections))
+    sections = _sections(fabric, ranks)
+    return _header(fabric, sections, channels) + "".join(line for one in sections for line in _body(one, channels))
 
 
 def tuner_env(fabric: Fabric, ranks: Sequence[int | None] = ()) -> str:
-    """``NCCL_ALGO`` for each group: every algorithm that wins at some size, by collective; NCCL chooses among them.
+    """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them.
 
     Raises:
         ColltoolError: as for :func:`tuner_config`.
     """
     lines = [
-        f"# NCCL 2.24 or later. {fabric.name}; what wins at some size, small sizes first: NCCL_ALGO knows no sizes.\n",
-        "# NCCL refuses to run a collective for which all that is listed is disabled.\n",
+        f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO knows no sizes.\n",
+        "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
     ]
-    for cluster in _clusters(fabric, ranks):
-        found = {name: choices(cluster, primitive).choices for name, primitive in COLLECTIVES.items()}
-        if sharp := _sharp((choice.algorithm for many in found.values() for choice in many), cluster.nodes):
-            lines.append(_sharp_note(sharp))
-        listed = ";".join(f"{name}:{_env_names(many)}" for name, many in found.items())
-        lines += [f"# {_group(cluster)}\n", f'NCCL_ALGO="{listed}"\n']
+    for cluster, sections in groupby(_sections(fabric, ranks), key=lambda one: one.cluster):
+        listed = ";".join(f"{one.collective}:{_env_names(one.rows)}" for one in sections)
+        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n']
     return "".join(lines)
 
 
-def _env_names(found: Iterable[Choice]) -> str:
+def _env_names(rows: Iterable[Advice]) -> str:
     """NCCL_ALGO writes ``nvlstree`` where the plugin writes ``nvls_tree``."""
-    return ",".join(dict.fromkeys(choice.algorithm.replace("_", "") for choice in found))
+    return ",".join(dict.fromkeys(row.algorithm.replace("_", "") for row in rows))
 
 
-def _clusters(fabric: Fabric, ranks: Sequence[int | None]) -> list[Cluster]:
-    """The groups in the order given, each once."""
-    return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, count) for count in ranks or [None])}.values())
+def _sections(fabric: Fabric, ranks: Sequence[int | None]) -> list[_Section]:
+    found = []
+    for cluster in clusters_of(fabric, ranks):
+        for collective, primitive in COLLECTIVES.items():
+            answer = curves(cluster, primitive)
+            rows = advised(answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own)
+            found.append(_Section(cluster, collective, answer, rows))
+    return found
 
 
-def _rows(cluster: Cluster, collective: str, answer: Choices, channels: int | None) -> Iterator[Row]:
-    """All sizes without gap or overlap, first the winners, then the rings behind them."""
-    for found in (answer.choices, answer.fallback):
-        for start, end, choice in _ranges(found):
-            used = _channels(cluster, choice.algorithm, channels)
-            yield Row(
-                collective=collective,
-                min_bytes=start,
-                max_bytes=end,
-                algorithm=choice.algorithm,
-                protocol=choice.protocol,
-                channels=used,
-                nodes=cluster.nodes,
-                ranks=cluster.ranks,
-            )
+def _channels(hardware: Hardware, algorithm: str, channels: int | None) -> int:
+    wanted = channels or hardware.channels
+    return min(wanted, _nvls_channels(hardware)) if algorithm.startswith("nvls") else wanted
 
 
-def _ranges(found: Sequence[Choice]) -> list[tuple[int, int, Choice]]:
-    """Whole bytes, both ends included. An interval between two whole numbers is lost to the one that follows it."""
-    starts = {ceil(choice.from_bytes) if index else 0: choice for index, choice in enumerate(found)}
-    runs = groupby(starts.items(), lambda item: (item[1].algorithm, item[1].protocol))
-    firsts = [next(run) for _, run in runs]
-    ends = [*(start - 1 for start, _ in firsts[1:]), MAX_BYTES]
-    return [(start, end, choice) for (start, choice), end in zip(firsts, ends, strict=False)]
-
-
-def _channels(cluster: Cluster, algorithm: str, channels: int | None) -> int:
-    wanted = channels or (NODE_CHANNELS if cluster.nodes == 1 else NETWORK_CHANNELS)
-    return min(wanted, NVLS_CHANNELS) if algorithm.startswith("nvls") else wanted
-
-
-def _sharp(algorithms: Iterable[str], nodes: int) -> list[str]:
-    return list(dict.fromkeys(algorithm for algorithm in algorithms if needs_sharp(algorithm, nodes)))
-
-
-def _sharp_note(algorithms: Iterable[str]) -> str:
-    """What those of :func:`_sharp` need, and what to type without it."""
-    without = spell(given("overrides", ["TIER.in_network.reduce=false"]), "shell")
-    return _SHARP.format(rows=" and ".join(algorithms), without=without)
-
-
-def _group(cluster: Cluster) -> str:
-    return f"{cluster.ranks} ranks on {cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
+def _nvls_channels(hardware: Hardware) -> int:
+    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
 
 
 def _header(fabric: Fabric, sections: Sequence[_Section], channels: int | None) -> str:
-    groups = dict.fromkeys(_group(section.cluster) for section in sections)
-    sharp = dict.fromkeys(name for one in sections for name in _sharp((row.algorithm for row in one.rows), one.cluster.nodes))
-    asked = f"{channels} as asked for, at most {NVLS_CHANNELS} for NVLS"
-    taken = f"{NODE_CHANNELS} on one node, {NETWORK_CHANNELS} across, {NVLS_CHANNELS} NVLS"
-    h100 = f"as NCCL takes on an 8-GPU H100 node ({taken}); other machines: {spell(given('channels'), 'shell')}"
+    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
     return "".join(
         [
             f"# colltool export nccl-tuner: {fabric.name}\n",
-            *(f"#   {group}\n" for group in groups),
+            *(f"#   {cluster.spoken}\n" for cluster in clusters),
             _LOAD,
-            _comment(f"channels: {h100 if channels is None else asked}."),
-            *(_comment(note) for note in _protocol_notes(sections)),
-            "" if all(section.answer.listed for section in sections) else _CAUTION,
-            _sharp_note(sharp) if sharp else "",
+            *(_comment(note) for note in dict.fromkeys(_machine(one.hardware) for one in clusters)),
+            _comment(f"channels: {_channel_note(clusters, channels)}."),
+            *(_comment(note) for note in dict.fromkeys(note for one in clusters for note in _thinned(one))),
+            *(_comment(note) for note in _model_note(sections)),
             _COLUMNS,
         ]
     )
 
 
-def _protocol_notes(sections: Iterable[_Section]) -> list[str]:
-    """How protocols were chosen; where that differs, for which collectives."""
-    notes: dict[str, dict[str, None]] = {}
-    for section in sections:
-        notes.setdefault(section.answer.protocol_note, {})[section.collective] = None
-    return [f"protocols{' of ' + ', '.join(names) if len(notes) > 1 else ''}: {note}." for note, names in notes.items()]
+def _machine(hardware: Hardware) -> str:
+    """What the rows count on, and what to type where there is more."""
+    nvls = f"{'with' if hardware.nvls else 'without'} NVLS"
+    if hardware.nodes == 1:
+        return f"For {hardware.gpu} GPUs on one node, {nvls}."
+    sharp = "SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin)"
+    if hardware.collnet:
+        return f"For {hardware.gpu} GPUs on several nodes, {nvls} and with {sharp}."
+    more = spell(given("overrides", ["library.collnet=true"]), "shell")
+    return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
 
 
-def _body(sections: Iterable[_Section]) -> Iterator[str]:
-    """The rows under a comment that says which schedules of ours stand behind them."""
-    for section in sections:
-        yield f"# {section.collective}, {_group(section.cluster)}\n"
-        yield from (_comment(note) for note in section.answer.notes)
-        behind = dict.fromkeys((choice.algorithm, choice.title) for choice in section.answer.choices)
-        yield from (_comment(f"  {algorithm}: {title}") for algorithm, title in behind)
-        yield from (f"{row.line}\n" for row in section.rows)
+def _model_note(sections: Sequence[_Section]) -> Iterator[str]:
+    """That NCCL's model speaks, where it does."""
+    version = sections[0].cluster.hardware.version
+    own = [one.answer.own for one in sections]
+    if not all(own):
+        yield _MODEL.format(
+            where="Where a collective was not measured," if any(own) else "Nothing was measured:", version=version
+        )
+
+
+def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
+    most = f"at most {_nvls_channels(clusters[0].hardware)} for NVLS"
+    if channels is not None:
+        return f"{channels} as asked for, {most}"
+    each = ", ".join(dict.fromkeys(f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}" for one in clusters))
+    return f"as NCCL takes on such nodes ({each}, {most}); where NCCL prints others: {spell(given('channels'), 'shell')}"
+
+
+def _thinned(cluster: Cluster) -> Iterator[str]:
+    """What NCCL does not see of a network."""
+    for span in cluster.placed.spans:
+        used = tier_reach(span.tier, span.endpoints, Readings()).used()[-1]
+        share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
+        if share > 1:
+            yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, of which NCCL's model knows nothing."
+
+
+def _body(section: _Section, channels: int | None) -> Iterator[str]:
+    """The rows, under comments that say where they come from and what those further down are for."""
+    cluster = section.cluster
+    yield f"# {section.collective}, {cluster.spoken}\n"
+    yield from (_comment(f"  {note}") for note in section.answer.notes)
+    needed: dict[str, None] = {}
+    for depth, rows in groupby(section.rows, key=lambda row: row.depth):
+        if depth:
+            yield _comment(f"  behind them, without {' or '.join(needed)}:" if needed else "  behind them, rings:")
+        for row in rows:
+            needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
+            used = _channels(cluster.hardware, row.algorithm, channels)
+            sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
+            yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
 
 
 def _comment(text: str) -> str:
     """Cut long before the plugin would, which reads the rest of a longer line as a row."""
-    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, break_on_hyphens=False))
+    indent = " " * (len(text) - len(text.lstrip()))
+    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False))

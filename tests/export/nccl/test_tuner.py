@@ -1,232 +1,115 @@
-"""The tuner file read as NCCL's plugin reads it, and held against prices."""
+"""What stands in the tuner file: every collective and size, from which numbers, in which words; and what is refused."""
 
 from __future__ import annotations
 
-from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from colltool.errors import ColltoolError
-from colltool.export.nccl.choices import COLLECTIVES, Cluster, choices, cluster_of
-from colltool.export.nccl.protocols import Call, published
-from colltool.export.nccl.tuner import MAX_BYTES, tuner_config, tuner_env
+from colltool.export.nccl.cluster import COLLECTIVES, cluster_of
+from colltool.export.nccl.tuner import tuner_config, tuner_env
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.library.ways import WAYS
-from colltool.pricing.costed import Curve
-from colltool.pricing.crossover import lower_envelope
+from colltool.library.enabled import HAS
+from colltool.library.model import flips
 from colltool.pricing.price import price
-from colltool.pricing.readings import Readings
-from colltool.primitives import AG, AR, BC, RS, Primitive
+from colltool.primitives import AG, AR
+from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
+from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
-SHARP = {"alpha_switch": "0.5us", "reduce": True, "multicast": True}
-SIZES = [0, 1, 8, 1000, 65_536, 10**6, 3_333_333, 10**7, 10**8, 10**9, 10**12, MAX_BYTES]
-
+MAX = 2**64 - 1
+SIZES = [0, 1, 8, 1000, 65_536, 10**6, 3_333_333, 10**7, 10**8, 10**9, 10**12, MAX]
 NVSWITCH = star(8, 1, 450, in_network=switch(0.2, eta_beta=0.5))
-TIERS = {
-    "nodes": [NVSWITCH, clos(8, alpha=2, in_network=SHARP)],
-    "no sharp": [NVSWITCH, clos(8, alpha=2)],
-    "plain": [star(8, 1, 450), clos(8, alpha=2)],
-    "one rank a node": [clos(16, alpha=2)],
-}
-FABRICS = {name: fabric(*tiers) for name, tiers in TIERS.items()}
-NODES, NO_SHARP, PLAIN, SINGLE = FABRICS.values()
-UNDER_SIMPLE = {name: fabric(*({**tier, "protocols": [{"name": "simple"}]} for tier in tiers)) for name, tiers in TIERS.items()}
-"""The same fabrics, all tiers listing Simple: their own numbers then hold, not NCCL's published ones."""
+SHARP = {"alpha_switch": "0.5us", "reduce": True, "multicast": True}
+
+NODES = fabric(NVSWITCH, clos(8, alpha=2, in_network=SHARP), library=FACTS | {"collnet": True})
+NO_SHARP = fabric(NVSWITCH, clos(8, alpha=2), library=FACTS)
+PLAIN = fabric(star(8, 1, 450), clos(8, alpha=2), library=FACTS)
+SINGLE = fabric(clos(16, alpha=2), library=FACTS)
+FABRICS = {"nodes": NODES, "no sharp": NO_SHARP, "plain": PLAIN, "one rank a node": SINGLE, "measured": MEASURED}
 
 
-class Answer(NamedTuple):
-    algorithm: str
-    protocol: str
-    channels: int
+def joined(text: str) -> str:
+    """Comments without their line ends."""
+    return text.replace("\n# ", " ").replace("   ", " ")
 
 
-def plugin(text: str, collective: str, size: int, nodes: int, ranks: int, disabled: tuple[str, ...] = ()) -> Answer:
-    """As the plugin's C code does: lines of at most 255 bytes, words compared exactly, the first row that matches and whose
-    algorithm is not disabled."""
-    kinds = ["broadcast", "reduce", "allgather", "reducescatter", "allreduce"]
-    for line in text.split("\n"):
+def taken(text: str, collective: str, size: int, ranks: int, nodes: int) -> tuple[str, str]:
+    found = follow(read(text), collective, size, nodes, ranks, lambda *_: True)
+    assert found is not None
+    return found[:2]
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
+    """Words that it knows, whole bytes, all ten fields, and no protocol that an algorithm has not."""
+    for line in tuner_config(FABRICS[name], [8, 16]).splitlines():
         assert len(line) < 255
-        if line == "" or line[0] == "#":
+        if line.startswith("#"):
             continue
         words = line.split(",")
+        collective, low, high, algorithm, protocol, channels = words[:6]
         assert len(words) == 10
-        assert words[0] in kinds  # another word would be read as allreduce
-        low, high, channels, at_nodes, at_ranks = (int(words[index]) for index in (1, 2, 5, 6, 7))
-        assert 0 <= low <= high < 2**64
-        matches = (words[0], at_nodes, at_ranks) == (collective, nodes, ranks) and low <= size <= high
-        if matches and words[3] not in disabled:
-            assert words[8:] == ["-1", "-1"]
-            return Answer(words[3], words[4], channels)
-    raise AssertionError(f"no row for {collective} of {size} bytes at {ranks} ranks on {nodes} nodes: one channel")
-
-
-def ways_of(on: Fabric, primitive: Primitive, ranks: int) -> dict[str, str]:
-    """Our name of what NCCL runs for each of its algorithms: of several the one that is cheapest for the largest messages."""
-    cluster = cluster_of(on, ranks)
-    found: dict[str, tuple[float, str]] = {}
-    for way in WAYS:
-        if primitive in way.primitives and way.where(cluster) and _runs(on, ranks, way.name, primitive):
-            (row,) = price(on, primitive, 1e18, ranks, only=[way.name]).results
-            found[way.algorithm] = min((float(row.total_s), way.name), found.get(way.algorithm, (1e99, "")))
-    return {algorithm: name for algorithm, (_, name) in found.items()}
-
-
-def priced_best(on: Fabric, primitive: Primitive, ranks: int, size: float) -> str:
-    """NCCL's name of the cheapest way, by pricing each by name."""
-    names = ways_of(on, primitive, ranks)
-    prices = {algorithm: price(on, primitive, size, ranks, only=[name]).results[0] for algorithm, name in names.items()}
-    return min(prices, key=lambda algorithm: float(prices[algorithm].total_s))
+        assert words[8:] == ["-1", "-1"]
+        assert algorithm in ALGORITHMS
+        assert algorithm in HAS[COLLECTIVES[collective]]
+        assert protocol in PROTOCOLS[0 if algorithm in ("ring", "tree") else 2 :]
+        assert 0 <= int(low) <= int(high) <= MAX
+        assert 1 <= int(channels) <= 64
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_every_size_of_every_collective_has_the_algorithm_that_prices_cheapest(name: str) -> None:
-    on = UNDER_SIMPLE[name]
-    single = FABRICS[name] is SINGLE
-    counts = [8, 16, 64] if not single else [8, 16]
-    text = tuner_config(on, counts)
-    for ranks in counts:
-        nodes = ranks if single else ranks // 8
-        for collective, primitive in COLLECTIVES.items():
-            for size in SIZES:
-                found = plugin(text, collective, size, nodes, ranks)
-                expected = priced_best(on, primitive, ranks, min(max(float(size), 1.0), 1e18))
-                assert found.algorithm == expected, (collective, ranks, size)
-
-
-@pytest.mark.parametrize("on", FABRICS.values(), ids=FABRICS)
-@pytest.mark.parametrize("primitive", [AR, AG])
-def test_without_protocols_each_size_has_the_least_of_all_that_nccl_has(on: Fabric, primitive: Primitive) -> None:
-    cluster = cluster_of(on, 16)
-    text = tuner_config(on, [16])
-    collective = {kind: name for name, kind in COLLECTIVES.items()}[primitive]
-    for size in SIZES[1:-1]:
-        times = {}
-        for algorithm, way in ways_of(on, primitive, 16).items():
-            row = price(on, primitive, float(size), 16, Readings(phases="pipelined"), [way]).results[0]
-            for protocol, one in published(algorithm, Call(primitive, 16, cluster.nodes)).items():
-                sent = max(float(row.bandwidth_s) / one.share, size / one.most_Bps)
-                times[algorithm, protocol] = max(float(row.alpha_s), one.latency_s) + sent
-        found = plugin(text, collective, size, cluster.nodes, 16)
-        assert times[found.algorithm, found.protocol] == pytest.approx(min(times.values())), size
-
-
-@pytest.mark.parametrize("name", FABRICS)
-def test_rows_have_no_gap_and_no_overlap_and_rings_behind_the_others(name: str) -> None:
-    groups: dict[tuple[str, ...], list[list[tuple[str, int]]]] = {}
-    for words in _row_words(tuner_config(FABRICS[name], [8, 16])):
-        low, high = int(words[1]), int(words[2])
-        parts = groups.setdefault((words[0], words[6], words[7]), [])
-        if low == 0:
-            parts.append([])
-        elif parts[-1]:
-            assert parts[-1][-1][1] + 1 == low
-        parts[-1].append((words[3], high))
-    assert len(groups) == 2 * 5
-    for parts in groups.values():
-        assert [part[-1][1] for part in parts] == [18446744073709551615] * len(parts)
-        winners, *behind = ({algorithm for algorithm, _ in part} for part in parts)
-        assert behind == ([] if winners == {"ring"} else [{"ring"}])
-
-
-def _row_words(text: str) -> list[list[str]]:
-    return [line.split(",") for line in text.splitlines() if not line.startswith("#")]
-
-
-@pytest.mark.parametrize("name", FABRICS)
-def test_without_anything_but_rings_every_size_has_a_row_all_the_same(name: str) -> None:
-    text = tuner_config(FABRICS[name], [16])
-    disabled = tuple({way.algorithm for way in WAYS} - {"ring"})
+def test_every_size_has_a_row_even_of_rings_alone(name: str) -> None:
+    lines = read(tuner_config(FABRICS[name], [16]))
+    nodes = 16 if FABRICS[name] is SINGLE else 2
     for collective in COLLECTIVES:
-        found = [plugin(text, collective, size, 16 if name == "one rank a node" else 2, 16, disabled) for size in SIZES]
-        assert [(one.algorithm, one.channels) for one in found] == [("ring", 16)] * len(SIZES)
-        assert found[-1].protocol == "simple"
-        assert collective != "allreduce" or found[0].protocol == "ll"
+        for size in SIZES:
+            last = follow(
+                lines, collective, size, nodes, 16, lambda algorithm, protocol: (algorithm, protocol != "ll128") == ("ring", True)
+            )
+            assert last is not None, (collective, size)
+            assert last.channels == cluster_of(FABRICS[name], 16).hardware.channels
 
 
-def test_the_row_changes_at_the_byte_at_which_the_price_does() -> None:
-    on = UNDER_SIMPLE["plain"]
-    text = tuner_config(on, [16])
-    (tree, ring) = choices(cluster_of(on, 16), AR).choices
-    assert (tree.algorithm, ring.algorithm) == ("tree", "ring")
-    border = ring.from_bytes
-    assert plugin(text, "allreduce", ceil(border) - 1, 2, 16).algorithm == "tree"
-    assert plugin(text, "allreduce", ceil(border), 2, 16).algorithm == "ring"
-    assert [priced_best(on, AR, 16, size) for size in (border * 0.999, border * 1.001)] == ["tree", "ring"]
+def test_rows_of_one_depth_do_not_overlap() -> None:
+    seen: dict[int, list[tuple[int, int]]] = {}
+    for line in read(tuner_config(NO_SHARP, [64])):
+        if line.collective == 4:
+            previous = seen.setdefault(len(seen) - (1 if seen and line.low > max(seen[len(seen) - 1])[1] else 0), [])
+            assert not previous or previous[-1][1] < line.low
+            previous.append((line.low, line.high))
+    assert seen[0][0][0] == 0
+    assert [high + 1 for _, high in seen[0][:-1]] == [low for low, _ in seen[0][1:]]
+    assert seen[0][-1][1] == MAX
 
 
-def test_what_runs_under_simple_only_is_never_given_another_protocol() -> None:
-    for on in FABRICS.values():
-        for line in tuner_config(on, [8, 16]).splitlines():
-            if not line.startswith("#"):
-                _, _, _, algorithm, protocol, *_ = line.split(",")
-                assert protocol in ("ll", "ll128", "simple")
-                assert protocol == "simple" or algorithm in ("ring", "tree")
+def test_without_measurements_the_first_rows_are_nccls_own_flips() -> None:
+    lines = [line for line in read(tuner_config(NO_SHARP, [64])) if line.collective == 4]
+    expected = flips(cluster_of(NO_SHARP, 64).hardware, AR)
+    assert [line[3:5] for line in lines[: len(expected)]] == [flip[1:] for flip in expected]
+    for line, flip in zip(lines[1:], expected[1:], strict=False):
+        assert line.low - 1 < flip.from_bytes <= line.low
 
 
 def test_broadcast_and_reduce_are_rings() -> None:
     text = tuner_config(NODES, [64])
-    assert {plugin(text, kind, size, 8, 64).algorithm for kind in ("broadcast", "reduce") for size in SIZES} == {"ring"}
+    assert {taken(text, kind, size, 64, 8)[0] for kind in ("broadcast", "reduce") for size in SIZES} == {"ring"}
 
 
-@pytest.mark.parametrize(
-    ("on", "ranks", "primitive", "expected"),
-    [
-        (NODES, 8, AR, {"ring", "tree", "nvls"}),
-        (NODES, 8, AG, {"ring", "nvls"}),
-        (NODES, 64, AR, {"ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain"}),
-        (NO_SHARP, 64, AR, {"ring", "tree", "nvls_tree"}),
-        (NODES, 64, RS, {"ring"}),
-        (SINGLE, 16, AG, {"ring", "pat"}),
-        (fabric(clos(16, alpha=2, in_network=SHARP)), 16, AR, {"ring", "tree", "collnet_chain"}),
-        (fabric(star(8), clos(8, alpha=2, in_network=SHARP)), 64, AR, {"ring", "tree", "collnet_direct", "collnet_chain"}),
-    ],
-)
-def test_what_nccl_can_run_where(on: Fabric, ranks: int, primitive: Primitive, expected: set[str]) -> None:
-    """As in NCCL: NVLS on NVSwitch, across nodes only with CollNet; NVLSTree across nodes; PAT with one rank a node."""
-    cluster = cluster_of(on, ranks)
-    found = set()
-    for way in WAYS:
-        if primitive in way.primitives and way.where(cluster):
-            try:
-                price(on, primitive, 1e6, ranks, only=[way.name])
-            except ColltoolError:
-                continue
-            found.add(way.algorithm)
-    assert found == expected
+def test_pat_is_for_ranks_alone_on_their_nodes() -> None:
+    text = tuner_config(SINGLE, [8])
+    found = [taken(text, "allgather", size, 8, 8)[0] for size in (1000, 10**6, 10**9)]
+    assert found == ["ring", "pat", "ring"]
+    assert "behind them, without PAT" in text
 
 
-def test_each_way_runs_somewhere() -> None:
-    """A name that the registry does not know would be passed over in silence."""
-    sharp_clos = fabric(clos(16, alpha=2, in_network=SHARP))
-    for way in WAYS:
-        for primitive in way.primitives:
-            assert any(_runs(on, ranks, way.name, primitive) for on, ranks in ((NODES, 8), (NODES, 64), (sharp_clos, 16))), way
-
-
-def _runs(on: Fabric, ranks: int, name: str, primitive: Primitive) -> bool:
-    try:
-        return bool(price(on, primitive, 1e6, ranks, only=[name]).results)
-    except ColltoolError:
-        return False
-
-
-def test_nodes_are_innermost_domains_and_single_ranks_below_a_clos() -> None:
-    assert [cluster_of(PLAIN, ranks).nodes for ranks in (4, 8, 16, 64)] == [1, 1, 2, 8]
-    assert cluster_of(SINGLE, 16).nodes == 16
-
-
-def test_channels_are_explicit() -> None:
-    text = tuner_config(NODES, [8, 16])
-    assert plugin(text, "broadcast", 1, 1, 8).channels == 24
-    assert plugin(text, "broadcast", 1, 2, 16).channels == 16
-    assert plugin(text, "allreduce", 10**7, 1, 8) == Answer("nvls", "simple", 16)
-    text = tuner_config(NODES, [8, 16], channels=32)
-    assert plugin(text, "broadcast", 1, 2, 16).channels == 32
-    assert plugin(text, "allreduce", 10**7, 1, 8).channels == 16
-    assert plugin(tuner_config(NODES, [8], channels=4), "allreduce", 10**7, 1, 8).channels == 4
+def test_channels_as_asked_for() -> None:
+    lines = read(tuner_config(NODES, [8, 16], channels=32))
+    assert {line.channels for line in lines if line.algorithm == "ring"} == {32}
+    assert {line.channels for line in lines if line.algorithm.startswith("nvls")} == {16}
+    assert {line.channels for line in read(tuner_config(NODES, [8], channels=4))} == {4}
 
 
 @pytest.mark.parametrize("channels", [0, -1, 65])
@@ -240,135 +123,143 @@ def test_a_rank_count_given_twice_is_one_group() -> None:
     assert tuner_config(NODES) == tuner_config(NODES, [64])
 
 
-def test_published_protocols_cut_at_nccls_own_numbers() -> None:
-    """8 ranks, ring all-gather at 7/8 / (100 GB/s): LL 6.6 + 7 * 0.6 us at half of it, LL128 14 + 7 * 1.9 us at 0.92."""
-    on = fabric(star(8, 1, 100))
-    slope = 7 / 8 / 100e9
-    first = (14e-6 + 7 * 1.9e-6 - 6.6e-6 - 7 * 0.6e-6) / (slope * (1 / 0.5 - 1 / 0.92))
-    second = (8.4e-6 + 7 * 3.4e-6 - 14e-6 - 7 * 1.9e-6) / (slope * (1 / 0.92 - 1))
-    text = tuner_config(on, [8])
-    found = [plugin(text, "allgather", size, 1, 8).protocol for size in (0, int(first) - 9, int(first) + 9, int(second) + 9)]
-    assert found == ["ll", "ll", "ll128", "simple"]
-    assert plugin(text, "allgather", int(second) - 9, 1, 8).protocol == "ll128"
-    assert "published" in text
-
-
-def _protocols(*names: str) -> list[dict[str, Any]]:
-    """Each with more latency and more bandwidth than the one before."""
-    scaled = ((name, 2**index) for index, name in enumerate(names))
-    return [
-        {"name": name, "launch_overhead": f"{5 * by}us", "alpha": f"{by}us", "bandwidth": f"{100 * by}GB/s"}
-        for name, by in scaled
-    ]
-
-
-@pytest.mark.parametrize(
-    ("names", "note"),
-    [
-        (("LL", "ll128", "Simple"), " protocols: those the fabric lists: LL, ll128, Simple. "),
-        (
-            ("low-latency", "mid", "high-bandwidth"),
-            " protocols: those the fabric lists: low-latency (by position taken for ll), mid (by position taken for ll128), "
-            "high-bandwidth (by position taken for simple). ",
-        ),
-    ],
-)
-def test_listed_protocols_are_passed_on(names: tuple[str, ...], note: str) -> None:
-    on = fabric(star(8, 1, 100, protocols=_protocols(*names)))
-    text = tuner_config(on, [8])
-    assert note in text.replace("\n# ", " ")
-    assert "Not calibrated" not in text
+@pytest.mark.parametrize("names", [("LL", "LL128", "Simple"), ("ll", "ll128", "simple"), ("t1-LL", "t1-LL128", "t1-Simple")])
+def test_measured_protocols_under_nccls_names_give_the_rows(names: tuple[str, ...]) -> None:
+    """By the largest message only Simple is left; a name may have its tier's in front."""
+    text = tuner_config(measured(*names), [8])
     for size in SIZES[1:-1]:
-        row = price(on, AG, float(size), 8, only=["ring"]).results[0]
-        expected = dict(zip(names, ("ll", "ll128", "simple"), strict=True))[row.protocol]
-        assert plugin(text, "allgather", size, 1, 8) == Answer("ring", expected, 24)
-    assert {plugin(text, "allgather", size, 1, 8).protocol for size in SIZES} == {"ll", "ll128", "simple"}
+        row = price(measured(*names), AG, float(size), 8).best
+        own = PROTOCOLS[names.index(row.protocol)]
+        assert taken(text, "allgather", size, 8, 1) == ("ring", own) or hurts(measured(*names), AG, size, 8, ("ring", own))
+    assert f"measured from 512 B to 512 MiB under {', '.join(names)}" in joined(text)
+    assert "rows for smaller and larger messages are extrapolated" in joined(text)
 
 
-def test_nvls_does_not_win_under_a_measured_protocol_that_it_has_not() -> None:
-    """In-network is cheapest under every protocol here, but NCCL has it under Simple only: below, the ring's LL wins."""
-    on = fabric(
-        star(
-            8,
-            1,
-            100,
-            in_network=switch(0.2, eta_beta=0.9),
-            protocols=[
-                {"name": "ll", "launch_overhead": "1us", "bandwidth": "50GB/s"},
-                {"name": "simple", "launch_overhead": "40us", "bandwidth": "100GB/s"},
-            ],
-        )
-    )
-    text = tuner_config(on, [8])
-    assert plugin(text, "allreduce", 1000, 1, 8).protocol == "ll"
-    assert plugin(text, "allreduce", 1000, 1, 8).algorithm in ("ring", "tree")
-    assert plugin(text, "allreduce", 10**9, 1, 8)[:2] == ("nvls", "simple")
+def test_one_protocol_in_two_parts_is_the_faster_of_both() -> None:
+    on = measured("short-LL", "LL", "Simple")
+    lines = [line for line in read(tuner_config(on, [8])) if line.collective == 2]
+    assert [line[3:5] for line in lines] == [("ring", "ll"), ("ring", "simple")]
+    both = [price(on, AG, float(size), 8).best.protocol for size in (1, lines[0].high - 1, lines[1].low)]
+    assert both == ["short-LL", "LL", "Simple"]
 
 
-def test_a_protocol_that_is_none_of_nccls_is_refused() -> None:
-    with pytest.raises(ColltoolError, match="protocol 'eager', listed by 't1' for broadcast, is none of NCCL's"):
-        tuner_config(fabric(star(8, protocols=_protocols("eager"))), [8])
+def test_a_collective_that_was_not_measured_has_nccls_own_choice() -> None:
+    """The protocols of all-reduce stand in for broadcast, and nobody saw that."""
+    text = tuner_config(MEASURED, [8])
+    plain = tuner_config(fabric(NVSWITCH, library=FACTS), [8])
+    rows = [[line for line in one.splitlines() if line.startswith("broadcast,")] for one in (text, plain)]
+    assert rows[0] == rows[1]
+    broadcast, allreduce = (text.split(f"# {name}, 8 ranks")[1] for name in ("broadcast", "allreduce"))
+    assert broadcast.splitlines()[1] == "#   not measured on this group: what NCCL 2.30 picks by its own model"
+    assert "not measured" not in allreduce
+    assert "Where a collective was not measured, rows are what NCCL 2.30 picks" in joined(text)
+
+
+def test_a_group_beyond_the_measured_tier_has_nccls_own_choice() -> None:
+    text = tuner_config(MEASURED, [16])
+    assert text.count("not measured on this group") == 5
+    bare = fabric(NVSWITCH, clos(4, alpha=5), library=FACTS)
+    assert read(text) == read(tuner_config(bare, [16]))
+
+
+def test_protocols_that_nobody_measured_but_the_fabric_lists_are_taken_at_their_word() -> None:
+    on = fabric(star(8, 1, 100, protocols=protocols("LL", "LL128", "Simple")), clos(4, alpha=2), library=FACTS)
+    text = tuner_config(on, [8, 16])
+    assert text.count("by the fabric's protocols LL, LL128, Simple: as it lists them, not measured") == 10
+    assert text.count("'t2' lists no protocols: the same numbers under all") == 5
+    assert "picks by its own model" not in text
+
+
+@pytest.mark.parametrize("names", [("low-latency", "mid", "high-bandwidth"), ("p1", "p2", "p3"), ("LL", "mid", "Simple")])
+def test_protocols_that_nobody_can_name_are_refused(names: tuple[str, ...]) -> None:
+    first = names[1] if names[0] == "LL" else names[0]
+    with pytest.raises(ColltoolError, match=f"which of NCCL's protocols '{first}' is, listed by 't1' for all-gather") as caught:
+        tuner_config(measured(*names), [8])
+    assert "call it LL, LL128 or Simple in the fabric's file" in str(caught.value.fix)
+    assert "take these protocols out for all-gather" in str(caught.value.fix)
+    assert tuner_config(measured(*names), [16]) == tuner_config(MEASURED, [16])  # nothing was measured there
 
 
 def test_tiers_that_share_no_protocol_are_refused() -> None:
     with pytest.raises(ColltoolError, match="share no protocol"):
-        tuner_config(fabric(star(8, protocols=_protocols("ll")), clos(8, alpha=2, protocols=_protocols("simple"))), [16])
+        tuner_config(
+            fabric(star(8, protocols=protocols("LL")), clos(8, alpha=2, protocols=protocols("LL", "Simple")[1:]), library=FACTS),
+            [16],
+        )
 
 
-def test_a_tier_that_lists_no_protocols_is_named() -> None:
-    on = fabric(star(8, protocols=_protocols("ll", "simple")), clos(8, alpha=2))
-    assert "; t2: none listed, so the same numbers under all." in tuner_config(on, [16]).replace("\n# ", " ")
-    assert "none listed" not in tuner_config(on, [8])
+def test_nvls_does_not_win_under_a_measured_protocol_that_it_has_not() -> None:
+    """In-network is cheapest under every protocol here, but NCCL has it under Simple only: below, the ring's LL wins."""
+    listed = [{"name": "ll", "launch_overhead": "1us", "bandwidth": "50GB/s"},
+              {"name": "simple", "launch_overhead": "40us", "bandwidth": "100GB/s"}]  # fmt: skip
+    on = fabric(star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed), library=FACTS)
+    text = tuner_config(on, [8])
+    assert taken(text, "allreduce", 1000, 8, 1) == ("ring", "ll")
+    assert taken(text, "allreduce", 10**9, 8, 1) == ("nvls", "simple")
+    off = fabric(star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed), library=FACTS | {"nvls": False})
+    assert taken(tuner_config(off, [8]), "allreduce", 10**9, 8, 1) == ("ring", "simple")
 
 
 def test_what_the_library_runs_restricts_the_choice() -> None:
-    nvls = switch(0.2, eta_beta=0.9)
-    text = tuner_config(fabric(star(8, in_network=nvls, algorithms={"ar": ["ring"]})), [8])
-    assert {plugin(text, "allreduce", size, 1, 8).algorithm for size in SIZES} == {"ring"}
-    assert "what ran was fitted, not seen in the log (ring)" in text.replace("\n# ", " ")
-    text = tuner_config(fabric(star(8, in_network=nvls, algorithms={"ar": ["two-shot"]})), [8])
+    listed = protocols("LL", "LL128", "Simple")
+    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["ring"]}, protocols=listed), library=FACTS)
+    assert {taken(tuner_config(on, [8]), "allreduce", size, 8, 1)[0] for size in SIZES} == {"ring"}
+    assert "only what the fabric's algorithms list (ring): what ran was fitted, not seen in a log" in joined(
+        tuner_config(on, [8])
+    )
+    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["two-shot"]}, protocols=listed), library=FACTS)
+    text = joined(tuner_config(on, [8]))
+    assert "NCCL runs none of the fabric's algorithms for it here (two-shot)" in text
     assert "fitted" not in text
-    assert "# NCCL runs none of the fabric's algorithms for it here (two-shot)" in text
-    assert plugin(text, "allreduce", 10**7, 1, 8).algorithm == "nvls"
+    assert "nvls," in text
 
 
-def test_listed_algorithms_that_run_under_no_listed_protocol_leave_the_others() -> None:
-    """NVLS alone, and LL alone: NCCL has no such pair."""
-    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["in-network"]}, protocols=[{"name": "ll"}]))
-    text = tuner_config(on, [8])
-    assert "NCCL runs none of the fabric's algorithms for it here (in-network)" in text
-    assert {plugin(text, "allreduce", size, 1, 8).protocol for size in SIZES} == {"ll"}
+def test_a_measured_switch_alone_has_nccls_own_rings_behind_it() -> None:
+    listed = [{"name": "Simple", "launch_overhead": "20us", "measured": {"smallest": "1MiB", "largest": "1GiB"}}]
+    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["in-network"]}, protocols=listed), library=FACTS)
+    rows = [line[3:5] for line in read(tuner_config(on, [8])) if line.collective == 4]
+    assert rows == [("nvls", "simple"), ("ring", "ll"), ("ring", "simple")]
+    assert "those behind are NCCL 2.30's own, by its model" in joined(tuner_config(on, [8]))
+    assert "those behind" not in tuner_config(MEASURED, [8])
 
 
-def test_the_header_says_how_to_load_it_and_what_it_needs() -> None:
-    text = tuner_config(NODES, [16])
+def test_the_header_says_how_to_load_it_and_what_it_counts_on() -> None:
+    text = joined(tuner_config(NO_SHARP, [8, 16]))
     for part in (
         "NCCL_TUNER_PLUGIN=",
         "NCCL_TUNER_CONFIG_FILE=",
         "2.27.5",
         "All-to-all",
-        "#   16 ranks on 2 nodes",
+        "16 ranks on 2 nodes",
         "advice",
-        "Not calibrated",
+        "For hopper GPUs on one node, with NVLS.",
+        "with NVLS and without SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin); with it: --set library.collnet=true",
+        "Nothing was measured: rows are what NCCL 2.30 picks by its own model",
+        "24 on 1 node, 16 on 2 nodes, at most 16 for NVLS",
     ):
         assert part in text
-    assert "NCCL_COLLNET_ENABLE=1" in text
-    assert "COLLNET" not in tuner_config(NO_SHARP, [16])
+    assert "and with SHARP (NCCL_COLLNET_ENABLE=1" in joined(tuner_config(NODES, [16]))
+    assert "without NVLS" in joined(tuner_config(PLAIN, [8]))
+    assert "oversubscribed" not in text
+
+
+def test_a_thinned_network_is_said_to_be_none_of_the_models_business() -> None:
+    text = joined(tuner_config(load_fabric("clos-4to1"), [8, 1024]))
+    assert text.count("oversubscribed 4:1 among 1024 ranks on 128 nodes, of which NCCL's model knows nothing") == 1
 
 
 def test_a_name_as_long_as_they_come_keeps_lines_short() -> None:
     long = ["tree", "recursive-doubling", "rabenseifner", "one-shot", "two-shot", "outer-ring", "inner-ring", "leader"]
-    long += ["dim-ring", "dim-ring-bidirectional", "multi-ring", "dim-rabenseifner"] + [
-        f"leader:{'tree/' * n}tree" for n in (9, 20)
-    ]
-    on = fabric(star(8, algorithms={"ar": long}), name="n" * 64)
-    assert max(map(len, tuner_config(on, [8]).splitlines())) < 255
+    long += [f"leader:{'tree/' * n}tree" for n in (9, 20)]
+    listed = protocols("LL", "LL128", "Simple")
+    on = fabric(star(8, algorithms={"ar": long}, protocols=listed), library=FACTS, name="n" * 64)
+    assert max(map(len, tuner_config(on, [8]).splitlines())) <= 126
 
 
-def test_env_lists_who_wins_somewhere_by_nccls_other_names() -> None:
+def test_env_lists_all_that_rows_have_by_nccls_other_names() -> None:
     lines = tuner_env(NO_SHARP, [8, 64]).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
-        'NCCL_ALGO="broadcast:ring;reduce:ring;allgather:ring,nvls;reducescatter:ring,nvls;allreduce:ring,nvls"',
+        'NCCL_ALGO="broadcast:ring;reduce:ring;allgather:ring;reducescatter:ring;allreduce:ring,nvls"',
         'NCCL_ALGO="broadcast:ring;reduce:ring;allgather:ring;reducescatter:ring;allreduce:tree,nvlstree,ring"',
     ]
     assert "# 64 ranks on 8 nodes" in lines
@@ -382,63 +273,25 @@ def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
     assert "RCCL's plugin is not NCCL's" in str(caught.value.fix)
 
 
+@pytest.mark.parametrize(
+    ("on", "message", "fix"),
+    [
+        (fabric(NVSWITCH), "NCCL's model needs the GPU generation", "write library: {name: nccl, gpu: hopper}"),
+        (fabric(NVSWITCH, library="rccl"), "small runs rccl by its key library", "write library: {name: nccl"),
+        (load_fabric("nvl72"), "needs the channels of a node of 72 GPUs", "channels: {ring: {channels:"),
+    ],
+)
+def test_facts_that_are_missing_are_named(on: Fabric, message: str, fix: str) -> None:
+    with pytest.raises(ColltoolError, match=message) as caught:
+        tuner_config(on)
+    assert fix in str(caught.value.fix)
+
+
 def test_a_group_that_leaves_a_domain_half_full_is_refused() -> None:
     with pytest.raises(ColltoolError, match="12 ranks leave a domain half full"):
         tuner_config(NODES, [8, 12])
 
 
-def test_the_lower_envelope() -> None:
-    curves = {"small": Curve(1.0, 3.0), "middle": Curve(3.0, 2.0), "large": Curve(10.0, 1.0), "never": Curve(11.0, 3.0)}
-    assert lower_envelope(curves, 1.0) == [(1.0, "small"), (2.0, "middle"), (7.0, "large")]
-    assert lower_envelope(curves, 5.0) == [(5.0, "middle"), (7.0, "large")]
-    assert lower_envelope({"a": Curve(1, 1), "b": Curve(1, 1)}, 1.0) == [(1.0, "a")]
-
-
-def test_three_tiers_leave_rings_and_trees() -> None:
-    on = fabric(star(4, in_network=switch()), star(2, 2, 50), clos(4, alpha=2, in_network=SHARP))
-    cluster = cluster_of(on, 32)
-    assert isinstance(cluster, Cluster)
-    assert cluster.nodes == 8
-    assert {choice.algorithm for choice in choices(cluster, AR).choices} <= {"ring", "tree"}
-    assert choices(cluster, BC).choices[0].title == "chain"
-
-
-def test_slow_links_are_felt() -> None:
-    """Hops of a millisecond: NCCL's latencies are nothing beside it, and no protocol has less than another."""
-    slow = fabric(star(8, 1000, 450))
-    (choice,) = choices(cluster_of(slow, 8), AG).choices
-    assert choice.protocol == "simple"
-
-
-@pytest.mark.parametrize(
-    ("nodes", "kinds", "borders"),
-    [
-        (1, [("ring", "ll"), ("nvls", "simple")], [1.10 * 2**20]),
-        (
-            8,
-            [("tree", "ll"), ("tree", "ll128"), ("nvls_tree", "simple"), ("ring", "simple")],
-            [171 * 2**10, 11.1 * 2**20, 2.23 * 2**30],
-        ),
-        (64, [("tree", "ll"), ("tree", "ll128"), ("nvls_tree", "simple")], [256 * 2**10, 23.6 * 2**20]),
-    ],
-)
-def test_an_h100_flips_about_where_nccls_own_model_does(nodes: int, kinds: list[tuple[str, str]], borders: list[float]) -> None:
-    """NCCL 2.30's own choices for 8 x 400G a node, without SHARP; within a factor of 4, for the links are the fabric's."""
-    on = load_fabric("dgx-h100", ["ib.in_network.reduce=false", "ib.size=128"])
-    found = choices(cluster_of(on, nodes * 8), AR).choices[: len(kinds)]
-    assert [(choice.algorithm, choice.protocol) for choice in found] == kinds
-    for choice, border in zip(found[1:], borders, strict=True):
-        assert border / 4 < choice.from_bytes < border * 4
-
-
-@pytest.mark.parametrize(
-    "on", [*FABRICS.values(), load_fabric("dgx-h100"), load_fabric("nvl72"), load_fabric("dgx-h100-measured")]
-)
-def test_larger_messages_never_take_a_narrower_protocol_of_the_same_algorithm(on: Fabric) -> None:
-    order = {"ll": 0, "ll128": 1, "simple": 2}
-    for primitive in COLLECTIVES.values():
-        answer = choices(cluster_of(on, None), primitive)
-        for found in (answer.choices, answer.fallback):
-            for algorithm in {choice.algorithm for choice in found}:
-                widths = [order[choice.protocol] for choice in found if choice.algorithm == algorithm]
-                assert widths == sorted(widths)
+def test_nodes_are_innermost_domains_and_single_ranks_below_a_clos() -> None:
+    assert [cluster_of(PLAIN, ranks).nodes for ranks in (4, 8, 16, 64)] == [1, 1, 2, 8]
+    assert cluster_of(SINGLE, 16).nodes == 16

@@ -1,0 +1,151 @@
+"""The dimensions of ASTRA-sim's network that a group spans, and what runs on each kind of them.
+
+A dimension has equal links of one latency and bandwidth; a message through a Switch takes two links.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, assert_never
+
+from colltool.errors import ColltoolError, given
+from colltool.fabric.model import Tier
+from colltool.fabric.topology import kind_of
+from colltool.pricing.costed import Curve
+from colltool.pricing.distances import Level, tier_reach
+from colltool.pricing.groups import Placed, Span
+from colltool.pricing.readings import Readings
+from colltool.primitives import A2A, AG, AR, RS, Primitive
+
+COLLECTIVES = (AR, AG, RS, A2A)
+_LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
+"""That a message takes between neighbours."""
+
+
+class Dimension(NamedTuple):
+    """One dimension of the network. ``bandwidth_Bps`` and ``latency_s`` of a link, η included."""
+
+    topology: str
+    npus: int
+    bandwidth_Bps: float
+    latency_s: float
+
+
+def dimensions_of(placed: Placed, readings: Readings) -> list[Dimension]:
+    """The dimensions of a group, innermost tier first.
+
+    Raises:
+        ColltoolError: what ASTRA-sim's dimensions cannot express; says what and how to go on.
+    """
+    return [dimension for span in placed.spans for dimension in _dimensions(span, readings)]
+
+
+def all_reduce(placed: Placed, dimensions: Sequence[Dimension]) -> Curve:
+    """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, and the launch overhead that it leaves out."""
+    a, b, held = placed.overhead_s, 0.0, 1.0
+    for one in dimensions:
+        messages, sent = _one_way(RUNS[one.topology][AR](one.npus), one.npus)
+        a += 2 * messages * one.latency_s * _LINKS[one.topology]
+        b += 2 * held * sent / one.bandwidth_Bps
+        held /= one.npus
+    return Curve(a, b)
+
+
+def _one_way(algorithm: str, npus: int) -> tuple[int, float]:
+    """Messages one after the other and the share of the vector on a link, of the reduce-scatter in an all-reduce."""
+    if algorithm == "direct":
+        return 1, 1 / npus
+    return (npus - 1 if algorithm == "ring" else npus.bit_length() - 1), (npus - 1) / npus
+
+
+def _dimensions(span: Span, readings: Readings) -> list[Dimension]:
+    joined = kind_of(span.tier).joined_by
+    match joined:
+        case "neighbour_links":
+            return _rings(span, readings)
+        case "switches":
+            return [_dimension("Switch", span.endpoints, _one_class(span, readings), 2)]
+        case "pair_links":
+            return [_dimension("FullyConnected", span.endpoints, _one_class(span, readings), 1)]
+        case "tiers":
+            raise AssertionError("a tier alone is not several")
+        case _:
+            assert_never(joined)
+
+
+def _one_class(span: Span, readings: Readings) -> Level:
+    """The distance class of a tier on which all pairs of the group are alike.
+
+    Raises:
+        ColltoolError: pairs differ in α, or share oversubscribed uplinks.
+    """
+    name = span.tier.name
+    used = tier_reach(span.tier, span.endpoints, readings).used()
+    thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
+    if thinned > 1:
+        what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
+        change = _or_set(span.tier, "oversubscription=1")
+        fix = f"take a group below that level with {given('ranks')}{change}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    if len({level.alpha_s for level in used}) > 1:
+        levels = ", ".join(level.name for level in used)
+        what = f"the group spans levels of '{name}' with different alpha ({levels}), which ASTRA-sim cannot express"
+        change = _or_set(span.tier, "alpha=TIME")
+        fix = f"take a group inside '{used[0].name}' with {given('ranks')}{change}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    return used[-1]
+
+
+def _or_set(tier: Tier, setting: str) -> str:
+    """The cure beside a smaller group: other numbers for the levels, where the tier has any."""
+    return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if kind_of(tier).levels else ""
+
+
+def _rings(span: Span, readings: Readings) -> list[Dimension]:
+    """A torus as one ring per axis.
+
+    Raises:
+        ColltoolError: a mesh, or a part of an axis: both are open lines.
+    """
+    tier, kind = span.tier, kind_of(span.tier)
+    if not all(axis.wrap for axis in kind.axes):
+        what = f"'{tier.name}' is a mesh, and ASTRA-sim has no lines without wraparound"
+        raise ColltoolError(what, argument="fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
+    (level,) = tier_reach(tier, span.endpoints, readings).used()
+    rings = []
+    for axis, part in zip(kind.axes, kind.part(span.endpoints) or (), strict=True):
+        taken = part.size
+        if taken not in (1, axis.size):
+            what = f"{taken} of the {axis.size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"
+            raise ColltoolError(what, argument="ranks", fix="take whole axes")
+        if taken > 1:
+            rings.append(_dimension("Ring", taken, level, 1))
+    return rings
+
+
+def _dimension(topology: str, npus: int, level: Level, links: int) -> Dimension:
+    return Dimension(topology, npus, level.bandwidth_Bps * level.eta_beta, level.alpha_s * level.eta_alpha / links)
+
+
+def _ring(_npus: int) -> str:
+    return "ring"
+
+
+def _direct(_npus: int) -> str:
+    return "direct"
+
+
+def _one_by_one(_npus: int) -> str:
+    """A window of one message: in the congestion-unaware binary those of ``direct`` do not share a Switch's port."""
+    return "direct1"
+
+
+def _switched(npus: int) -> str:
+    """Halving-doubling has a ring's bytes in fewer messages, but needs a power of two."""
+    return "halvingDoubling" if npus & (npus - 1) == 0 else "ring"
+
+
+RUNS: dict[str, dict[Primitive, Callable[[int], str]]] = {
+    "Ring": dict.fromkeys(COLLECTIVES, _ring),
+    "FullyConnected": dict.fromkeys(COLLECTIVES, _direct),
+    "Switch": dict.fromkeys((AR, AG, RS), _switched) | {A2A: _one_by_one},
+}
+"""What runs on each kind of dimension: the fewest messages that send no more than a ring's bytes, neighbours alone on a Ring."""

@@ -1,0 +1,156 @@
+"""Which of NCCL's ways is best at which size, and which is the next best where NCCL has switched that one off.
+
+A tuner file is read from the top until a row matches that NCCL can run. So at each size its rows are the ways from the fastest
+on, each behind faster ones only if it needs less than every one of them, down to one that needs nothing: whatever is switched
+off, the first row that is left is the fastest way that is left. Curves are lines between sizes, so the borders are exact.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import combinations, groupby
+from math import ceil, inf
+from typing import NamedTuple
+
+from colltool.library.model import Combination, Piece
+
+MAX_BYTES = 2**64 - 1
+HURTS = 1.4
+"""A choice that NCCL's own model takes to cost so many times its best stands behind that: fits may be wrong about what ran."""
+
+_Order = tuple[tuple[str, str], ...]
+"""The ways of one size, the fastest first: algorithm and protocol."""
+
+
+class Advice(NamedTuple):
+    """A way for whole sizes, both ends included; ``depth`` is how many rows stand before it at these sizes."""
+
+    depth: int
+    min_bytes: int
+    max_bytes: int
+    algorithm: str
+    protocol: str
+
+
+def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
+    """What NCCL may have switched off, by the machine, a variable or a plugin that is not loaded; empty: always there.
+
+    Rings and trees under LL and Simple are always there. Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
+    """
+    needed = {"LL128"} if protocol == "ll128" else set()
+    if algorithm.startswith("nvls"):
+        needed.add("NVLS")
+    if algorithm.startswith("collnet") or (algorithm == "nvls" and nodes > 1):
+        needed.add("SHARP")
+    if algorithm == "pat":
+        needed.add("PAT")
+    return frozenset(needed)
+
+
+def advised(
+    ways: Sequence[Combination], nodes: int, spare: Sequence[Combination] = (), *, guarded: bool = False
+) -> tuple[Advice, ...]:
+    """Rows for all sizes in the order in which a file has them: the best, those behind them, and at last rings alone.
+
+    Args:
+        ways: some of them with a curve.
+        nodes: NCCL's.
+        spare: NCCL's own model: rings under LL or Simple, for ``ways`` without.
+        guarded: whether ``ways`` that ``spare`` takes to cost far more than the same algorithms could stand behind these.
+    """
+    known = [way for way in ways if way.pieces]
+    named = {way.algorithm for way in known}
+    orders = _orders(known, nodes, [way for way in spare if way.pieces and way.algorithm in named] if guarded else [])
+    found = _by_depth(orders)
+    if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
+        return tuple(found)
+    last = max(one.depth for one in found) + 1
+    rings = _rings(known, nodes) or _rings(spare, nodes)
+    return (*found, *(one._replace(depth=last) for one in _by_depth(_orders(rings, nodes, []))))
+
+
+def _rings(ways: Sequence[Combination], nodes: int) -> list[Combination]:
+    return [way for way in ways if way.pieces and _always_a_ring(way.algorithm, way.protocol, nodes)]
+
+
+def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
+    return algorithm == "ring" and not needs(algorithm, protocol, nodes)
+
+
+def _orders(ways: Sequence[Combination], nodes: int, guard: Sequence[Combination]) -> list[tuple[int, _Order]]:
+    """The order of the ways from each size on, in whole bytes; those that ``guard`` warns of come last."""
+    found: dict[int, _Order] = {}
+    limits = [_dearer(way, HURTS) for way in guard]  # where a way costs so many times what another does, an order may change
+    for start, size in _stretches([*ways, *guard, *limits]):
+        found[ceil(start) if found else 0] = _order(_ranked(ways, guard, size), nodes)
+    return [next(same) for _, same in groupby(found.items(), key=lambda item: item[1])]
+
+
+def _ranked(ways: Sequence[Combination], guard: Sequence[Combination], size: float) -> list[Combination]:
+    """The ways from the fastest on; then all that the guard knows, and at last the ways that it takes to be far too slow."""
+    fastest = sorted(ways, key=lambda way: _seconds(way, size))
+    if not guard:
+        return fastest
+    limit = HURTS * min(_seconds(way, size) for way in guard)
+    slow = {way[:2] for way in guard if _seconds(way, size) > limit}
+    others = sorted(guard, key=lambda way: _seconds(way, size))
+    return [*(way for way in fastest if way[:2] not in slow), *others, *(way for way in fastest if way[:2] in slow)]
+
+
+def _dearer(way: Combination, factor: float) -> Combination:
+    """A way that costs so many times as much."""
+    return way._replace(pieces=tuple(Piece(at, a * factor, b * factor) for at, a, b in way.pieces))
+
+
+def _seconds(way: Combination, size: float) -> float:
+    piece = _piece(way, size)
+    return piece.a_s + piece.b_s_per_byte * size
+
+
+def _stretches(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
+    """Where each stretch without a crossing starts, and a size inside it."""
+    starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
+    for low, high in zip(starts, [*starts[1:], inf], strict=True):
+        lines = [_piece(way, low) for way in ways]
+        crossings = {size for one, other in combinations(lines, 2) for size in _crossing(one, other)}
+        cuts = [low, *sorted(size for size in crossings if low < size < min(high, MAX_BYTES))]
+        for start, end in zip(cuts, [*cuts[1:], high], strict=True):
+            yield start, min((start + end) / 2, 2 * start)
+
+
+def _crossing(one: Piece, other: Piece) -> list[float]:
+    if one.b_s_per_byte == other.b_s_per_byte:
+        return []
+    return [(other.a_s - one.a_s) / (one.b_s_per_byte - other.b_s_per_byte)]
+
+
+def _piece(way: Combination, size: float) -> Piece:
+    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+
+
+def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
+    """From the first on those that need less than all before them; of equals the first, as NCCL has it."""
+    kept: dict[tuple[str, str], frozenset[str]] = {}
+    for way in ranked:
+        needed = needs(way.algorithm, way.protocol, nodes)
+        if not any(before <= needed for before in kept.values()):
+            kept[way.algorithm, way.protocol] = needed
+        if not needed:
+            break
+    return tuple(kept)
+
+
+def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[Advice]:
+    """First the fastest of all sizes, then what stands behind them; at each depth only sizes that have that many."""
+    found = []
+    ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
+    for depth in range(max(len(order) for _, order in orders)):
+        each = [
+            (order[depth] if depth < len(order) else None, start, end) for (start, order), end in zip(orders, ends, strict=True)
+        ]
+        for way, several in groupby(each, key=lambda one: one[0]):
+            if way is not None:
+                joined = list(several)
+                found.append(Advice(depth, joined[0][1], joined[-1][2], *way))
+    return found
