@@ -40,6 +40,12 @@ def size_text(size: float) -> str:
     return min(exact, key=len, default=format_bytes(size))
 
 
+def ordinal(number: int) -> str:
+    """``1st``, ``2nd``, ``11th``, ``22nd``: a place in a row."""
+    teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def binary_size(size: int) -> str:
     """``64KiB``: a power of two as an axis labels it."""
     factor, unit = next((factor, unit) for unit, factor in _BINARY.items() if size >= factor)

@@ -14,10 +14,10 @@ from colltool.api.arguments import (
     count_of,
     fabric_of,
     fabrics_of,
+    group_of,
     names_of,
     number_of,
     primitive_of,
-    ranks_of,
     size_of,
     sizes_of,
     text_of,
@@ -44,6 +44,8 @@ def price(
     *,
     size: Sizes,
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -56,7 +58,10 @@ def price(
         primitive: by short or long name.
         size: bytes per rank by nccl-tests' convention; ``"16MB"``, a number, or a one-dimensional array or sequence of them,
             which one call prices as a whole: rows then hold arrays of its shape, in registry order.
-        ranks: N; all of the fabric when None.
+        ranks: N; all of the fabric, or of what the stride leaves of it, when None.
+        stride: every so many-th rank of the fabric is in the group: 8 is one rank of each node of 8. The groups of the ranks
+            in between run at the same time.
+        alone: they are idle.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
@@ -72,7 +77,7 @@ def price(
     from colltool.pricing.price import price as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    priced = run(loaded, primitive_of(primitive), sizes_of(size), ranks_of(ranks), reading, names_of(algorithms))
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), group_of(ranks, stride, alone), reading, names_of(algorithms))
     return _with_pick((priced,), loaded, reading, asked=library is not None)[0]
 
 
@@ -91,6 +96,8 @@ def price_list(
     *,
     sizes: Sequence[str | float] = (),
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -105,7 +112,7 @@ def price_list(
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
     loaded = under_library(fabric_of(fabric), library)
-    listed = run(loaded, primitive_of(primitive), parsed, ranks_of(ranks), reading, names_of(algorithms))
+    listed = run(loaded, primitive_of(primitive), parsed, group_of(ranks, stride, alone), reading, names_of(algorithms))
     return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=library is not None))
 
 
@@ -114,6 +121,8 @@ def crossover(
     primitive: Primitive | str = AR,
     *,
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -122,7 +131,7 @@ def crossover(
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
     Args:
-        fabric, primitive, ranks, library, readings: as :func:`price`.
+        fabric, primitive, ranks, stride, alone, library, readings: as :func:`price`.
         algorithms: the first is compared with each of the others; the usual ones when empty.
         **parts: as :func:`price`.
 
@@ -132,7 +141,7 @@ def crossover(
     from colltool.pricing.crossover import crossover as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    found = run(loaded, primitive_of(primitive), ranks_of(ranks), reading, names_of(algorithms))
+    found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone), reading, names_of(algorithms))
     if found.library != "nccl":
         return found
     from colltool.library.answer import picked
@@ -146,6 +155,8 @@ def breakdown(
     *,
     size: str | float,
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     algorithm: str | None = None,
     library: str | None = None,
     readings: Readings | None = None,
@@ -158,7 +169,7 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
         loaded = under_library(fabric_of(fabric), library)
-        return run(loaded, primitive_of(primitive), size_of(size), ranks_of(ranks), reading, name)
+        return run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone), reading, name)
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
@@ -182,6 +193,8 @@ def verify(
     primitive: Primitive | str | None = None,
     *,
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     algorithms: Sequence[str] | str = (),
     size: str | float = "16MB",
     segments: int = 16,
@@ -191,7 +204,7 @@ def verify(
     Args:
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
-        ranks: N; all of each fabric when None. Some hundreds: a schedule of N ranks has up to N² messages.
+        ranks, stride, alone: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
         algorithms: only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms.
@@ -205,9 +218,9 @@ def verify(
     from colltool.proof.verify import verify as run
 
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
-    size_bytes, names, count = size_of(size), names_of(algorithms), ranks_of(ranks)
+    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone)
     pieces = count_of(segments, "segments", 1, MOST_SEGMENTS)
-    found = [run(fabric, primitives, size_bytes, count, pieces, names) for fabric in fabrics_of(fabrics)]
+    found = [run(fabric, primitives, size_bytes, group, pieces, names) for fabric in fabrics_of(fabrics)]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     from colltool.proof.results import Verification
 
@@ -239,6 +252,8 @@ def explain(
     fabric: AnyFabric | None = None,
     size: str | float | None = None,
     ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -258,7 +273,7 @@ def explain(
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
-        explained = run(name, wanted, loaded, parsed, ranks_of(ranks), reading)
+        explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone), reading)
     if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
         return explained
     from colltool.library.parts import with_estimates

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -24,7 +24,7 @@ def breakdown(
     primitive: o.PrimitiveArgument,
     fabric: FabricChoice,
     size: o.SizeOption,
-    ranks: o.RanksOption = None,
+    group: GroupChoice = EVERYBODY,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -49,4 +49,4 @@ def breakdown(
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
     loaded = fabric.load()
-    out.emit(api.breakdown(loaded, primitive, size=bytes_, ranks=ranks, algorithm=name, library=library, readings=readings))
+    out.emit(api.breakdown(loaded, primitive, size=bytes_, algorithm=name, library=library, readings=readings, **group.arguments))

@@ -62,8 +62,31 @@ def _primitive(ctx: typer.Context) -> Any:
 def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
     """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names of files."""
     fabric = _fabric(ctx)
-    sizes = (2, 4, 8, 16, 32, 64, 128, 256, 512) if fabric is None else _filled([tier.endpoints for tier in fabric.tiers])
+    sizes = [2**k for k in range(1, 10)] if fabric is None else list(_filled([tier.endpoints for tier in fabric.tiers]))
+    if fabric is not None and (stride := _count(ctx, "stride", 1)) > 1:
+        from colltool.pricing.walk import fits
+
+        sizes = [size for size in sizes if fits(fabric, size, stride)]
     return [str(size) for size in sizes if str(size).startswith(incomplete)] or [incomplete or "N"]
+
+
+def complete_stride(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Strides that fit the fabric and the ranks, where they were typed; else sizes of nodes."""
+    fabric = _fabric(ctx)
+    found = [2, 4, 8, 16, 72] if fabric is None else _strides(fabric, _count(ctx, "ranks", 2))
+    return [str(stride) for stride in found if str(stride).startswith(incomplete)] or [incomplete or "K"]
+
+
+def _strides(fabric: Any, ranks: int) -> list[int]:
+    from colltool.pricing.walk import every_stride
+
+    return [stride for stride in every_stride(fabric, ranks) if stride > 1]
+
+
+def _count(ctx: typer.Context, name: str, default: int) -> int:
+    """A number that was typed; the default where there is none yet."""
+    value = ctx.params.get(name)
+    return value if isinstance(value, int) and value > 0 else default
 
 
 def complete_set(ctx: typer.Context, incomplete: str) -> list[str]:

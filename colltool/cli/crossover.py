@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.pricing.readings import Readings
 
 DEFAULT_FABRIC = FabricChoice(("nvl72",), ())
@@ -28,7 +28,7 @@ def crossover(
         str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
     ] = "ar",
     fabric: FabricChoice = DEFAULT_FABRIC,
-    ranks: o.RanksOption = None,
+    group: GroupChoice = EVERYBODY,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -51,4 +51,4 @@ def crossover(
     from colltool import api
 
     names = o.names(algorithm)
-    out.emit(api.crossover(fabric.load(), primitive, ranks=ranks, algorithms=names, library=library, readings=readings))
+    out.emit(api.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.errors import ColltoolError, given
 from colltool.pricing.readings import Readings
 
@@ -31,7 +31,7 @@ def explain(
     ],
     primitive: o.MaybePrimitive = None,
     fabric: FabricChoice = NO_FABRIC,
-    ranks: o.RanksOption = None,
+    group: GroupChoice = EVERYBODY,
     size: o.MaybeSize = None,
     library: o.LibraryOption = None,
     *,
@@ -41,9 +41,10 @@ def explain(
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
     from colltool import api
 
-    if not fabric.names and (ranks is not None or library is not None or fabric.overrides or ":" in algorithm):
-        what = f"{given('ranks')}, {given('library')}, {given('overrides')} and a choice of algorithms need a fabric"
+    if not fabric.names and (group.given or library is not None or fabric.overrides or ":" in algorithm):
+        options = ", ".join(given(name) for name in ("ranks", "stride", "library", "overrides"))
+        what = f"{options} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = fabric.load() if fabric.names else None
-    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, ranks=ranks, library=library, readings=readings)
+    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, library=library, readings=readings, **group.arguments)
     out.emit(explained)

@@ -9,7 +9,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.shared import FabricChoice, command, to_file
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, command, to_file
 from colltool.errors import ColltoolError, given
 
 TUNER_EXAMPLES = """
@@ -49,6 +49,8 @@ def nccl_tuner(
             autocompletion=o.complete_ranks,
         ),
     ] = None,
+    stride: o.StrideOption = 1,
+    alone: o.AloneOption = False,
     channels: Annotated[
         int | None,
         typer.Option(
@@ -65,6 +67,7 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.streams import write
     from colltool.export.nccl.tuner import tuner_config, tuner_env
+    from colltool.pricing.who import Who
 
     target = to_file(output)
     if env and channels is not None:
@@ -72,7 +75,8 @@ def nccl_tuner(
             "NCCL_ALGO says nothing of channels", argument="channels", fix=f"leave out {given('env')} or {given('channels')}"
         )
     loaded, counts = fabric.load(), values.counts(ranks or [], "ranks")
-    write(tuner_env(loaded, counts) if env else tuner_config(loaded, counts, channels), target)
+    groups = [Who(count, stride, alone) for count in counts] or [Who(None, stride, alone)]
+    write(tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels), target)
 
 
 @app.command("astra-sim", short_help="network.yml and system.json of ASTRA-sim's analytical backend.", epilog=ASTRA_EXAMPLES)
@@ -82,7 +86,7 @@ def astra_sim(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for network.yml and system.json."), o.WRITTEN
     ],
-    ranks: o.RanksOption = None,
+    group: GroupChoice = EVERYBODY,
     size: Annotated[
         str | None, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank: say what to run in ASTRA-sim for it.")
     ] = None,
@@ -94,18 +98,19 @@ def astra_sim(
     from colltool.cli.streams import write
     from colltool.export.astra_sim import astra_sim as export
     from colltool.export.astra_sim import to_know
+    from colltool.pricing.groups import place
+    from colltool.pricing.who import Who
 
     folder = to_file(output)
     if folder is None:
         raise ColltoolError("two files do not go to the terminal", argument="output", fix="name a folder: -o astra")
     loaded = fabric.load()
-    count = loaded.ranks if ranks is None else ranks
+    who = Who(*group)
     bytes_ = None if size is None else size_of(o.single(size, "size", "size"))
-    files = export(loaded, count, ideal, bytes_)
+    files = export(loaded, who, ideal, bytes_)
+    seats = place(loaded, who).seats
     _write_all(files, folder)
-    write(
-        "".join(f"{line}\n" for line in (f"{' and '.join(files)}: {count} ranks", *to_know(loaded, count, ideal, bytes_))), None
-    )
+    write("".join(f"{line}\n" for line in (f"{' and '.join(files)}: {seats.spoken}", *to_know(loaded, who, ideal, bytes_))), None)
 
 
 def _write_all(files: dict[str, str], folder: Path) -> None:

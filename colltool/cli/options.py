@@ -13,7 +13,15 @@ from typing import Annotated
 import typer
 
 from colltool.cli import values
-from colltool.cli.completion import complete_algorithm, complete_fabric, complete_primitive, complete_ranks, complete_set, words
+from colltool.cli.completion import (
+    complete_algorithm,
+    complete_fabric,
+    complete_primitive,
+    complete_ranks,
+    complete_set,
+    complete_stride,
+    words,
+)
 from colltool.cli.values import names, one, single, sizes
 
 __all__ = ["names", "one", "single", "sizes"]
@@ -76,6 +84,14 @@ RanksOption = Annotated[
         parser=values.count("ranks", -values.MOST_RANKS, several=ONE_COUNT), autocompletion=complete_ranks,
     ),
 ]  # fmt: skip
+StrideOption = Annotated[
+    int,
+    typer.Option(
+        "--stride", metavar="K", help="Every K-th rank; the groups in between run at the same time.",
+        parser=values.count("stride", -values.MOST_RANKS), autocompletion=complete_stride,
+    ),
+]  # fmt: skip
+AloneOption = Annotated[bool, typer.Option("--alone", help="Of a stride: the groups in between are idle.")]
 SizeOption = Annotated[
     str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")
 ]

@@ -8,7 +8,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.errors import ColltoolError, given
 from colltool.pricing.readings import Readings
 
@@ -19,6 +19,7 @@ Examples:
   colltool price ar -f nvl72 -n 72 -M 1MB,16MB,1GB --format csv
   colltool price a2a -f dgx-h100 -n 64 -M 64MiB --set ib.levels.spine.oversubscription=4
   colltool price ar -f nvl72 -M 16MB --algorithm hierarchical:ring/ring
+  colltool price ar -f dgx-h100 -n 32 --stride 8 -M 1GB
   colltool price ar -f dgx-h100 -n 64 --library nccl
   colltool price ag -f my-cluster.yaml
 """
@@ -28,7 +29,7 @@ Examples:
 def price(
     primitive: o.PrimitiveArgument,
     fabric: FabricChoice,
-    ranks: o.RanksOption = None,
+    group: GroupChoice = EVERYBODY,
     size: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +60,7 @@ def price(
     names = o.names(algorithm)
     sizes = o.sizes(size)
     listed = api.price_list(
-        fabric.load(), primitive, sizes=sizes, ranks=ranks, algorithms=names, library=library, readings=readings
+        fabric.load(), primitive, sizes=sizes, algorithms=names, library=library, readings=readings, **group.arguments
     )
     if top is not None:
         listed = listed.top(top)

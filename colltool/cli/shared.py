@@ -1,6 +1,6 @@
 """Groups of options that commands share, and the one decorator that puts them into a command's signature.
 
-A command asks for a group by a parameter of its type: ``fabric: FabricChoice``, ``out: Out``, ``readings: Readings``. The
+A command asks for one by a parameter of its type: ``fabric: FabricChoice``, ``group: GroupChoice``, ``readings: Readings``. The
 decorator tells typer of the group's options, where the parameter stands, and hands the command one value in their place. It also
 keeps what is written off what is read, and says how errors are to call the command's arguments.
 """
@@ -51,6 +51,27 @@ class FabricChoice(NamedTuple):
             ColltoolError: given more than once.
         """
         return values.one(list(self.names), "fabric")
+
+
+class GroupChoice(NamedTuple):
+    """``--ranks``, ``--stride`` and ``--alone``: who is in the group."""
+
+    ranks: int | None = None
+    stride: int = 1
+    alone: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was given."""
+        return self != GroupChoice()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As the public functions take them."""
+        return self._asdict()
+
+
+EVERYBODY = GroupChoice()
 
 
 class Out(NamedTuple):
@@ -123,6 +144,10 @@ def _expanded(parameter: inspect.Parameter) -> Parameters:
         default = parameter.default
         yield _option("fabric", o.FabricOption, (default.names or None) if isinstance(default, FabricChoice) else default)
         yield _option("set_", o.SetOption, None)
+    elif kind is GroupChoice:
+        yield _option("ranks", o.RanksOption, None)
+        yield _option("stride", o.StrideOption, 1)
+        yield _option("alone", o.AloneOption, False)
     elif kind is Out:
         yield _option("form", o.FormatOption, None)
         yield _option("output", o.OutputOption, None)
@@ -154,6 +179,8 @@ def _taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: 
     own = {part.name: given[part.name] for part in parts}
     if kind is FabricChoice:
         return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
+    if kind is GroupChoice:
+        return GroupChoice(**own)
     if kind is Out:
         return Out(own["form"], to_file(own["output"]), own["columns"])
     return values.readings(own) if kind is Readings else own[parameter.name]

@@ -17,6 +17,7 @@ Examples:
   colltool verify
   colltool verify ar -f torus512 -n 64
   colltool verify a2a -f dgx-h100 -n 64 --format json
+  colltool verify ar -f dgx-h100 -n 16 --stride 8
   colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
 """
 
@@ -50,6 +51,8 @@ def verify(
             autocompletion=o.complete_ranks,
         ),
     ] = None,
+    stride: o.StrideOption = 1,
+    alone: o.AloneOption = False,
     algorithm: o.AlgorithmOption = None,
     size: o.SizeOption = "16MB",
     segments: Annotated[
@@ -72,7 +75,9 @@ def verify(
     count = ranks if fabric or ranks is not None else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
-    result = api.verify(loaded, primitive, ranks=count, algorithms=names, size=size, segments=segments)
+    result = api.verify(
+        loaded, primitive, ranks=count, stride=stride, alone=alone, algorithms=names, size=size, segments=segments
+    )
     out.emit(result)
     if not result.holds:
         raise typer.Exit(EXIT_CHECK_FAILED)

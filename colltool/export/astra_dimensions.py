@@ -78,7 +78,7 @@ def _one_class(span: Span, readings: Readings) -> Level:
         ColltoolError: pairs differ in α, or share oversubscribed uplinks.
     """
     name = span.tier.name
-    used = tier_reach(span.tier, span.endpoints, readings).used()
+    used = tier_reach(span.tier, span.endpoints, readings, sits=span.sits).used()
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
@@ -109,9 +109,9 @@ def _rings(span: Span, readings: Readings) -> list[Dimension]:
     if not all(axis.wrap for axis in kind.axes):
         what = f"'{tier.name}' is a mesh, and ASTRA-sim has no lines without wraparound"
         raise ColltoolError(what, argument="fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
-    (level,) = tier_reach(tier, span.endpoints, readings).used()
+    (level,) = tier_reach(tier, span.endpoints, readings, sits=span.sits).used()
     rings = []
-    for axis, part in zip(kind.axes, kind.part(span.endpoints) or (), strict=True):
+    for axis, part in zip(kind.axes, kind.part(span.endpoints, span.sits.stride) or (), strict=True):
         taken = part.size
         if taken not in (1, axis.size):
             what = f"{taken} of the {axis.size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"

@@ -16,6 +16,7 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.groups import Placed, place
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import AR
 
 NETWORK, SYSTEM = "network.yml", "system.json"
@@ -25,44 +26,44 @@ _WIDTH = 120
 _NO_COPIES = 10**9  # local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's memory, which colltool's α and bandwidth contain
 
 
-def astra_sim(fabric: Fabric, ranks: int | None = None, ideal: bool = False, size: float | None = None) -> dict[str, str]:
+def astra_sim(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> dict[str, str]:
     """The two input files by name.
 
     Args:
         fabric: where.
-        ranks: N; all of the fabric when None.
+        group: N, or who is in it; all of the fabric when None.
         ideal: every η is 1.
         size: M in bytes, nccl-tests' convention; the comments then say what to run for it.
 
     Raises:
         ColltoolError: a group that does not fit, or that ASTRA-sim's dimensions cannot express; says what and how to go on.
     """
-    placed, dimensions, _ = _widest(_under_each(fabric, ranks, ideal))
-    notes = [*left_out(placed, dimensions, ideal), *to_know(fabric, ranks, ideal, size), about_system()]
+    placed, dimensions, _ = _widest(_under_each(fabric, group, ideal))
+    notes = [*left_out(placed, dimensions, ideal), *to_know(fabric, group, ideal, size), about_system()]
     return {NETWORK: _network(placed, dimensions, notes), SYSTEM: _system(dimensions)}
 
 
-def to_know(fabric: Fabric, ranks: int | None = None, ideal: bool = False, size: float | None = None) -> list[str]:
+def to_know(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> list[str]:
     """What a user must know before the first run: which binary, what not to trust, which sizes to give.
 
     Args:
-        fabric, ranks, ideal, size: as for :func:`astra_sim`.
+        fabric, group, ideal, size: as for :func:`astra_sim`.
 
     Raises:
         ColltoolError: as for :func:`astra_sim`.
     """
-    several = _under_each(fabric, ranks, ideal)
+    several = _under_each(fabric, group, ideal)
     widest = _widest(several)
     return [*misleads(widest, several), *how_to_run(widest.dimensions), *size_notes(widest.placed.ranks, size)]
 
 
-def _under_each(fabric: Fabric, ranks: int | None, ideal: bool) -> list[Laid]:
+def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[Laid]:
     """The group under each protocol.
 
     Raises:
         ColltoolError: as for :func:`astra_sim`.
     """
-    several = [_laid(under, Readings(ideal=ideal)) for under in under_protocols(place(fabric, ranks), AR)]
+    several = [_laid(under, Readings(ideal=ideal)) for under in under_protocols(place(fabric, group), AR)]
     if (count := len(several[0].dimensions)) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}")
@@ -81,7 +82,7 @@ def _laid(under: Placed, readings: Readings) -> Laid:
 
 def _network(placed: Placed, dimensions: Sequence[Dimension], notes: Sequence[str]) -> str:
     """YAML by hand: four short lists."""
-    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.ranks} ranks"
+    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.seats.spoken}"
     comments = "".join(f"# {line}\n" for note in (title, *notes) for line in wrap(note, _WIDTH))
     lists = {
         "topology": [one.topology for one in dimensions],

@@ -62,16 +62,27 @@ class Kind(ABC, Generic[Of]):
     def axes(self) -> tuple[Axis, ...]:
         """The axes of a lattice; empty elsewhere."""
 
-    def part(self, endpoints: int) -> tuple[Axis, ...] | None:
-        """The axes of a group that fills the tier axis by axis, None where it leaves one half full; part of an axis is open."""
-        axes, left = [], endpoints
+    def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
+        """The axes of a group that fills the tier axis by axis, None where it leaves one half full; part of an axis is open.
+
+        With a stride, every so many-th endpoint: on a lattice its inner axes, of one place each, make up the stride.
+        """
+        axes, left, inner = [], endpoints, stride
         for axis in self.axes:
-            taken = min(axis.size, left)
-            if left % taken:
+            taken = 1 if inner > 1 else min(axis.size, left)
+            if left % taken or (inner > 1 and inner % axis.size):
                 return None
             axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
-            left //= taken
+            left, inner = left // taken, inner // axis.size if inner > 1 else 1
         return tuple(axes)
+
+    def takes_stride(self, stride: int) -> bool:
+        """Whether every ``stride``-th endpoint makes a group: as many in each domain of every class, or never two; whole axes."""
+        if self.tier.endpoints % stride:
+            return False
+        below = (one.group for one in self.reached[:-1])
+        even = all(group % stride == 0 or stride > group for group in below)
+        return even and self.part(self.tier.endpoints // stride, stride) is not None
 
     @property
     @abstractmethod

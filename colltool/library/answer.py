@@ -44,7 +44,7 @@ def answered(prices: Sequence[Price], fabric: Fabric, readings: Readings, *, ask
     if not all(isinstance(one.bytes, float) for one in prices):
         return _without(prices, "an array of sizes has no single pick: price_list has one for each size", fabric)
     try:
-        hardware = hardware_on(fabric, first.ranks)
+        hardware = hardware_on(fabric, first.group.who)
     except ColltoolError as error:
         if asked and not any(kind_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
             raise
@@ -57,7 +57,7 @@ def picked(found: Crossover, fabric: Fabric) -> Crossover:
     if found.library not in WITH_A_MODEL or found.primitive not in TUNED:
         return found
     try:
-        hardware = hardware_on(fabric, found.ranks)
+        hardware = hardware_on(fabric, found.group.who)
     except ColltoolError:
         return found
     turns = flips(hardware, found.primitive)
@@ -83,9 +83,8 @@ def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> 
     ways = tuple(estimates(on, one.primitive, one.bytes))
     pick = least(ways)
     spec = spec_of(pick.algorithm, one.primitive, on)
-    listed = library_runs(place(fabric, one.ranks), one.primitive)
     runs = next((row for row in one.results if row.spec == spec), None)
-    if runs is None and spec and not listed:  # what the fabric lists is all that its library runs
+    if runs is None and spec and not library_runs(place(fabric, one.group.who), one.primitive):  # a list is all that runs
         runs = _priced(spec, one, fabric, readings)
     return replace(one, library=Answer("nccl", on.version, pick, ways, runs))
 
@@ -93,6 +92,6 @@ def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> 
 def _priced(spec: str, one: Price, fabric: Fabric, readings: Readings) -> Row | None:
     """The price of a pick that is not among those asked for; None where it cannot run by this fabric's numbers."""
     try:
-        return price(fabric, one.primitive, one.bytes, one.ranks, readings, [spec]).best
+        return price(fabric, one.primitive, one.bytes, one.group.who, readings, [spec]).best
     except ColltoolError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from colltool.library.constants import Constants, constants
 from colltool.library.graphs import Machine, collnet_graph, communicator_channels, nvls_graph, ring_graph, tree_graph
 from colltool.library.hardware import Graph, Hardware
 from colltool.pricing.groups import Placed, place
+from colltool.pricing.who import AnyGroup
 
 _MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
@@ -39,13 +40,13 @@ class _Graphs(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def hardware_on(fabric: Fabric, ranks: int | None = None) -> Hardware:
-    """The hardware of a group, by its fabric and rank count; all of the fabric without one.
+def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
+    """The hardware of a group, by its fabric and who is in it; all of the fabric without one.
 
     Raises:
         ColltoolError: a group that does not fit, or as :func:`hardware_of`.
     """
-    return hardware_of(place(fabric, ranks))
+    return hardware_of(place(fabric, group))
 
 
 def hardware_of(placed: Placed) -> Hardware:
@@ -59,7 +60,7 @@ def hardware_of(placed: Placed) -> Hardware:
     """
     fabric = placed.fabric
     check_switched(fabric)
-    facts = fabric.library_facts or Library(name="nccl")
+    facts = _of_members(fabric.library_facts or Library(name="nccl"), placed)
     numbers, node = constants(facts.version or ""), _node(placed, facts)
     _refuse_missing(fabric, facts, node, numbers)
     graphs = _graphs(numbers, facts, node, nvls=_has_nvls(placed, facts))
@@ -84,6 +85,29 @@ def hardware_of(placed: Placed) -> Hardware:
         simple_tree=across and (alone or facts.gpu in ("hopper", "blackwell")),
         same_channels=alone or not across,
     )
+
+
+def _of_members(facts: Library, placed: Placed) -> Library:
+    """The facts of a node as a group meets them that has some of its ranks: their part of the NICs, and of the channels.
+
+    NCCL searches anew for the ranks of a communicator; channels that somebody gave are of whole nodes.
+    """
+    whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
+    if placed.nodes == 1 or kind_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
+        return facts
+
+    def part(count: int | None) -> int | None:
+        return None if count is None else max(1, count * own // whole)
+
+    return facts.model_copy(update={"nics": part(facts.nics), "channels": facts.channels and _fewer(facts.channels, part)})
+
+
+def _fewer(given: LibraryChannels, part: Callable[[int | None], int | None]) -> LibraryChannels:
+    graphs = {name: getattr(given, name) for name in ("ring", "tree", "nvls", "collnet")}
+    fewer = {
+        name: graph.model_copy(update={"channels": part(graph.channels)}) for name, graph in graphs.items() if graph is not None
+    }
+    return given.model_copy(update=fewer | {"total": part(given.total)})
 
 
 def check_switched(fabric: Fabric) -> None:

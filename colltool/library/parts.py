@@ -29,10 +29,10 @@ def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explan
     Raises:
         ColltoolError: facts are missing, and the library was asked for.
     """
-    if not found.bytes:
+    if found.group is None:
         return found
     try:
-        on = hardware_on(fabric, found.ranks)
+        on = hardware_on(fabric, found.group.who)
     except ColltoolError:
         if asked:
             raise

@@ -11,15 +11,16 @@ from colltool.pricing.price import price, rows_at
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Breakdown
 from colltool.pricing.row import Row
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
 
 
-def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | None = None, readings: Readings | None = None,
+def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup = None, readings: Readings | None = None,
               name: str | None = None) -> Breakdown:  # fmt: skip
     """The phases of the fastest schedule that exists, or of a named one.
 
     Args:
-        fabric, primitive, ranks, readings: as for :func:`colltool.pricing.price.price`.
+        fabric, primitive, group, readings: as for :func:`colltool.pricing.price.price`.
         size: bytes per rank.
         name: an algorithm; ``hierarchical`` alone is its fastest composition here.
 
@@ -27,11 +28,11 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, ranks: int | No
         ColltoolError: as :func:`colltool.pricing.price.price`.
     """
     reading = readings or Readings()
-    everything = price(fabric, primitive, size, ranks, reading)
+    everything = price(fabric, primitive, size, group, reading)
     if name is None:
         chosen = everything.best
     else:
-        listed = catalogue(fabric, ranks, primitive, reading)
+        listed = catalogue(fabric, group, primitive, reading)
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
     return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))

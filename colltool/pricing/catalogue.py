@@ -20,6 +20,7 @@ from colltool.pricing.parts import cost_flat
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
+from colltool.pricing.who import AnyGroup
 from colltool.pricing.workbench import Workbench
 from colltool.primitives import Primitive
 
@@ -179,13 +180,13 @@ class CannotRun(ColltoolError):
         )
 
 
-def catalogue(fabric: Fabric, ranks: int | None, primitive: Primitive, readings: Readings) -> Catalogue:
+def catalogue(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Catalogue:
     """The catalogue of a group, kept for the next size on the same fabric.
 
     Raises:
         ColltoolError: a group that does not fit.
     """
-    placed = place(fabric, ranks)
+    placed = place(fabric, group)
     return _kept(_Same(placed), primitive, readings)
 
 
@@ -196,10 +197,10 @@ class _Same:
         self.placed = placed
 
     def __hash__(self) -> int:
-        return hash((id(self.placed.fabric), self.placed.ranks))
+        return hash((id(self.placed.fabric), self.placed.seats))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.placed.fabric is other.placed.fabric and self.placed.ranks == other.placed.ranks
+        return isinstance(other, _Same) and self.placed.fabric is other.placed.fabric and self.placed.seats == other.placed.seats
 
 
 @lru_cache(maxsize=64)

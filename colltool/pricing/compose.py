@@ -11,6 +11,7 @@ from colltool.pricing.costed import Costed, Part
 from colltool.pricing.groups import Placed, tier_group
 from colltool.pricing.parts import parts_of, share_notes
 from colltool.pricing.readings import Phases, Readings
+from colltool.pricing.who import spoken
 from colltool.pricing.workbench import Laid, Option, Workbench, counterpart, why_not
 from colltool.primitives import Primitive
 
@@ -36,7 +37,9 @@ def workbenches(
 def why_not_composed(placed: Placed) -> str:
     """The reason why a composition has no price here."""
     if len(placed.spans) == 1:
-        return f"needs a group over several tiers; {placed.ranks} ranks lie inside {placed.spans[0].tier.name}"
+        tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.seats.stride)
+        lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.seats.stride > 1)} lie inside {tier}"
+        return f"needs a group over several tiers; {where}{lie}"
     return "a tier has no algorithm for its phase"
 
 
@@ -68,7 +71,9 @@ def _laid(placed: Placed, primitive: Primitive, steps: Sequence[Step], readings:
     """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
     found = []
     for index, step in enumerate(steps):
-        group, reach = tier_group(placed.spans[step.tier], readings, scale_out=step.tier > 0, leaders=step.leaders)
+        group, reach = tier_group(
+            placed.spans[step.tier], readings, scale_out=step.tier > 0 or placed.one_a_node, leaders=step.leaders
+        )
         found.append(Laid(index, step, group, reach if step.primitive is primitive else reach.in_a_phase))
     return tuple(found)
 

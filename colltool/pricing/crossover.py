@@ -19,6 +19,7 @@ from colltool.pricing.price import mode, model
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
 from colltool.pricing.running import running_on
+from colltool.pricing.who import AnyGroup
 from colltool.pricing.workbench import Workbench
 from colltool.primitives import AR, Primitive
 from colltool.units import MAX_SIZE
@@ -29,19 +30,19 @@ _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 """Sizes from 1 byte to 1 EB, twelve to a decade."""
 
 
-def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = None, readings: Readings | None = None,
+def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
     """Compare the first algorithm with each of the others.
 
     Args:
-        fabric, primitive, ranks, readings: as for :func:`colltool.pricing.price.price`.
+        fabric, primitive, group, readings: as for :func:`colltool.pricing.price.price`.
         names: at least two algorithms; when empty the usual ones, and no pairs where fewer than two of those can run.
 
     Raises:
         ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
     """
     reading = readings or Readings()
-    listed = catalogue(fabric, ranks, primitive, reading)
+    listed = catalogue(fabric, group, primitive, reading)
     compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
     running = running_on(fabric)
@@ -49,7 +50,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, ranks: int | None = Non
     return Crossover(
         fabric=fabric.name,
         primitive=primitive,
-        ranks=listed.placed.ranks,
+        group=listed.placed.seats,
         mode=mode(reading),
         model=model(reading, primitive),
         pairs=pairs,

@@ -1,6 +1,6 @@
 """Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -62,6 +62,28 @@ class View(NamedTuple):
     flows: Flows
 
 
+class Sits(NamedTuple):
+    """How the members of a group sit on the endpoints of a tier.
+
+    Args:
+        stride: from one member's endpoint to the next: so many groups are interleaved there.
+        beside: ranks behind an endpoint for each member behind it, where their ports share uplinks.
+        alone: the ports of those other groups are idle.
+    """
+
+    stride: int = 1
+    beside: int = 1
+    alone: bool = False
+
+    def members(self, endpoints: int) -> int:
+        """Of a domain of so many endpoints those that are the group's."""
+        return max(1, endpoints // self.stride)
+
+    def ports(self, endpoints: int) -> int:
+        """Ports of such a domain that each endpoint of the group's may count as its own, those of idle siblings included."""
+        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
+
+
 class InSwitch(NamedTuple):
     """In-network hardware that covers the reach: α per switch passed (without η), and the η_β of what has one of its own."""
 
@@ -72,7 +94,7 @@ class InSwitch(NamedTuple):
 
 @dataclass(frozen=True)
 class Reach:
-    """The distance classes of a group of consecutive ranks, nearest first.
+    """The distance classes of a group of consecutive ranks, or of equally spaced ones, nearest first.
 
     ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
     cross the whole tier but the number of peers in one's own leaf is still known. ``unit`` ranks stay together then: the
@@ -153,26 +175,35 @@ class Reach:
         return self.ranks % span or span
 
 
+PACKED = Sits()
+"""Every endpoint from the first on, and all ranks behind each."""
+
+
 def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:
     return (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
 
 
-def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int) -> tuple[Level, ...]:
-    """A tier's classes. ``inside`` ranks make one endpoint; ``nics`` ports of an endpoint are idle beside the one that sends."""
+def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: Sits) -> tuple[Level, ...]:
+    """A tier's classes. ``inside`` members make one endpoint; ``nics`` ports of an endpoint are there for each one that sends.
+
+    Sibling groups send as the group does, each over its own ports, so that uplinks leave each group its members' part of them.
+    """
     kind = kind_of(tier)
     eta_alpha, eta_beta = _eta(tier, readings)
     bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
     levels: list[Level] = []
     boundaries: tuple[Boundary, ...] = ()
+    beyond = 1
     for one in kind.classes:
         if levels:
             below = levels[-1].span
-            boundaries += (Boundary(below, below * nics, one.oversubscription),)
+            boundaries += (Boundary(below, below * nics * sits.ports(beyond), one.oversubscription),)
+        beyond = one.group
         levels.append(
             Level(
                 tier=tier.name,
                 name=one.name,
-                span=one.group * inside,
+                span=sits.members(one.group) * inside,
                 alpha_s=one.alpha_s,
                 eta_alpha=eta_alpha,
                 bandwidth_Bps=bandwidth,
@@ -190,9 +221,9 @@ def _placed(levels: tuple[Level, ...], readings: Readings) -> tuple[Level, ...]:
     return levels[-1:] if readings.placement == "scattered" else levels
 
 
-def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1) -> Reach:
-    """The reach of a group on one tier alone, counted in the tier's endpoints."""
-    levels = _tier_levels(tier, 1, readings, idle_nics)
+def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, sits: Sits = PACKED) -> Reach:
+    """The reach of a group on one tier alone, counted in the endpoints that are its own."""
+    levels = _tier_levels(tier, 1, readings, idle_nics, sits)
     spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
     in_switch = None if spec is None else _in_switch(spec, levels, ranks, readings)
     return Reach(ranks, _placed(levels, readings), levels, scattered, in_switch=in_switch)
@@ -208,15 +239,15 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
     return InSwitch(spec.alpha_switch, height, {} if readings.ideal else spec.own_eta)
 
 
-def flat_reach(tiers: tuple[Tier, ...], ranks: int, readings: Readings) -> Reach:
+def flat_reach(tiers: Sequence[tuple[Tier, Sits]], ranks: int, readings: Readings) -> Reach:
     """The reach of a flat group over several tiers, counted in ranks."""
     placed: list[Level] = []
     counted: list[Level] = []
     inside = 1
-    for tier in tiers:
+    for tier, sits in tiers:
         unit = inside
-        levels = _tier_levels(tier, inside, readings, 1)
+        levels = _tier_levels(tier, inside, readings, 1, sits)
         placed += _placed(levels, readings)
         counted += levels
-        inside *= tier.endpoints
+        inside *= sits.members(tier.endpoints)
     return Reach(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)

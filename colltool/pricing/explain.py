@@ -11,10 +11,12 @@ from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_a
 from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import CannotRun
+from colltool.pricing.groups import place
 from colltool.pricing.price import mode, price
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Explained, Explanation
 from colltool.pricing.row import Row
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import SIZE_MEANS, Primitive
 
 AnyRow = Algorithm | Composition
@@ -23,12 +25,12 @@ NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 
 def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
-            ranks: int | None = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
+            group: AnyGroup = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
     """Explain an algorithm for one primitive, or for each that it computes.
 
     Args:
         name: as ``--algorithm`` takes it; a choice such as ``hierarchical:ring/ring`` is priced as such.
-        fabric, size, ranks, readings: to put numbers in; without a fabric there are none.
+        fabric, size, group, readings: to put numbers in; without a fabric there are none.
 
     Raises:
         ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
@@ -48,26 +50,25 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
     reading = readings or Readings()
-    priced = [_priced(row, name, fabric, size, ranks, reading) for row in chosen]
+    priced = [_priced(row, name, fabric, size, group, reading) for row in chosen]
     if all(entry.row is None for entry in priced):
         raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
-    count = fabric.ranks if ranks is None else ranks
     return Explanation(
         algorithm=base,
         entries=tuple(priced),
         fabric=fabric.name,
-        ranks=count,
+        group=place(fabric, group).seats,
         bytes=size,
         mode=mode(reading),
         overrides=fabric.overrides,
     )
 
 
-def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, ranks: int | None, readings: Readings) -> Explained:
+def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> Explained:
     """The words with the price; where it cannot run, the reason instead."""
-    price(fabric, row.primitive, size, ranks, readings)  # a group or size that cannot be priced is an error, not a reason
+    price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
-        found = price(fabric, row.primitive, size, ranks, readings, [name]).best
+        found = price(fabric, row.primitive, size, group, readings, [name]).best
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:

@@ -1,15 +1,16 @@
-"""Which tiers a group of ranks spans: it fills them innermost first, in whole domains."""
+"""Which tiers a group of ranks spans: it fills them innermost first, in whole domains; with a stride, every so many-th rank."""
 
 from dataclasses import dataclass, field
+from math import gcd
 
 from colltool.algorithms.group import Group, Topology
-from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
-from colltool.pricing.distances import Reach, flat_reach, tier_reach
+from colltool.pricing.distances import PACKED, Reach, Sits, flat_reach, tier_reach
 from colltool.pricing.readings import Readings
+from colltool.pricing.walk import walk
+from colltool.pricing.who import AnyGroup, Seats, Who
 from colltool.primitives import Primitive
-from colltool.units import parse_count
 
 Seen = tuple[Group, Reach]
 """A group as formulas see it, and the distances between its ranks."""
@@ -17,7 +18,7 @@ Seen = tuple[Group, Reach]
 
 @dataclass(frozen=True)
 class Span:
-    """A tier of the group: how many of the tier's endpoints it takes, and how many ranks stand behind each.
+    """A tier of the group: how many of the tier's endpoints it takes, how many of its ranks stand behind each, and how they sit.
 
     ``seen`` keeps the groups that :func:`tier_group` made of it: every algorithm of every phase asks for them.
     """
@@ -25,6 +26,7 @@ class Span:
     tier: Tier
     endpoints: int
     ranks_inside: int
+    sits: Sits = PACKED
     seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -32,20 +34,25 @@ class Span:
 class Placed:
     """A group on its fabric, under one protocol.
 
-    ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is paid once a call;
-    ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time. ``protocol`` is empty
-    where the tiers list none. ``under`` keeps what :func:`colltool.pricing.protocols.under_protocols` made of it, ``seen`` the
-    group that :func:`flat_group` made.
+    ``seats`` says who is in it. ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is
+    paid once a call; ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time.
+    ``protocol`` is empty where the tiers list none. ``under`` keeps what :func:`colltool.pricing.protocols.under_protocols` made
+    of it, ``seen`` the group that :func:`flat_group` made.
     """
 
     fabric: Fabric
-    ranks: int
+    seats: Seats
     spans: tuple[Span, ...]
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
     under: dict[Primitive, tuple["Placed", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
     seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.seats.ranks
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -59,68 +66,52 @@ class Placed:
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks of each node."""
+        """Ranks of each node that are in the group."""
         first = self.spans[0]
-        inside = kind_of(first.tier).joins == "accelerators" and first.tier.name == self.fabric.tiers[0].name
+        inside = kind_of(first.tier).joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
 
+    @property
+    def one_a_node(self) -> bool:
+        """Whether no domain of the innermost tier holds two of its ranks: the group lies on the network alone."""
+        return self.spans[0].tier.name != self.fabric.tiers[0].name
 
-def place(fabric: Fabric, ranks: int | None = None) -> Placed:
+
+def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> Placed:
     """Put a group on a fabric.
 
     Args:
         fabric: where.
-        ranks: how many; all of the fabric when None.
+        group: how many ranks, all that the stride leaves of the fabric when None; or the whole of who is in it.
+        stride: from one member to the next, in ranks; the sibling groups in between run at the same time.
+        alone: they are idle.
 
     Raises:
-        ColltoolError: fewer than 2, more than the fabric has, or a number that leaves a domain half full; the message names
-            the nearest numbers that fit.
+        ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number that leaves
+            one half full; the message names the nearest that fit.
     """
-    count = fabric.ranks if ranks is None else parse_count(ranks, "ranks")
-    if count < 2:
-        raise ColltoolError(
-            f"a collective needs at least 2 ranks, got {count}", argument="ranks", fix=f"take 2 to {fabric.ranks}"
-        )
-    if count > fabric.ranks:
-        what = f"{count} ranks do not fit: {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, argument="ranks", fix=f"take at most {fabric.ranks}")
-    spans = _spans(fabric, count)
-    if spans is None:
-        raise _does_not_fit(fabric, count)
-    return Placed(fabric, count, spans, fabric.launch_overhead)
-
-
-def _spans(fabric: Fabric, ranks: int) -> tuple[Span, ...] | None:
-    """The tiers of a group, or None where it leaves a domain or a lattice axis half full."""
-    spans, inside = [], 1
-    for tier in fabric.tiers:
-        if ranks % inside:
-            return None
-        endpoints = min(tier.endpoints, ranks // inside)
-        if ranks > inside * tier.endpoints:
-            endpoints = tier.endpoints
-        if kind_of(tier).part(endpoints) is None:
-            return None
-        if endpoints > 1:
-            spans.append(Span(tier, endpoints, inside))
+    who = group if isinstance(group, Who) else Who(group, stride, alone)
+    stops = walk(fabric, who)
+    spans, inside, members = [], 1, 1
+    for tier, stop in zip(fabric.tiers, stops, strict=True):
+        if stop.members > 1:
+            spans.append(Span(tier, stop.members, members, Sits(stop.stride, _beside(tier, inside, members, who), who.alone)))
         inside *= tier.endpoints
-        if ranks <= inside:
-            break
-    return tuple(spans)
+        members *= stop.members
+    per_domain = tuple(stop.members for stop in stops)
+    return Placed(fabric, Seats(members, who.stride, per_domain, who.alone), tuple(spans), fabric.launch_overhead)
 
 
-def count_within(fabric: Fabric, most: int) -> int | None:
-    """The largest number of ranks up to ``most`` that fills whole domains; None where none does."""
-    return next((n for n in range(min(most, fabric.ranks), 1, -1) if _spans(fabric, n) is not None), None)
-
-
-def _does_not_fit(fabric: Fabric, ranks: int) -> ColltoolError:
-    below = count_within(fabric, ranks - 1)
-    above = next((n for n in range(ranks + 1, fabric.ranks + 1) if _spans(fabric, n) is not None), None)
-    near = " and ".join(str(n) for n in (below, above) if n is not None)
-    shape = ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
-    what = f"{ranks} ranks leave a domain half full on {fabric.name} ({shape})"
-    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {near}")
+def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
+    """Ranks behind an endpoint for each member there. Where rails are fabrics of their own, those on the members' rails."""
+    if inside == members or not who.alone:
+        return 1  # siblings that are at work keep their ports
+    kind = kind_of(tier)
+    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+    if inside % rails:
+        rails = 1
+    used = min(members, rails // gcd(who.stride, rails))
+    return max(1, inside // rails * used // members)
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
@@ -133,11 +124,11 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
 
 def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
     tier, kind = span.tier, kind_of(span.tier)
-    reach = tier_reach(tier, span.endpoints, readings, idle_nics)
+    reach = tier_reach(tier, span.endpoints, readings, idle_nics, span.sits)
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
-        axes=kind.part(span.endpoints) or (),
+        axes=kind.part(span.endpoints, span.sits.stride) or (),
         scale_out=scale_out or kind.joins == "hosts",
         switch=kind.operations,
         switch_levels=reach.in_switch.levels if reach.in_switch else 1,
@@ -156,8 +147,8 @@ def flat_group(placed: Placed, readings: Readings) -> Seen:
 def _flat_group(placed: Placed, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         span = placed.spans[0]
-        return tier_group(span, readings, scale_out=span.ranks_inside == 1 and span.tier.name != placed.fabric.tiers[0].name)
-    tiers = tuple(span.tier for span in placed.spans)
-    lattice = any(kind_of(tier).axes for tier in tiers)
+        return tier_group(span, readings, scale_out=placed.one_a_node)
+    tiers = tuple((span.tier, span.sits) for span in placed.spans)
+    lattice = any(kind_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
     return Group(placed.ranks, topology, tree_beta=readings.tree_beta), flat_reach(tiers, placed.ranks, readings)

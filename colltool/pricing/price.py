@@ -19,6 +19,7 @@ from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.results import Answer, Model, Price, PriceList
 from colltool.pricing.row import Row
 from colltool.pricing.running import running_on
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
 from colltool.units import MAX_SIZE
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 
-def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None = None, readings: Readings | None = None,
+def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = None, readings: Readings | None = None,
           only: Sequence[str] = ()) -> Price:  # fmt: skip
     """Price one primitive on one group.
 
@@ -37,7 +38,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         fabric: where.
         primitive: what.
         size: bytes per rank by nccl-tests' convention; a float, or a one-dimensional array of floats.
-        ranks: N; all of the fabric when None.
+        group: N consecutive ranks, all of the fabric when None; or :class:`colltool.pricing.who.Who`.
         readings: of the model; the defaults when None.
         only: names of algorithms to restrict to, such as ``ring`` or ``hierarchical:ring/ring``; all when empty.
 
@@ -50,7 +51,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
         ColltoolError: a group that does not fit, a size out of range, an algorithm that is unknown or cannot run here.
     """
     reading = readings or Readings()
-    listed = catalogue(fabric, ranks, primitive, reading)
+    listed = catalogue(fabric, group, primitive, reading)
     least, most = _bounds(size)
     probes = [least] if least == most else _probes(least, most)
     chosen = listed.named(only, probes) if only else listed.all(probes)
@@ -58,7 +59,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, ranks: int | None 
     return Price(
         fabric=fabric.name,
         primitive=primitive,
-        ranks=listed.placed.ranks,
+        group=listed.placed.seats,
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
@@ -81,10 +82,10 @@ def rows_at(listed: Catalogue, candidates: Sequence[Costed], size: Number) -> li
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 
-def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], ranks: int | None = None,
+def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], group: AnyGroup = None,
                readings: Readings | None = None, only: Sequence[str] = ()) -> PriceList:  # fmt: skip
     """One price per size; without sizes the winner and runner-up, of those that may lead, at :data:`STANDARD_SIZES`."""
-    prices = tuple(price(fabric, primitive, size, ranks, readings, only) for size in sizes or STANDARD_SIZES)
+    prices = tuple(price(fabric, primitive, size, group, readings, only) for size in sizes or STANDARD_SIZES)
     return PriceList(prices if sizes else tuple(_two_best(one) for one in prices), winners_only=not sizes)
 
 

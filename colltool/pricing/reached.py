@@ -6,7 +6,9 @@ from dataclasses import replace
 from math import sqrt
 
 from colltool.algorithms.choice import parse_choice
+from colltool.algorithms.group import SEVERAL_TIERS
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.registry import row_of
 from colltool.fabric.library import Library, Reached
 from colltool.pricing.costed import Costed
 from colltool.pricing.groups import Placed
@@ -20,12 +22,24 @@ def as_reached(costed: Costed, placed: Placed) -> Costed:
     facts = placed.fabric.library_facts
     if facts is None or facts.name == "all" or not facts.reached or costed.readings.ideal:
         return costed
-    known = next((one for one in facts.reached if _is_of(one, costed)), None)
+    known = next((one for one in facts.reached if _is_of(one, costed, placed)), None)
     return costed if known is None else _reaching(costed, placed, facts, known)
 
 
-def _is_of(one: Reached, costed: Costed) -> bool:
-    return costed.primitive in one.primitives and parse_choice(one.algorithm) == costed.choice
+_ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
+"""What a library's ring and tree are called with a rank on each node, and with all ranks of each: one rail, or all."""
+
+
+def _is_of(one: Reached, costed: Costed, placed: Placed) -> bool:
+    """Whether a figure is of a schedule. Of a group with one rank a node, figures from inside a node say nothing."""
+    if costed.primitive not in one.primitives:
+        return False
+    if not placed.one_a_node:
+        return parse_choice(one.algorithm) == costed.choice
+    row = row_of(costed.primitive, one.algorithm)
+    across = row is None or bool(row.topologies & SEVERAL_TIERS)
+    wanted = _ON_A_RAIL.get(costed.choice.spec, costed.choice.spec)
+    return across and parse_choice(one.algorithm) == parse_choice(wanted)
 
 
 def _reaching(costed: Costed, placed: Placed, facts: Library, known: Reached) -> Costed:

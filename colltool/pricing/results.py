@@ -10,6 +10,7 @@ from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row
+from colltool.pricing.who import Seats
 from colltool.primitives import Primitive
 from colltool.results import Result
 
@@ -74,7 +75,7 @@ class Price(Result):
     subject: ClassVar[str] = "price"
     fabric: str
     primitive: Primitive
-    ranks: int
+    group: Seats
     bytes: Number
     mode: str
     model: Model
@@ -82,6 +83,11 @@ class Price(Result):
     infeasible: tuple[Infeasible, ...]
     overrides: Overrides = ()
     library: Answer | None = None
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.group.ranks
 
     @property
     def leading(self) -> tuple[Row, ...]:
@@ -184,7 +190,7 @@ class Crossover(Result):
     subject: ClassVar[str] = "crossover"
     fabric: str
     primitive: Primitive
-    ranks: int
+    group: Seats
     mode: str
     model: Model
     pairs: tuple[Pair, ...]
@@ -194,6 +200,11 @@ class Crossover(Result):
     library: str = ""
     library_leads: bool = True
     picks: tuple[Winner, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.group.ranks
 
 
 class Rung(NamedTuple):
@@ -268,14 +279,19 @@ class Explained(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Result):
-    """Every use of one algorithm name; ``fabric``, ``ranks`` and ``bytes`` when numbers are put in."""
+    """Every use of one algorithm name; ``fabric``, ``group`` and ``bytes`` when numbers are put in."""
 
     subject: ClassVar[str] = "explain"
     algorithm: str
     entries: tuple[Explained, ...]
     fabric: str = ""
-    ranks: int = 0
+    group: Seats | None = None
     bytes: float = 0.0
     mode: str = ""
     overrides: Overrides = ()
     library: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """N; 0 without numbers."""
+        return self.group.ranks if self.group else 0

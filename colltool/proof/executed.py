@@ -56,7 +56,8 @@ def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed
                       segments: int) -> float:  # fmt: skip
     """Seconds of the execution without contention, every step waiting for its slowest message and busiest resource.
 
-    On a Clos of several levels each message pays its class's α and each domain's uplinks drain g/s ports' worth.
+    On a Clos of several levels each message pays its class's α and each domain's uplinks drain g/s ports' worth, and those of
+    idle siblings beside.
     """
     used = reach.used()
     bandwidth = used[-1].bandwidth_Bps
@@ -64,7 +65,7 @@ def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed
         return execution.counts.n_alpha * costed.parts[0].charge.alpha_s + execution.counts.n_beta * size / bandwidth
     make = maker(row.primitive, row.name)
     assert make is not None
-    ratios = [boundary.oversubscription for boundary in used[-1].boundaries]
+    ratios = [boundary.oversubscription * boundary.endpoints / boundary.ports for boundary in used[-1].boundaries]
     network = Clos(group.ranks, [level.span for level in used], [level.alpha_s for level in used], ratios)
     run(make(group, segments), network.carry)
     return network.alpha_s + network.peak * size / bandwidth
@@ -85,7 +86,7 @@ def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) 
     Raises:
         ValueError: a phase that has no schedule over endpoints alone.
     """
-    groups = [tier_group(span, readings, scale_out=k > 0)[0] for k, span in enumerate(placed.spans)]
+    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     of_tiers = [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
     choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
     order = natural_order(costed.primitive) or "inner-first"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.pricing.results import Infeasible
+from colltool.pricing.who import Seats
 from colltool.primitives import Primitive
 from colltool.results import Result
 
@@ -18,7 +19,7 @@ class Verified(NamedTuple):
     primitive: Primitive
     algorithm: str
     fabric: str
-    ranks: int
+    group: Seats
     verdict: str
     n_alpha: tuple[float, float]
     n_beta: tuple[float, float]
@@ -26,6 +27,11 @@ class Verified(NamedTuple):
     note: str
     time_s: tuple[float, float] | None = None
     spec: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.group.ranks
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,10 +12,12 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
 from colltool.pricing.costed import Costed
 from colltool.pricing.distances import Reach
-from colltool.pricing.groups import Placed, count_within, flat_group, place
+from colltool.pricing.groups import Placed, flat_group, place
 from colltool.pricing.parts import cost_flat
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
+from colltool.pricing.walk import count_within
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
 from colltool.proof.executed import Counts, composed, flat, formula, judge, lock_step_seconds
 from colltool.proof.results import Verification, Verified
@@ -41,12 +43,12 @@ class _Run(NamedTuple):
     segments: int
 
 
-def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: int | None = None,
+def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
            segments: int = SEGMENTS, names: Sequence[str] = ()) -> Verification:  # fmt: skip
     """Execute every algorithm that runs on a group, and the textbook choice of each composition.
 
     Args:
-        fabric, ranks: the group, whose ports and links carry the schedules.
+        fabric, group: who sits where, as :func:`colltool.pricing.groups.place` takes it; its ports and links carry the schedules.
         primitives: which collectives.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms.
@@ -56,14 +58,14 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, ranks: 
         ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
-    placed = place(fabric, ranks)
+    placed = place(fabric, group)
     _check_names(primitives, names)
     found = [one for primitive in primitives for one in _each(placed, primitive, readings, size, segments, names)]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
-        raise ColltoolError(f"nothing to execute on {placed.ranks} ranks of {fabric.name}", fix=reasons)
+        raise ColltoolError(f"nothing to execute on {placed.seats.spoken} of {fabric.name}", fix=reasons)
     return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
 
 
@@ -86,7 +88,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
         cannot = row.why_not(group)
         if (names and row.name not in names) or (not names and cannot):
             continue
-        reason = cannot or _why_skip(row, group, segments, placed.fabric)
+        reason = cannot or _why_skip(row, group, segments, placed)
         if reason:
             yield Infeasible(_called(row.name, primitive), reason)
         else:
@@ -101,14 +103,14 @@ def _called(name: str, primitive: Primitive) -> str:
     return f"{name} ({primitive.spoken})"
 
 
-def _why_skip(row: Algorithm, group: Group, segments: int, fabric: Fabric) -> str:
+def _why_skip(row: Algorithm, group: Group, segments: int, placed: Placed) -> str:
     if maker(row.primitive, row.name) is None:
         return "a baseline: the schedule of ring or pairwise over other wires"
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
         return ""
     if cut is None:
-        fewer = count_within(fabric, _QUICK)
+        fewer = count_within(placed.fabric, _QUICK, placed.seats.stride)
         cure = f"; take {given('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
     fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
@@ -137,7 +139,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
         primitive=row.primitive,
         algorithm=row.name,
         fabric=placed.fabric.name,
-        ranks=group.ranks,
+        group=placed.seats,
         verdict=verdict,
         n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
         n_beta=(wanted.n_beta, execution.counts.n_beta),
@@ -165,7 +167,7 @@ def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings)
         primitive=costed.primitive,
         algorithm=costed.title,
         fabric=placed.fabric.name,
-        ranks=placed.ranks,
+        group=placed.seats,
         verdict=verdict,
         n_alpha=(wanted.n_alpha, counted.n_alpha),
         n_beta=(wanted.n_beta, counted.n_beta),

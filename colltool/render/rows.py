@@ -10,7 +10,7 @@ from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
-from colltool.render.subject import Document, on_fabric, set_field, set_text
+from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_count, format_rate, format_time, plain_number, title_size, whole_bytes, whole_percent
 
 WHY_NOT_RANKED = {
@@ -35,6 +35,15 @@ CONTEXT: tuple[Column, ...] = (
 )
 SET = label("set", "set", get=lambda one: set_text(one.price.overrides), hidden=True)
 
+
+def context(price: Price | None) -> tuple[Column, ...]:
+    """What rows are rows of: with the stride and the overrides where a price has any."""
+    if price is None:
+        return CONTEXT
+    apart = group_columns(price.group, lambda one: one.price.group)
+    return (*CONTEXT[:3], *apart, CONTEXT[3], *((SET,) if price.overrides else ()))
+
+
 _ROW: tuple[Column, ...] = (
     label("algorithm", "algorithm", get=lambda one: one.row.title),
     label("protocol", "protocol", get=lambda one: one.row.protocol, drop=5),
@@ -58,7 +67,7 @@ _ROW: tuple[Column, ...] = (
 def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None, *, sizes: bool = False) -> Table:
     """Rows with what they are rows of; for CSV alone: a launch overhead that is nowhere paid, protocols where there are none."""
     idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
-    columns = (*CONTEXT, *((SET,) if ranked and ranked[0].price.overrides else ()), *_ROW)
+    columns = (*context(ranked[0].price if ranked else None), *_ROW)
     table = Table(columns, tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
 
@@ -121,7 +130,7 @@ def heading_of_all(price: Price, several: str = "") -> str:
     """What was asked, of many sizes."""
     where = on_fabric(price.fabric, price.overrides)
     library = f"{running(price.library.name, leads=bool(price.leading))}, " if price.library else ""
-    return f"{price.primitive.spoken} on {where}, {price.ranks} ranks, {several}{library}{price.mode}"
+    return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
 
 
 def running(library: str, *, leads: bool) -> str:
@@ -177,6 +186,7 @@ def asked_fields(price: Price) -> Document:
     return {"fabric": price.fabric} | set_field(price.overrides) | {
         "primitive": str(price.primitive),
         "ranks": price.ranks,
+        "group": group_field(price.group),
         "bytes": whole_bytes(price.bytes),
         "mode": price.mode,
         "model": price.model.echo(),

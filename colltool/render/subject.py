@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from colltool.render.parts import Block, Table
+from colltool.pricing.who import Seats
+from colltool.render.parts import Block, Column, Table, label, number
 
 Document = dict[str, Any]
 
@@ -39,6 +40,21 @@ def on_fabric(name: str, overrides: Overrides) -> str:
 def set_field(overrides: Overrides) -> Document:
     """``--set`` as documents show it; nothing where nothing is overridden."""
     return {"set": dict(overrides)} if overrides else {}
+
+
+def group_field(group: Seats) -> Document:
+    """Who is in a group, as every document of a command that takes one echoes it."""
+    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone}
+
+
+def group_columns(group: Seats | None, get: Callable[[Any], Seats | None]) -> tuple[Column, ...]:
+    """Columns of CSV that tell groups of one number of ranks apart; none for consecutive ranks."""
+    if group is None or group.stride == 1:
+        return ()
+    return (
+        number("stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True),
+        label("alone", "alone", get=lambda one: (seats := get(one)) and ("yes" if seats.alone else "no"), hidden=True),
+    )
 
 
 def set_text(overrides: Overrides) -> str:

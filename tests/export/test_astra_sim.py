@@ -31,7 +31,7 @@ def system(on: Fabric, **options: Any) -> dict[str, Any]:
 def simulated(on: Fabric, size: float, ranks: int | None = None) -> float:
     """Seconds of an all-reduce of ``size`` bytes on every NPU, by ASTRA-sim's analytical rules: dimension by dimension in and out
     again, a message takes its links' latencies and its bytes at bandwidth times 2^30."""
-    net, how = network(on, ranks=ranks), system(on, ranks=ranks)["all-reduce-implementation"]
+    net, how = network(on, group=ranks), system(on, group=ranks)["all-reduce-implementation"]
     assert len({len(net["topology"]), len(how), len(net["npus_count"]), len(net["bandwidth"]), len(net["latency"])}) == 1
     total, held = 0.0, size
     for topology, npus, bandwidth, latency, algorithm in zip(*(net[key] for key in net), how, strict=True):
@@ -64,7 +64,7 @@ def simulated(on: Fabric, size: float, ranks: int | None = None) -> float:
 def test_an_all_reduce_takes_what_colltool_says(on: Fabric, ranks: int, name: str | None) -> None:
     how = {"ring": "ring", "halvingDoubling": "recursive-halving"}
     if name is None:
-        *inner, outer = system(on, ranks=ranks)["all-reduce-implementation"]
+        *inner, outer = system(on, group=ranks)["all-reduce-implementation"]
         outer = "rabenseifner" if outer == "halvingDoubling" else outer
         name = f"hierarchical:{'/'.join([*(how[one] for one in inner), outer])}"
     for size in (8.0, 1e6, SIZE):
@@ -265,7 +265,7 @@ def test_what_cannot_be_expressed_is_refused(on: Fabric, ranks: int, message: st
 @pytest.mark.parametrize("ranks", [32, 16])
 def test_a_group_below_the_uneven_level_is_fine(ranks: int) -> None:
     on = fabric(star(8), clos(8, (4, 2), (8, 8, 4)))
-    assert network(on, ranks=ranks)["npus_count"] == [8, ranks // 8]
+    assert network(on, group=ranks)["npus_count"] == [8, ranks // 8]
 
 
 @pytest.mark.parametrize("primitive", [AR, AG, RS, A2A])

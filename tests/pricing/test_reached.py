@@ -117,3 +117,21 @@ def test_what_it_cannot_be(entry: dict[str, Any], words: str) -> None:
     with pytest.raises(ColltoolError) as refused:
         fabric(star(8), library={"name": "nccl", "reached": [entry]})
     assert words in str(refused.value)
+
+
+def test_a_ring_with_a_rank_on_each_node_is_one_rail_of_the_library_s() -> None:
+    where, plain = nodes(16, share=POINTS), nodes(16)
+    row, bare = (colltool.price(of, "ar", size=M, ranks=16, stride=8, algorithms="ring").best for of in (where, plain))
+    assert row.bandwidth_s == pytest.approx(bare.bandwidth_s / 0.8)  # 16 nodes
+    assert any("80.0% of the bandwidth" in note for note in row.notes)
+
+
+def test_figures_from_inside_a_node_say_nothing_of_a_rank_on_each() -> None:
+    where, plain = nodes(16, algorithm="ring", share=0.5), nodes(16)
+    inside, across = {"ranks": 8}, {"ranks": 16, "stride": 8}
+
+    def wire(of: Fabric, group: dict[str, int]) -> float:
+        return float(colltool.price(of, "ar", size=M, algorithms="ring", **group).best.bandwidth_s)
+
+    assert wire(where, inside) == pytest.approx(2 * wire(plain, inside))
+    assert wire(where, across) == wire(plain, across)

@@ -29,7 +29,7 @@ def one(names: str, phases: str | None = None, where: Fabric | None = None) -> A
 
 @pytest.mark.parametrize(
     "names",
-    product(("in-network", "ring", "direct"), ("in-network", "double-binary-tree", "tree", "ring", "two-shot")),
+    list(product(("in-network", "ring", "direct"), ("in-network", "double-binary-tree", "tree", "ring", "two-shot"))),
     ids="/".join,
 )
 def test_which_choices_stream(names: tuple[str, str]) -> None:

@@ -11,6 +11,7 @@ from colltool.fabric.topology import kind_of
 from colltool.library.facts import hardware_of
 from colltool.library.hardware import Hardware
 from colltool.pricing.groups import Placed, place
+from colltool.pricing.who import AnyGroup
 from colltool.primitives import AG, AR, BC, REDUCE, RS
 
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
@@ -39,7 +40,7 @@ class Cluster(NamedTuple):
         return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
 
-def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
+def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
     """A group on a fabric that NCCL can run on.
 
     Raises:
@@ -55,14 +56,14 @@ def cluster_of(fabric: Fabric, ranks: int | None) -> Cluster:
     if facts is not None and facts.name not in ("nccl", "all"):
         what = f"{fabric.name} runs {facts.name} by its key library, and this file is for NCCL"
         raise ColltoolError(what, argument="fabric", fix="write library: {name: nccl, gpu: hopper, cpu: intel} with your facts")
-    placed = place(fabric, ranks)
+    placed = place(fabric, group)
     return Cluster(placed, hardware_of(placed))
 
 
-def clusters_of(fabric: Fabric, ranks: Sequence[int | None]) -> list[Cluster]:
+def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
     """The groups in the order given, each once; all of the fabric where none is given.
 
     Raises:
         ColltoolError: as for :func:`cluster_of`.
     """
-    return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, count) for count in ranks or [None])}.values())
+    return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, group) for group in groups or [None])}.values())

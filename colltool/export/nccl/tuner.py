@@ -21,6 +21,7 @@ from colltool.library.hardware import Hardware
 from colltool.library.model import pieces
 from colltool.pricing.distances import tier_reach
 from colltool.pricing.readings import Readings
+from colltool.pricing.who import AnyGroup
 
 MOST_CHANNELS = 64
 
@@ -50,12 +51,12 @@ class _Section(NamedTuple):
     rows: tuple[Advice, ...]
 
 
-def tuner_config(fabric: Fabric, ranks: Sequence[int | None] = (), channels: int | None = None) -> str:
+def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None) -> str:
     """The CSV file of NCCL's example tuner plugin.
 
     Args:
         fabric: stars and Closes only, with the facts that NCCL's model needs under ``library``.
-        ranks: one group for each; all of the fabric when empty.
+        groups: numbers of ranks, or who is in each; all of the fabric when empty.
         channels: for all rows; NVLS rows take at most what NCCL has for it. NCCL's own numbers when None.
 
     Raises:
@@ -64,11 +65,11 @@ def tuner_config(fabric: Fabric, ranks: Sequence[int | None] = (), channels: int
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
         raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
-    sections = _sections(fabric, ranks)
+    sections = _sections(fabric, groups)
     return _header(fabric, sections, channels) + "".join(line for one in sections for line in _body(one, channels))
 
 
-def tuner_env(fabric: Fabric, ranks: Sequence[int | None] = ()) -> str:
+def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
     """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them.
 
     Raises:
@@ -78,7 +79,7 @@ def tuner_env(fabric: Fabric, ranks: Sequence[int | None] = ()) -> str:
         f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO knows no sizes.\n",
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
     ]
-    for cluster, sections in groupby(_sections(fabric, ranks), key=lambda one: one.cluster):
+    for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
         listed = ";".join(f"{one.collective}:{_env_names(one.rows)}" for one in sections)
         lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n']
     return "".join(lines)
@@ -89,9 +90,9 @@ def _env_names(rows: Iterable[Advice]) -> str:
     return ",".join(dict.fromkeys(row.algorithm.replace("_", "") for row in rows))
 
 
-def _sections(fabric: Fabric, ranks: Sequence[int | None]) -> list[_Section]:
+def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_Section]:
     found = []
-    for cluster in clusters_of(fabric, ranks):
+    for cluster in clusters_of(fabric, groups):
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
             rows = advised(answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own)
@@ -157,7 +158,7 @@ def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
 def _thinned(cluster: Cluster) -> Iterator[str]:
     """What NCCL does not see of a network."""
     for span in cluster.placed.spans:
-        used = tier_reach(span.tier, span.endpoints, Readings()).used()[-1]
+        used = tier_reach(span.tier, span.endpoints, Readings(), sits=span.sits).used()[-1]
         share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
         if share > 1:
             yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, of which NCCL's model knows nothing."

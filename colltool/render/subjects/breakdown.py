@@ -8,7 +8,7 @@ from colltool.pricing.results import Breakdown, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
-from colltool.render.subject import Document, Subject
+from colltool.render.subject import Document, Subject, group_columns
 from colltool.words import format_bytes, format_count, format_time, title_size, whole_bytes, whole_percent
 
 
@@ -47,7 +47,8 @@ _PHASE = (
 
 def _table(result: Breakdown, title: str = "") -> Table:
     price, row = result.price, result.price.results[0]
-    columns = (*_CONTEXT, *((r.SET,) if price.overrides else ()), *_PHASE)
+    apart = group_columns(price.group, lambda one: one.price.group)
+    columns = (*_CONTEXT, *apart, *((r.SET,) if price.overrides else ()), *_PHASE)
     return Table(columns, tuple(_Part(price, row, phase) for phase in row.phases), None, title)
 
 

@@ -8,7 +8,7 @@ from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
 from colltool.render import rows as r
 from colltool.render.parts import Block, Column, Table, label, number
-from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
+from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
@@ -81,7 +81,8 @@ def _winners(result: Crossover) -> tuple[_Met, ...]:
 
 def _table(result: Crossover) -> Table:
     """Pairs, then winners, told apart by ``kind``."""
-    columns = (*_CONTEXT, *((_SET,) if result.overrides else ()), *_PAIR, *_WINNER)
+    apart = group_columns(result.group, lambda one: one.result.group)
+    columns = (*_CONTEXT, *apart, *((_SET,) if result.overrides else ()), *_PAIR, *_WINNER)
     return Table(columns, (*_pairs(result), *_winners(result)))
 
 
@@ -111,7 +112,7 @@ def _library(result: Crossover) -> str:
 def _asked(result: Crossover) -> str:
     where = on_fabric(result.fabric, result.overrides)
     library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
-    return f"{result.primitive.spoken} on {where}, {result.ranks} ranks, {library}{result.mode}"
+    return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {library}{result.mode}"
 
 
 def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -132,6 +133,7 @@ def _document(result: Crossover) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "primitive": str(result.primitive),
         "ranks": result.ranks,
+        "group": group_field(result.group),
         "mode": result.mode,
         "model": result.model.echo(),
         "pairs": [_pair(pair) for pair in result.pairs],

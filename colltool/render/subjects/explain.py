@@ -9,7 +9,7 @@ from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
-from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
+from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes, format_rate, format_size, format_time, whole_bytes
 
 _SAME = 1e-9
@@ -46,7 +46,8 @@ _COLUMNS = (
 
 
 def _table(result: Explanation) -> Table:
-    return Table(_COLUMNS, tuple(_Use(result, entry) for entry in result.entries))
+    columns = (*_COLUMNS, *group_columns(result.group, lambda one: one.asked.group))
+    return Table(columns, tuple(_Use(result, entry) for entry in result.entries))
 
 
 def _blocks(result: Explanation) -> list[Block]:
@@ -64,7 +65,7 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
     if entry.reason:
         out.append(Lines(f"on {where}: {entry.reason}", ()))
     if entry.row is not None:
-        asked = f"on {where}, {result.ranks} ranks, {format_size(result.bytes)} per rank, {result.mode}"
+        asked = f"on {where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
         out.append(Lines(asked, tuple(_numbers(entry.row, entry, result))))
     out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
@@ -117,7 +118,8 @@ def _document(result: Explanation) -> Document:
     fields: Document = {"algorithm": result.algorithm}
     if result.fabric:
         fields |= {"fabric": result.fabric} | set_field(result.overrides)
-        fields |= {"ranks": result.ranks, "bytes": whole_bytes(result.bytes), "mode": result.mode}
+        fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
+        fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode}
     return fields | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
@@ -157,7 +159,11 @@ def _summary(result: Explanation) -> str:
     uses = ", ".join(entry.primitive.spoken for entry in result.entries)
     said = _title(result.entries[0]) if len(result.entries) == 1 else f"{result.algorithm}: {uses}"
     times = ", ".join(format_time(float(entry.row.total_s)) for entry in result.entries if entry.row is not None)
-    return f"{said}\non {on_fabric(result.fabric, result.overrides)}, {result.ranks} ranks: {times}" if times else said
+    return f"{said}\non {on_fabric(result.fabric, result.overrides)}, {_group(result)}: {times}" if times else said
+
+
+def _group(result: Explanation) -> str:
+    return result.group.spoken if result.group else ""
 
 
 SUBJECTS = {Explanation: Subject("explain", _blocks, _document, _table, _summary)}

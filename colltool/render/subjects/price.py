@@ -96,7 +96,6 @@ class _Winner(NamedTuple):
 
 
 _WINNER = (
-    *r.CONTEXT,
     label("fastest", "fastest", get=lambda one: one.row.title),
     number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
     number("busbw_Bps", "busbw", format_rate, 1, get=lambda one: float(one.row.busbw_Bps)),
@@ -111,7 +110,7 @@ _WINNER = (
 def _winners(result: PriceList, title: str = "") -> Table:
     first = result.prices[0]
     records = tuple(_Winner(one, one.results[0], one.results[1] if len(one.results) > 1 else None) for one in result.prices)
-    columns = (*_WINNER[:4], *((r.SET,) if first.overrides else ()), *_WINNER[4:])
+    columns = (*r.context(first), *_WINNER)
     idle = () if any(one.row.protocol for one in records) else ("protocol",)
     return Table(columns, records, None, title).with_shown("bytes").without(*idle)
 

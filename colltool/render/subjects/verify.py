@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from colltool.proof.results import Verification, Verified
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
-from colltool.render.subject import Document, Overrides, Subject, set_field, set_text
-from colltool.words import format_count, format_time
+from colltool.render.subject import Document, Overrides, Subject, group_columns, group_field, set_field, set_text
+from colltool.words import format_count, format_time, ordinal
 
 ENDS_HERE = (
     "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "
@@ -29,7 +29,8 @@ _COLUMNS: tuple[Column, ...] = (
 
 
 def _table(result: Verification, title: str = "") -> Table:
-    return Table((*_COLUMNS, *_set(result.overrides)), result.results, None, title)
+    apart = group_columns(result.results[0].group, lambda one: one.group)
+    return Table((*_COLUMNS, *apart, *_set(result.overrides)), result.results, None, title)
 
 
 def _set(overrides: Overrides) -> tuple[Column, ...]:
@@ -40,6 +41,8 @@ def _counts(result: Verification) -> str:
     verdicts = [one.verdict for one in result.results]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
     counts += f"; {len(result.skipped)} not executed" if result.skipped else ""
+    if (stride := result.results[0].group.stride) > 1:
+        counts += f"; every {ordinal(stride)} rank"
     return counts + (f"; with {set_text(result.overrides)}" if result.overrides else "")
 
 
@@ -68,6 +71,7 @@ def _fields(one: Verified) -> Document:
         "algorithm": one.algorithm,
         "fabric": one.fabric,
         "ranks": one.ranks,
+        "group": group_field(one.group),
         "verdict": one.verdict,
         "n_alpha": dict(zip(("formula", "executed"), one.n_alpha, strict=True)),
         "n_beta": dict(zip(("formula", "executed"), one.n_beta, strict=True)),
