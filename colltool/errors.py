@@ -39,6 +39,8 @@ _OPTIONS = {
     "sizes": ("--size", "-M"),
 }
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
+MARKS = _START + _NEXT + _END
+"""The characters that make a mark of :func:`given`."""
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:

@@ -26,6 +26,8 @@ _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for 
     f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
 }
 
+_FLOPS = {f"{prefix}FLOP{per}": factor for prefix, factor in _DECIMAL.items() for per in ("/s", "S")}
+
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
 _WHOLE = re.compile("-?[0-9]+")
 
@@ -67,6 +69,18 @@ def parse_rate(value: Quantity) -> float:
         ColltoolError: an unknown unit, not finite, negative.
     """
     return _not_negative(value, _parse(value, _RATES, "rate", "900GB/s (bytes) or 400Gbps (bits)", unitless=True), "rate")
+
+
+def parse_flops(value: Quantity) -> float:
+    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``; a plain number is refused in text and taken as FLOP/s in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    if isinstance(value, str) and (match := _QUANTITY.fullmatch(value)) and not match[2]:
+        raise ColltoolError(f"'{clipped(value)}' has no unit", fix=f"write {value.strip()}TFLOP/s")
+    kind = "rate of arithmetic"
+    return _not_negative(value, _parse(value, _FLOPS, kind, "989TFLOP/s or 2.5PFLOP/s", unitless=True), kind)
 
 
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:

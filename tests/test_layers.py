@@ -38,6 +38,7 @@ FLOORS = {
     "colltool.proof": 3,
     "colltool.study": 3,
     "colltool.fitting": 3,
+    "colltool.workload": 3,
     "colltool.export": 3,
     "colltool.api": 4,
     "colltool.render": 4,
@@ -52,7 +53,7 @@ ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
     "yaml": ("colltool.fabric.source", "colltool.fabric.write"),
-    "pydantic": ("colltool.fabric", "colltool.wires.layout_file"),  # the models of definitions
+    "pydantic": ("colltool.fabric", "colltool.wires.layout_file", "colltool.workload.files"),  # the models of definitions
     "pydantic_core": ("colltool.fabric",),
     "matplotlib": ("colltool.render.plot",),
     "click": (),

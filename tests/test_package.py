@@ -52,6 +52,12 @@ def test_every_module_travels_and_it_is_typed(wheel: zipfile.ZipFile) -> None:
     assert "colltool/py.typed" in wheel.namelist()
 
 
+def test_every_job_model_device_and_stack_travels(wheel: zipfile.ZipFile) -> None:
+    data = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "workload" / "data").rglob("*.yaml")}
+    assert {path.split("/")[3] for path in data} == {"jobs", "models", "devices", "stacks"}
+    assert data <= set(wheel.namelist())
+
+
 def test_every_guide_travels(wheel: zipfile.ZipFile) -> None:
     guides = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "guides").glob("*.md")}
     assert guides

@@ -19,6 +19,7 @@ from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
 from colltool.pricing.results import Price, PriceList
 from colltool.render.door import document
 from colltool.results import Result
+from colltool.workload.results import JobList, JobsChecked, check_job, show_job
 
 WHERE = fabric(star(8, 1.0, 400.0), clos(4, alpha=3.0))
 LOG = "collective,ranks,bytes,time_us\n" + "".join(f"all_reduce,8,{2**k},{10 + 2**k / 2e5}\n" for k in range(10, 27, 2))
@@ -49,12 +50,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
         "checked": FabricsChecked((check_fabric("nvl72", "nvl72"),)),
+        "job": show_job(colltool.load_job("llama3-70b"), 512),
+        "jobs": JobList((colltool.load_job("llama3-70b"),)),
+        "jobs checked": JobsChecked((check_job("llama3-70b"),)),
     }
 
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
     "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "checked",
+    "job", "jobs", "jobs checked",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 
@@ -93,7 +98,7 @@ def test_a_notebook_gets_a_table_of_its_own(name: str, results: dict[str, Result
     shown = results[name]._repr_html_()
     assert shown.startswith('<div class="colltool">')
     assert shown.count("<table") == shown.count("</table>")
-    assert shown.count("<table") >= (name not in ("explanation", "checked"))
+    assert shown.count("<table") >= (name not in ("explanation", "checked", "jobs checked"))
     assert "http" not in shown or name == "explanation"
 
 

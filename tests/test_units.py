@@ -222,3 +222,30 @@ def test_what_is_no_count(value, shell: str, python: str) -> None:  # type: igno
     assert caught.value.spelled("shell") == f"--ranks: {shell}"
     assert str(caught.value).startswith("ranks: ")
     assert str(caught.value).endswith(python)
+
+
+@pytest.mark.parametrize(
+    ("text", "flops"),
+    [("989TFLOP/s", 989e12), ("2.5PFLOP/s", 2.5e15), ("312 TFLOPS", 312e12), (1e12, 1e12), ("1e3GFLOP/s", 1e12)],
+)
+def test_rates_of_arithmetic(text: str | float, flops: float) -> None:
+    from colltool.units import parse_flops
+
+    assert parse_flops(text) == pytest.approx(flops)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("989", "write 989TFLOP/s"),
+        ("989TB/s", "not a unit of rate of arithmetic"),
+        ("-1TFLOP/s", "cannot be negative"),
+        ("fast", "is not a rate"),
+    ],
+)
+def test_what_is_no_rate_of_arithmetic(text: str, says: str) -> None:
+    from colltool.units import parse_flops
+
+    with pytest.raises(ColltoolError) as caught:
+        parse_flops(text)
+    assert says in str(caught.value)

@@ -51,6 +51,7 @@ COMMANDS = {
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",
     "fabric": "shipped fabrics; show, check and describe fabric files",
+    "job": "shipped jobs; show, check and describe job files",
     "guide": "The manual: the model, your own fabric, logs, exports, CI.",
 }
 

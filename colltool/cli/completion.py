@@ -27,6 +27,13 @@ def complete_fabric(incomplete: str) -> list[str]:
     return [name for name in shipped_fabrics() if name.startswith(incomplete)]
 
 
+def complete_job(incomplete: str) -> list[str]:
+    """Names of shipped jobs."""
+    from colltool.workload.shipped import shipped
+
+    return [name for name in shipped("jobs") if name.startswith(incomplete)]
+
+
 def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.primitives import SHORT

@@ -9,12 +9,13 @@ A kind of definition (fabric, ladder, layout) is a model and a line that names i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.errors import ColltoolError, ManyErrors, given
+from colltool.errors import MARKS, ColltoolError, ManyErrors, given
 from colltool.fabric.overrides import MOST_SHOWN, Override, Overrides, Shorthand, apply
 from colltool.fabric.places import MORE, MOST, Finding, KeyPath, Position, Refused, Source, dotted, from_mapping, value_at
 from colltool.fabric.source import scan
@@ -100,7 +101,7 @@ class Reading(Generic[M]):
 
     def _add(self, finding: Finding) -> None:
         """A finding as an error at the override that set the value, else at its line and column."""
-        path, what, fix = finding.path, printable(finding.what), printable(finding.fix)
+        path, what, fix = finding.path, printable(finding.what), _printable(finding.fix)
         for number, override in reversed(list(enumerate(self.applied))):
             above = override.path[: len(path)] == path
             if path[: len(override.path)] == override.path or (above and path not in self.source.positions):
@@ -114,6 +115,11 @@ class Reading(Generic[M]):
             what += f" (with {given('overrides', made, text=clipped(', '.join(made), MOST_SHOWN))})"
         error = ColltoolError(what, where=self.source.at(path, key=finding.about_key), fix=fix)
         self._put(path, self.source.position(path, key=finding.about_key), error)
+
+
+def _printable(text: str) -> str:
+    """A cure on one line; its marks of :func:`colltool.errors.given` stay what they are."""
+    return "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", text))
 
 
 def read(

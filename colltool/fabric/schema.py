@@ -22,6 +22,7 @@ LADDER = Heading("ladder", "colltool ladder", "A ladder: a list of prices to fol
 LAYOUT = Heading(
     "layout", "colltool layout", "A layout: which ranks form which groups, what each runs, and where each rank sits."
 )
+JOB = Heading("job", "colltool job", "A job: what a training step computes, how its ranks are cut, what it sends and what hides.")
 
 
 def json_schema(model: type[BaseModel], heading: Heading) -> dict[str, Any]:

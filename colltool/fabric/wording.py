@@ -29,6 +29,7 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
     raw = [(item, *path_of(model, item["loc"], data)) for item in told if not _is_echo(item)]
     unknown = {path for item, path, _ in raw if item["type"] == "extra_forbidden"}
     inside = {path[:end] for _, path, _ in raw for end in range(len(path))}
+    slipped = {path for item, path, on_branch in raw if on_branch and _has_slips(item)}
     found: dict[KeyPath, list[Finding]] = {}
     for item, path, on_branch in raw:
         if len(found) > MOST:
@@ -37,6 +38,8 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
             continue  # reported at the key that stands in its place
         if on_branch and path in inside:
             continue  # a union's branch that is not meant: reported at the item within
+        if on_branch and path in slipped and not _has_slips(item):
+            continue  # likewise: the branch that is meant says more of the whole
         if path not in found:
             found[path] = _findings(model, item, path, data)
     return [one for listed in found.values() for one in listed]
@@ -55,6 +58,10 @@ def _findings(model: type[BaseModel], item: Any, path: KeyPath, data: dict[str, 
         return [Finding((*path, *slip.at), slip.what, slip.fix, part=path) for slip in raised.slips]
     value = value_at(path, data)
     return [Finding(path, f"expected {spot.words}, got {shown(value)}", _repair(spot, kind, path, value))]
+
+
+def _has_slips(item: Any) -> bool:
+    return item["type"] == "value_error" and isinstance(item["ctx"]["error"], Slips)
 
 
 def _missing(model: type[BaseModel], path: KeyPath, data: Any) -> Finding:

@@ -46,6 +46,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
+    "job list": ("job", "list"),
+    "job show": ("job", "show", "llama3-70b", "-n", "512"),
+    "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
 }
 WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
 CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
@@ -56,6 +59,9 @@ SCHEMAS = {
     "fabric list": "colltool.fabric-list/1",
     "fabric show": "colltool.fabric-show/1",
     "fabric check": "colltool.fabric-check/1",
+    "job list": "colltool.job-list/1",
+    "job show": "colltool.job-show/1",
+    "job check": "colltool.job-check/1",
 }
 
 Number = (int, float)
@@ -109,6 +115,15 @@ CALIBRATE: Shape = HEAD | {
     }],
     "fabric": (str, type(None)),
 }  # fmt: skip
+CALL: Shape = {
+    "dimension": str, "primitive": str, "group": {"ranks": int, "stride": int}, "bytes": Number, "calls": Number, "phase": str,
+    "hides": str, "stages": [int], "source": str,
+}  # fmt: skip
+JOB: Shape = HEAD | {
+    "job": str, "ranks": int, "layout": dict, "model": dict, "micro_batches": int, "model_flops": float, "collectives": [CALL],
+    "compute": [{"stage": int, "forward_s": float, "backward_s": float, "again_s": float}],
+    "memory": [{"stage": int, "part": str, "bytes": Number}], "memory_bytes": Number,
+}  # fmt: skip
 VALIDATE: Shape = HEAD | {
     "series": [{
         "collective": str, "ranks": int, "mape": float, "worst": float,
@@ -141,6 +156,7 @@ PROMISED: dict[str, Shape] = {
     "contention skew": CONTENTION,
     "calibrate": CALIBRATE,
     "calibrate eta": CALIBRATE,
+    "job show": JOB,
     "validate": VALIDATE,
     "validate strict": VALIDATE,
 }

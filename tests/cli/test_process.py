@@ -23,10 +23,14 @@ HELPS = (
     ("fabric", "show"),
     ("fabric", "check"),
     ("fabric", "schema"),
+    ("job", "list"),
+    ("job", "show"),
+    ("job", "check"),
+    ("job", "schema"),
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
 )
-GROUPS = ((), ("fabric",), ("export",))
+GROUPS = ((), ("fabric",), ("job",), ("export",))
 WITH_FILES = ("contention", "calibrate", "validate")  # their examples need files: each has a test of its own
 
 
@@ -338,6 +342,9 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
 
     for name in ("my-cluster.yaml", "other.yaml"):
         Path(name).write_text((shipped_folder() / "nvl72.yaml").read_text())
+    from colltool.workload.shipped import shipped_folder as shipped_workloads
+
+    Path("my-job.yaml").write_text((shipped_workloads("jobs") / "llama3-70b.yaml").read_text())
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())
     Path("ladder.json").write_text(Path("old.json").read_text())
     for line in example_lines(run(*command, "--help").out):

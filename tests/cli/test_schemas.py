@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
         (("contention", "--schema"), "urn:colltool:layout:1"),
         (("contention", "-f", "no-such-fabric", "--schema"), "urn:colltool:layout:1"),
         (("fabric", "schema"), "urn:colltool:fabric:1"),
+        (("job", "schema"), "urn:colltool:job:1"),
     ],
 )
 def test_every_definition_prints_its_schema(args: tuple[str, ...], identity: str) -> None:

@@ -25,6 +25,8 @@ from colltool.fabric.places import MAX_VALUES, MOST
 from colltool.wires.layout import Layout, load_layout, read_layout
 from colltool.wires.layout_file import LayoutFile
 from colltool.wires.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
+from colltool.workload.files.job import JobFile
+from colltool.workload.job import Job, read_job
 
 STAR = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 SMALL: dict[str, Any] = {"name": "small", "tiers": [STAR]}
@@ -39,6 +41,18 @@ groups:
 map: {kind: rotate}
 overlap: true
 """
+JOB = """\
+schema: colltool.job/1
+name: mine
+model: {name: tiny, layers: 8, hidden: 512, heads: 8, ffn: 2048, vocab: 32000}
+sequence: 2048
+batch: {global: 64, micro: 1}
+layout: {tp: 2, sp: true, pp: 2, dp: auto, order: [tp, cp, ep, dp, pp]}
+shard: {mode: zero1, bucket: 25MB}
+device: h100
+stack: megatron
+overlap: {dp: true, overhead: 5us}
+"""
 TORUS = read_fabric("name: t\ntiers:\n - {name: t, topology: torus, shape: [4, 4], alpha: 1us, bandwidth: 100GB/s}\n", "t.yaml")
 
 HOLDS = "a definition holds text, finite numbers, true, false, lists and mappings"
@@ -46,6 +60,7 @@ HOLDS = "a definition holds text, finite numbers, true, false, lists and mapping
 READERS: dict[str, tuple[str, Callable[..., object]]] = {
     "fabric": (FABRIC, lambda text, overrides=(): read_fabric(text, "any.yaml", overrides)),
     "ladder": (LADDER, lambda text, overrides=(): read_ladder(text, "any.yaml", Path(), overrides)),
+    "job": (JOB, lambda text, overrides=(): read_job(text, "any.yaml", Path(), overrides)),
     "layout": (LAYOUT, lambda text, overrides=(): read_layout(text, "any.yaml", TORUS, overrides)),
 }
 every_kind = pytest.mark.parametrize("kind", READERS)
@@ -265,7 +280,7 @@ def test_any_mutation_is_a_model_or_an_error_with_its_place(kind: str, data: st.
         start, end = data.draw(st.sampled_from(words))
         text = text[:start] + data.draw(st.sampled_from([*JUNK, ""])) + text[data.draw(st.sampled_from([start, end])) :]
     try:
-        places = [] if isinstance(reader(text), Fabric | LadderDefinition | Layout) else ["nothing"]
+        places = [] if isinstance(reader(text), Fabric | LadderDefinition | Layout | Job) else ["nothing"]
     except ColltoolError as error:
         places = [one.where for one in getattr(error, "problems", [error])]
     assert all(re.match(r"any\.yaml(:\d+:\d+(: .+)?)?$", place) for place in places)
@@ -289,6 +304,26 @@ PATHS = {
         "nvlink.eta",
     ],
     "ladder": ["size", "rungs.0", "rungs.0.fabric", "rungs.0.ranks", "name", "description", "rungs"],
+    "job": [
+        "model",
+        "model.heads",
+        "sequence",
+        "batch",
+        "batch.global",
+        "layout",
+        "layout.tp",
+        "layout.dp",
+        "layout.order",
+        "layout.stages",
+        "shard",
+        "shard.bucket",
+        "device",
+        "stack",
+        "overlap.overhead",
+        "calls",
+        "compute",
+        "notes",
+    ],
     "layout": [
         "groups.0.ranks",
         "groups.1.pattern",
@@ -313,8 +348,8 @@ def test_any_value_of_pythons_is_taken_or_refused(kind: str, data: st.DataObject
         found = reader(text, data.draw(st.dictionaries(keys, values, min_size=1, max_size=2)))
     except ColltoolError as error:
         found = [one.where for one in getattr(error, "problems", [error])]
-    assert isinstance(found, Fabric | LadderDefinition | Layout) or all(found)
+    assert isinstance(found, Fabric | LadderDefinition | Layout | Job) or all(found)
 
 
 def test_every_definition_has_its_model() -> None:
-    assert all(model.model_fields["schema_"].alias == "schema" for model in (Fabric, LadderFile, LayoutFile))
+    assert all(model.model_fields["schema_"].alias == "schema" for model in (Fabric, LadderFile, LayoutFile, JobFile))

@@ -1,0 +1,1 @@
+"""What job, model, device and stack files may say, as pydantic models."""

@@ -1,0 +1,210 @@
+"""A job by path, shipped name or mapping, validated once: every error in one report, and again for a number of ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltool.errors import ColltoolError, given, nearest
+from colltool.fabric.definition import Reading, read
+from colltool.fabric.load import SUFFIX, exists
+from colltool.fabric.overrides import Overrides, Shorthand
+from colltool.fabric.places import KeyPath
+from colltool.inputs import read_text
+from colltool.primitives import Primitive
+from colltool.shown import printable, shown
+from colltool.workload.files.job import JobFile
+from colltool.workload.layout import Group
+from colltool.workload.misfits import Misfit, misfits
+from colltool.workload.resolve import draft, lacking
+from colltool.workload.setup import Setup
+from colltool.workload.shipped import shipped, shipped_folder, stem_of
+
+SHORT = Shorthand(example="layout.tp=4")
+
+JobSource = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class PlainCall(NamedTuple):
+    """A collective that a job gives by itself: bytes by nccl-tests' convention, ``time_s`` of one where it is known."""
+
+    primitive: Primitive
+    dimension: str
+    group: Group
+    bytes: float
+    calls: int
+    time_s: float | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
+
+    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with.
+    """
+
+    name: str
+    description: str
+    draft: Setup
+    energy: bool
+    steps: int | None
+    measured_step_s: float | None
+    measured_memory_bytes: float | None
+    overrides: tuple[tuple[str, str], ...]
+    files: tuple[str, ...]
+    model_name: str
+    file: JobFile = field(repr=False, compare=False)
+    reading: Reading[JobFile] = field(repr=False, compare=False)
+
+    def setup(self, ranks: int | None = None) -> Setup:
+        """The job on so many ranks; on those that its layout gives when None.
+
+        Raises:
+            ManyErrors: what does not fit, each at its place in the file.
+            ColltoolError: dp is auto and no ranks are given.
+        """
+        layout = self.draft.layout
+        inside = layout.tp * layout.cp * layout.pp
+        if ranks is None and not layout.dp:
+            raise ColltoolError("dp is auto and follows from the ranks", argument="ranks", fix=f"write {given('ranks', inside)}")
+        total = inside * layout.dp if ranks is None else ranks
+        if wrong := _unfilled(layout.dp, inside, total):
+            self.refuse([wrong])
+        setup = self.draft._replace(layout=layout._replace(dp=total // inside))
+        if found := misfits(setup):
+            self.refuse(found)
+        return setup
+
+    def refuse(self, found: list[Misfit]) -> None:
+        """Raises what does not fit, each thing at its place in the file or at its override."""
+        again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
+        for one in found:
+            again.refuse(one.path, one.what, one.fix)
+        again.result()
+
+    def where(self, path: KeyPath) -> str:
+        """``file:line:column`` of a key path."""
+        return self.reading.source.where(path)
+
+    def plain_calls(self, setup: Setup) -> tuple[PlainCall, ...]:
+        """The collectives that the file gives by themselves, on their groups.
+
+        Raises:
+            ManyErrors: a group of one rank, or of more than there are.
+        """
+        out, wrong = [], []
+        for index, call in enumerate(self.file.calls):
+            name = call.group if isinstance(call.group, str) else "group"
+            if isinstance(call.group, str):
+                group = _named_group(setup, call.group)
+            else:
+                group = Group(((call.group.ranks, call.group.stride),))
+            if group.ranks < 2 or (group.ranks - 1) * group.stride >= setup.layout.ranks:
+                what = f"a group of {group.ranks} with stride {group.stride} among {setup.layout.ranks} ranks"
+                wrong.append(Misfit(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
+            out.append(PlainCall(call.primitive, name, group, call.size, call.count, call.time))
+        if wrong:
+            self.refuse(wrong)
+        return tuple(out)
+
+
+def load_job(job: JobSource, overrides: Overrides = ()) -> Job:
+    """A validated job.
+
+    Args:
+        job: an existing file, else the file name or stem of a shipped job; or what a file would hold, as a mapping.
+        overrides: ``KEY=VALUE`` each, as for ``--set``: ``layout.tp=4``, ``batch.global=2048``, ``shard.mode=fsdp``; a later one
+            wins. Or a mapping of values by key.
+
+    Raises:
+        ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
+            name key paths.
+        ColltoolError: no such job, an unreadable file, not YAML.
+    """
+    return _finished(*job_reading(job, overrides))
+
+
+def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
+    """As :func:`load_job`, from text; ``folder`` holds the files that it names."""
+    return _finished(read(JobFile, text, name, overrides, SHORT), folder, stem_of(name))
+
+
+def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
+    found, files = draft(reading, folder)
+    if found is not None and not lacking(reading):
+        for one in misfits(found):
+            reading.refuse(one.path, one.what, one.fix)
+    file = reading.result()
+    assert found is not None  # nothing was refused
+    measured = file.measured
+    return Job(
+        name=file.name or stem or "job",
+        description=file.description,
+        draft=found,
+        energy=file.energy,
+        steps=file.steps,
+        measured_step_s=measured.step if measured else None,
+        measured_memory_bytes=measured.memory if measured else None,
+        overrides=reading.overrides,
+        files=files,
+        model_name=found.model.name if found.model else "",
+        file=file,
+        reading=reading,
+    )
+
+
+def job_reading(job: JobSource, overrides: Overrides = ()) -> tuple[Reading[JobFile], Path, str]:
+    """A job as far as it is read, the folder of the files that it names, and the stem of its own file."""
+    if isinstance(job, Mapping):
+        return read(JobFile, job, overrides=overrides, short=SHORT), Path(), ""
+    if not isinstance(job, str | os.PathLike):
+        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
+        raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
+    file, name = find_job(job)
+    text = read_text(file, "definition", name)
+    return read(JobFile, text, name, overrides, SHORT), Path(file).parent, stem_of(file)
+
+
+def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
+    """The file that a job's name means, and what errors call it.
+
+    Raises:
+        ColltoolError: neither a file nor a shipped job, or a directory.
+    """
+    typed = os.fsdecode(path_or_name)
+    if exists(typed) and not os.path.isdir(typed):
+        return typed, typed
+    stem, known = typed.removesuffix(SUFFIX), shipped("jobs")
+    if stem in known:
+        return str(shipped_folder("jobs") / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+    if exists(typed):
+        raise ColltoolError("is a directory, expected a job file", where=printable(typed), fix="give a file in it")
+    hint = nearest(os.path.basename(stem), known)
+    raise ColltoolError(f"no file and no shipped job is called {shown(typed)}", fix=f"{hint} shipped: {', '.join(known)}".strip())
+
+
+def list_jobs() -> list[str]:
+    """The names of the shipped jobs, sorted."""
+    return shipped("jobs")
+
+
+def _named_group(setup: Setup, name: str) -> Group:
+    if name == "all":
+        return Group(((setup.layout.ranks, 1),))
+    return setup.layout.group(name, experts=name == "ep")
+
+
+def _unfilled(dp: int, inside: int, ranks: int) -> Misfit | None:
+    """What keeps tp, cp, pp and dp from filling the ranks."""
+    if dp and inside * dp != ranks:
+        fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
+        what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
+        return Misfit(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
+    if ranks % inside:
+        near = [size for size in (ranks // inside * inside, (ranks // inside + 1) * inside) if size]
+        fix = f"{' or '.join(given('ranks', size) for size in near)}, or a smaller tp, cp or pp"
+        return Misfit(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
+    return None

@@ -1,0 +1,134 @@
+"""The dimensions of a job over its ranks: sizes, and the groups that they form.
+
+Ranks are numbered with the first dimension of ``order`` fastest, so that the stride of a dimension is the product of the sizes
+inside it. Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do
+(``parallel_state.py``): tp, cp, dp, pp for what every token meets, and etp, ep, the experts' own dp and pp for the experts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+Axes = tuple[tuple[int, int], ...]
+
+
+class Group(NamedTuple):
+    """Ranks that communicate: (size, stride) of each axis, innermost first. One axis wherever the ranks are evenly spaced."""
+
+    axes: Axes
+
+    @property
+    def ranks(self) -> int:
+        """How many."""
+        return prod(size for size, _ in self.axes)
+
+    @property
+    def stride(self) -> int:
+        """The distance of two neighbours, of several axes that of the innermost."""
+        return self.axes[0][1] if self.axes else 1
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks of the first such group."""
+        found = [0]
+        for size, stride in self.axes:
+            found = [first + step * stride for step in range(size) for first in found]
+        return tuple(found)
+
+
+class Layout(NamedTuple):
+    """Sizes of the dimensions, resolved: dp is a number. ``stages`` are the layers of each pipeline stage.
+
+    ``deduplicate``: a token goes once to a rank with several of its experts.
+    """
+
+    tp: int = 1
+    sp: bool = False
+    cp: int = 1
+    cp_mode: str = "ring"
+    ep: int = 1
+    etp: int = 1
+    pp: int = 1
+    virtual: int = 1
+    dp: int = 1
+    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
+    stages: tuple[int, ...] = ()
+    deduplicate: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """All ranks: tp x cp x pp x dp."""
+        return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def expert_dp(self) -> int:
+        """Replicas of an expert: D t c / (e t_e)."""
+        return self.ranks // (self.pp * self.ep * self.etp)
+
+    @property
+    def dense_sizes(self) -> dict[str, int]:
+        """The sizes by which what every token meets is cut."""
+        return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
+
+    @property
+    def expert_sizes(self) -> dict[str, int]:
+        """The sizes by which experts are cut: their tensor parallelism in place of tp, their replicas in place of dp."""
+        return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
+
+    def group(self, *names: str, experts: bool = False) -> Group:
+        """The group over one dimension or several at once: ``group("cp", "dp")`` sums gradients."""
+        return _group(self, names, experts)
+
+
+@lru_cache(maxsize=65536)
+def _group(layout: Layout, names: tuple[str, ...], experts: bool) -> Group:
+    """A search asks for the same groups of the same layouts again and again."""
+    return group_over(layout.expert_sizes if experts else layout.dense_sizes, layout.order, names)
+
+
+def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
+    """The stride of each dimension: the product of the sizes inside it."""
+    found, stride = {}, 1
+    for name in order:
+        found[name] = stride
+        stride *= sizes[name]
+    return found
+
+
+def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> Group:
+    """The ranks that differ in these dimensions alone; axes that continue each other are one."""
+    apart = strides(sizes, order)
+    axes: list[tuple[int, int]] = []
+    for name in order:
+        if name not in names or sizes[name] == 1:
+            continue
+        if axes and axes[-1][0] * axes[-1][1] == apart[name]:
+            axes[-1] = (axes[-1][0] * sizes[name], axes[-1][1])
+        else:
+            axes.append((sizes[name], apart[name]))
+    return Group(tuple(axes))
+
+
+def cut(group: Group, inner: int) -> tuple[Group, Group]:
+    """A group in two: its first ``inner`` ranks, evenly spaced, and the ranks of equal place in each such part.
+
+    Raises:
+        ValueError: parts of this size do not tile the group.
+    """
+    inside: list[tuple[int, int]] = []
+    across: list[tuple[int, int]] = []
+    left = inner
+    for size, stride in group.axes:
+        taken = min(left, size)
+        if size % taken or left % taken:
+            raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
+        if taken > 1:
+            inside.append((taken, stride))
+        if size > taken:
+            across.append((size // taken, stride * taken))
+        left //= taken
+    if left != 1:
+        raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
+    return Group(tuple(inside)), Group(tuple(across))

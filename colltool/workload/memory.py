@@ -1,0 +1,191 @@
+"""What a rank keeps in memory, by stage and part; what binds, and the smallest change that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from colltool.errors import ColltoolError
+from colltool.workload.activations import layer_activations, loss_bytes, micro_batches_kept
+from colltool.workload.files.values import BYTES
+from colltool.workload.misfits import misfits
+from colltool.workload.model import Model
+from colltool.workload.rank_parameters import layer_held, stage_parameters
+from colltool.workload.setup import Setup, Stage, stages_of
+
+OPTIMIZER_BYTES = (
+    12  # a parameter: master weight and Adam's two moments in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
+)
+ACTIVATIONS = "activations"
+GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetched
+DUALPIPE_COPIES = 2  # DualPipe keeps both ends of the model on a rank (arXiv:2412.19437, table 2)
+
+
+class Part(NamedTuple):
+    """Bytes of one kind on a rank of a stage."""
+
+    stage: int
+    part: str
+    bytes: float
+
+
+class Memory(NamedTuple):
+    """The memory of a job: every part of every stage, the worst stage, and what binds there.
+
+    ``capacity_bytes`` is None where no device is given; ``fits`` then too.
+    """
+
+    parts: tuple[Part, ...]
+    worst_stage: int
+    bytes: float
+    capacity_bytes: float | None
+    binds: str
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the worst stage fits the device."""
+        return None if self.capacity_bytes is None else self.bytes <= self.capacity_bytes
+
+
+def memory(setup: Setup) -> Memory:
+    """The memory of the worst stage, with all of them by part, in bytes.
+
+    Raises:
+        ColltoolError: the job has no model.
+    """
+    if setup.model is None:
+        raise ColltoolError("the job has no model, and nothing is known of its memory", fix="give a model")
+    model = setup.model
+    stages = stages_of(setup)
+    by_kind = {stage.kind: tuple(stage_parts(setup, stage, model)) for stage in {stage.kind: stage for stage in stages}.values()}
+    parts = tuple(_on(setup, stage, part) for stage in stages for part in by_kind[stage.kind])
+    totals: dict[int, float] = {}
+    for part in parts:
+        totals[part.stage] = totals.get(part.stage, 0.0) + part.bytes
+    worst = max(totals, key=lambda stage: totals[stage])
+    largest = max((part for part in parts if part.stage == worst), key=lambda part: part.bytes)
+    capacity = setup.device.memory_bytes if setup.device else None
+    return Memory(parts, worst, totals[worst], capacity, largest.part)
+
+
+def _on(setup: Setup, stage: Stage, part: Part) -> Part:
+    """A part of a stage's kind on the stage itself, which keeps as many micro-batches as its place demands."""
+    kept = micro_batches_kept(setup, stage) if part.part == ACTIVATIONS else 1.0
+    return Part(stage.number, part.part, part.bytes * kept)
+
+
+def stage_parts(setup: Setup, stage: Stage, model: Model) -> Iterator[Part]:
+    """The parts of one stage: weights, gradients, optimizer, gathered layers, activations of a micro-batch, logits, runtime."""
+    yield from _states(setup, stage)
+    shape = model.shape
+    if shape is not None:
+        each = {kind: layer_activations(setup, shape, experts=kind) for kind in (False, True)}
+        stored = stage.dense_layers * each[False].stored + stage.moe_layers * each[True].stored
+        yield Part(stage.number, ACTIVATIONS, stored)
+        if setup.recompute == "full" and stage.layers:
+            working = max(each[kind].working for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there)
+            yield Part(stage.number, "layer computed again", working)
+        if stage.head:
+            yield Part(stage.number, "logits", loss_bytes(setup, shape))
+    if setup.stack is not None:
+        yield Part(stage.number, "runtime", setup.stack.runtime_bytes)
+
+
+def state_bytes(setup: Setup, replicas: int, group: int) -> tuple[float, float, float]:
+    """Bytes a parameter of weights, gradients and optimizer states on a rank.
+
+    DDP 2 + 4 + 12 in bf16 with fp32 gradients; ZeRO-1 6 + 12/D; ZeRO-2 2 + 16/D; FSDP all of it over the shard group, with
+    fp32 weights 16/N (the master weight is the weight).
+    """
+    weight, mode = BYTES[setup.precision.params], setup.shard.mode
+    grads = float(setup.shard.grad_bytes)
+    optimizer = float(OPTIMIZER_BYTES - (4 if weight == 4 else 0))
+    if mode == "ddp":
+        return weight, grads, optimizer
+    if mode == "zero1":
+        return weight, grads, optimizer / replicas
+    if mode == "zero2":
+        return weight, grads / replicas, optimizer / replicas
+    parts = group if mode == "hsdp" else replicas
+    return 4 / parts, grads / parts, 8 / parts
+
+
+def _states(setup: Setup, stage: Stage) -> Iterator[Part]:
+    held = stage_parameters(setup, stage)
+    copies = DUALPIPE_COPIES if setup.schedule == "dualpipe" and setup.layout.pp > 1 else 1
+    dense = state_bytes(setup, setup.gradient_ranks, setup.shard.group)
+    experts = state_bytes(setup, setup.layout.expert_dp, setup.shard.group)
+    for name, mine, its, times in zip(("weights", "gradients", "optimizer"), dense, experts, (copies, copies, 1), strict=True):
+        yield Part(stage.number, name, times * (held.dense * mine + held.experts * its))
+    if setup.shard.layers:
+        yield Part(stage.number, "gathered layers", gathered_bytes(setup, stage))
+
+
+def gathered_bytes(setup: Setup, stage: Stage) -> float:
+    """The layers that stand whole beside the shards: two, or all of them where they are not resharded; and their gradients."""
+    kinds = [kind for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there]
+    if not kinds:
+        return 0.0
+    largest = max(layer_held(setup, experts=kind).total for kind in kinds)
+    layers = GATHERED_LAYERS if setup.shard.reshard else stage.layers
+    return largest * (layers * setup.precision.param_bytes + setup.shard.grad_bytes)
+
+
+def smallest_change(setup: Setup) -> tuple[dict[str, object], Memory] | None:
+    """The first change, of those that cost least, with which the job fits: values by key as ``--set`` takes them, and its memory.
+
+    None where it fits already or nothing of these helps.
+    """
+    if memory(setup).fits is not False:
+        return None
+    for changes, changed in candidates(setup):
+        if not misfits(changed):
+            then = memory(changed)
+            if then.fits:
+                return changes, then
+    return None
+
+
+def candidates(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
+    """Changes that save memory, the cheapest in time first."""
+    layout, shard = setup.layout, setup.shard
+    spread = setup._replace(layout=layout._replace(sp=True))
+    plain = layout.tp > 1 and not layout.sp
+    scores = setup.recompute == "none" and setup.stack is not None and not setup.stack.flash
+    if shard.mode == "ddp":
+        yield {"shard.mode": "zero1"}, setup._replace(shard=shard._replace(mode="zero1"))
+    if setup.micro_batch > 1:
+        yield {"batch.micro": 1}, setup._replace(micro_batch=1)
+    if plain:
+        yield {"layout.sp": True}, spread
+    if scores:
+        yield {"recompute": "selective"}, setup._replace(recompute="selective")
+    if plain and scores:
+        yield {"layout.sp": True, "recompute": "selective"}, spread._replace(recompute="selective")
+    if setup.recompute != "full":
+        yield {"recompute": "full"}, setup._replace(recompute="full")
+    if not shard.layers:
+        once = layout.pp > 1
+        sharded = shard._replace(mode="fsdp", reshard=not once, gathers=1 if once else 2)
+        yield {"shard.mode": "fsdp"}, setup._replace(shard=sharded)
+    yield from _wider(setup)
+    if setup.recompute != "full":
+        again = setup._replace(recompute="full")
+        if not shard.layers:
+            yield {"shard.mode": "fsdp", "recompute": "full"}, again._replace(shard=sharded)
+        yield from ((made | {"recompute": "full"}, changed) for made, changed in _wider(again))
+
+
+def _wider(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
+    """The same ranks with fewer replicas: a wider tensor group, or a longer pipeline."""
+    layout = setup.layout
+    for factor in (2, 4, 8):
+        if layout.dp % factor:
+            continue
+        fewer = layout.dp // factor
+        wider = layout._replace(tp=layout.tp * factor, sp=True, dp=fewer)
+        yield {"layout.tp": wider.tp, "layout.sp": True}, setup._replace(layout=wider)
+        schedule = "1f1b" if setup.schedule == "interleaved" else setup.schedule
+        deeper = layout._replace(pp=layout.pp * factor, dp=fewer, virtual=1, stages=())
+        made: dict[str, object] = {"layout.pp": deeper.pp, "layout.virtual": 1, "schedule": schedule}
+        yield made, setup._replace(layout=deeper, schedule=schedule)

@@ -1,0 +1,178 @@
+"""A job resolved for a number of ranks: everything that its compute, traffic and memory follow from, as plain records."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.workload.files.values import BYTES
+from colltool.workload.layout import Layout
+from colltool.workload.machine import Device, Stack
+from colltool.workload.model import Model
+
+MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
+DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
+
+
+class Shard(NamedTuple):
+    """Who keeps what of a replica; ``gathers`` of an FSDP layer a micro-batch, none of them repeated without ``reshard``."""
+
+    mode: str = "ddp"
+    group: int = 0
+    gathers: int = 2
+    reshard: bool = True
+    bucket: float | None = None
+    grad_bytes: int = 4
+
+    @property
+    def layers(self) -> bool:
+        """Whether layers are gathered when they are needed."""
+        return self.mode in ("fsdp", "hsdp")
+
+
+class Precision(NamedTuple):
+    """Names of number formats: of GEMMs, weights, sums of gradients, tokens on their way to experts."""
+
+    compute: str = "bf16"
+    params: str = "bf16"
+    grads: str = "fp32"
+    dispatch: str = "bf16"
+
+    @property
+    def activation_bytes(self) -> float:
+        """w: bytes of an activation; those of fp8 GEMMs stay in 16 bits."""
+        return max(2.0, BYTES[self.compute])
+
+    @property
+    def param_bytes(self) -> float:
+        """Bytes of a weight as it is gathered."""
+        return BYTES[self.params]
+
+    @property
+    def dispatch_bytes(self) -> float:
+        """Bytes of an element on its way to an expert; the way back is in ``activation_bytes``."""
+        return BYTES[self.dispatch]
+
+
+class Overlap(NamedTuple):
+    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute."""
+
+    dp: bool = True
+    tp: bool = False
+    pp: bool = True
+    ep: str = ""
+    cp: bool = True
+    overhead_s: float = 0.0
+    sm_share: float = 0.0
+
+
+class Compression(NamedTuple):
+    """A smaller payload: of one dimension, by a scheme; ``extra_steps`` as a share."""
+
+    on: str
+    scheme: str
+    block: int | None = None
+    keep: float | None = None
+    warmup: float | None = None
+    overhead_s: float = 0.0
+    extra_steps: float = 0.0
+
+
+class GivenTimes(NamedTuple):
+    """Times of compute that are known, in seconds: of a layer and micro-batch, or of a whole step."""
+
+    forward_s: float
+    backward_s: float
+    per_layer: bool
+
+
+class Setup(NamedTuple):
+    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone."""
+
+    layout: Layout
+    model: Model | None = None
+    sequence: int = 1
+    global_batch: int = 1
+    micro_batch: int = 1
+    shard: Shard = Shard()
+    schedule: str = "1f1b"
+    recompute: str = "none"
+    precision: Precision = Precision()
+    device: Device | None = None
+    stack: Stack | None = None
+    overlap: Overlap = Overlap()
+    compression: Compression | None = None
+    compute: GivenTimes | None = None
+
+    @property
+    def micro_batches(self) -> int:
+        """m: micro-batches of a replica in a step."""
+        return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
+
+    @property
+    def tokens(self) -> float:
+        """T: tokens of a rank in a micro-batch, b s / c."""
+        return self.micro_batch * self.sequence / self.layout.cp
+
+    @property
+    def tokens_outside(self) -> float:
+        """Tokens of a rank outside tensor parallel regions: T / t with sequence parallelism."""
+        return self.tokens / self.layout.tp if self.layout.sp else self.tokens
+
+    @property
+    def expert_tokens(self) -> float:
+        """T': tokens that a rank sends to experts."""
+        return self.tokens_outside
+
+    @property
+    def gradient_ranks(self) -> int:
+        """Ranks that sum a gradient: D c."""
+        return self.layout.dp * self.layout.cp
+
+    def bucket_bytes(self, grad_bytes: float, ranks: int) -> float:
+        """Bytes of a gradient bucket: as given, else what the library of the mode takes."""
+        if self.shard.bucket is not None:
+            return self.shard.bucket
+        if self.shard.mode == "ddp":
+            return DDP_BUCKET
+        return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes
+
+
+class Stage(NamedTuple):
+    """One pipeline stage: its layers by kind, and whether it embeds and whether it has the head."""
+
+    number: int
+    dense_layers: int
+    moe_layers: int
+    embedding: bool
+    head: bool
+
+    @property
+    def layers(self) -> int:
+        """All of its layers."""
+        return self.dense_layers + self.moe_layers
+
+    @property
+    def kind(self) -> tuple[int, int, bool, bool]:
+        """What its compute and its traffic follow from: stages of one kind do the same."""
+        return self.dense_layers, self.moe_layers, self.embedding, self.head
+
+
+def stages_of(setup: Setup) -> tuple[Stage, ...]:
+    """The pipeline stages. Dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
+
+    ZB-V folds the model back, so that the head stands with the embedding on the first stage (arXiv:2401.10241 section 6).
+    """
+    model, layout = setup.model, setup.layout
+    assert model is not None
+    p, folded = layout.pp, setup.schedule == "zbv" and layout.pp > 1
+    v = 2 if folded else layout.virtual
+    counts = layout.stages or tuple(model.layers // p for _ in range(p))
+    dense, left = [0] * p, model.dense_layers
+    for chunk in range(v):
+        for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
+            held = counts[stage] // v + (chunk < counts[stage] % v)
+            here = min(left, held)
+            dense[stage] += here
+            left -= here
+    last = 0 if folded else p - 1
+    return tuple(Stage(i, dense[i], counts[i] - dense[i], i == 0, i == last) for i in range(p))

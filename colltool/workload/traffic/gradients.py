@@ -1,0 +1,132 @@
+"""Data parallelism: gradients summed over the replicas, weights gathered where they are sharded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from colltool.primitives import AG, AR, RS
+from colltool.workload.layout import Group, cut
+from colltool.workload.rank_parameters import Held, ends_held, layer_held, stage_parameters
+from colltool.workload.traffic.call import Call, Hiding, Per, Phase, Sender
+
+DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
+ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
+FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
+NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
+
+
+def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
+    """Bytes in buckets: (bytes, count) of the full ones, and of what is left.
+
+    >>> buckets(70e6, 25e6)
+    ((25000000.0, 2), (20000000.0, 1))
+    """
+    full = int(size // bucket)
+    rest = size - full * bucket
+    found = ((bucket, full), (rest, 1))
+    return tuple((each, count) for each, count in found if count and each > 0.5)
+
+
+def tensor_buckets(tensors: int, size: float, bucket: float) -> int:
+    """Buckets for so many tensors of one size: a bucket goes out before the next tensor would overflow it.
+
+    >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
+    (40, 39)
+    """
+    return ceil(tensors / max(1, int(bucket // size)))
+
+
+def gradient_calls(send: Sender) -> Iterator[Call]:
+    """Those of the dense weights over D c ranks, and those of experts over their own replicas."""
+    setup = send.setup
+    if setup.model is None:
+        return
+    layout = setup.layout
+    held = stage_parameters(setup, send.stage)
+    parts = (("dp", layout.group("cp", "dp"), held.dense), ("expert dp", layout.group("dp", experts=True), held.experts))
+    if setup.shard.layers:
+        yield from _layered(send)
+    for name, group, parameters in parts:
+        if group.ranks == 1 or not parameters:
+            continue
+        if setup.shard.mode == "hsdp":
+            yield from _replicas(send, name, group, parameters)
+        elif setup.shard.mode != "fsdp":
+            yield from _bucketed(send, name, group, parameters)
+
+
+def norm_calls(send: Sender) -> Iterator[Call]:
+    """The norm of all gradients: 4 bytes over all ranks."""
+    ranks = send.setup.layout.ranks
+    if ranks > 1 and send.setup.model is not None:
+        everybody = Group(((ranks, 1),))
+        yield send.call("norm", AR, everybody, 4.0, per="step", phase="update", source=NORM)
+
+
+def _bucketed(send: Sender, name: str, group: Group, parameters: float) -> Iterator[Call]:
+    """DDP: an all-reduce of P_l in buckets. ZeRO-1 and 2: a reduce-scatter of the gradients, an all-gather of the weights."""
+    setup = send.setup
+    grads, weights = setup.shard.grad_bytes, setup.precision.param_bytes
+    bucket = setup.bucket_bytes(grads, group.ranks)
+    under: Hiding = "last backward" if setup.overlap.dp else "nothing"
+    reduced = AR if setup.shard.mode == "ddp" else RS
+    source = DDP if setup.shard.mode == "ddp" else ZERO
+    for size, count in buckets(parameters * grads, bucket):
+        yield send.call(name, reduced, group, size, per="step", phase="backward", each=count, hides=under, source=source)
+    if setup.shard.mode == "ddp":
+        return
+    under = "first forward" if setup.overlap.dp else "nothing"
+    for size, count in buckets(parameters * weights, bucket * weights / grads):
+        yield send.call(name, AG, group, size, per="step", phase="forward", each=count, hides=under, source=source)
+
+
+def _layered(send: Sender) -> Iterator[Call]:
+    """FSDP: a layer is gathered for each pass, and its gradient scattered; what is not resharded is gathered once a step."""
+    setup, stage = send.setup, send.stage
+    kinds: list[tuple[Per, int, Held]] = []
+    if stage.dense_layers:
+        kinds.append(("dense_layer", stage.dense_layers, layer_held(setup, experts=False)))
+    if stage.moe_layers:
+        kinds.append(("moe_layer", stage.moe_layers, layer_held(setup, experts=True)))
+    if (ends := ends_held(setup, stage)).total:
+        kinds.append(("micro_batch", 1, ends))
+    for per, layers, held in kinds:
+        for name, group, parameters in _shard_groups(send, held):
+            yield from _unit(send, per, layers, name, group=group, parameters=parameters)
+
+
+def _shard_groups(send: Sender, held: Held) -> Iterator[tuple[str, Group, float]]:
+    """The groups that shard a unit's weights, of more than one rank."""
+    layout, shard = send.setup.layout, send.setup.shard
+    for name, group, parameters in (
+        ("dp", layout.group("cp", "dp"), held.dense),
+        ("expert dp", layout.group("dp", experts=True), held.experts),
+    ):
+        inner = cut(group, shard.group)[0] if shard.mode == "hsdp" and group.ranks > 1 else group
+        if inner.ranks > 1 and parameters:
+            yield name, inner, parameters
+
+
+def _unit(send: Sender, per: Per, layers: int, name: str, *, group: Group, parameters: float) -> Iterator[Call]:
+    """One unit's gathers and scatter, each micro-batch; once a step where it stays gathered."""
+    setup = send.setup
+    shard = setup.shard
+    often: Per = per if shard.reshard else "step"
+    count = 1 if shard.reshard else layers
+    hides: Hiding = "neighbour layer" if setup.overlap.dp else "nothing"
+    weights, grads = parameters * setup.precision.param_bytes, parameters * shard.grad_bytes
+    passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
+    for phase in passes:
+        yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=FSDP)
+    yield send.call(name, RS, group, grads, per=often, phase="backward", each=count, hides=hides, source=FSDP)
+
+
+def _replicas(send: Sender, name: str, group: Group, parameters: float) -> Iterator[Call]:
+    """HSDP: what a rank keeps of the gradients, summed over the shard groups once a step."""
+    setup = send.setup
+    across = cut(group, setup.shard.group)[1]
+    if across.ranks > 1:
+        size = parameters / setup.shard.group * setup.shard.grad_bytes
+        hides: Hiding = "last backward" if setup.overlap.dp else "nothing"
+        yield send.call(name, AR, across, size, per="step", phase="backward", hides=hides, source=FSDP)

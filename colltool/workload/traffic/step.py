@@ -1,0 +1,46 @@
+"""All that a rank of a stage sends in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from colltool.workload.setup import Setup, Stage, stages_of
+from colltool.workload.traffic.call import Call, Sender
+from colltool.workload.traffic.context import context_calls
+from colltool.workload.traffic.experts import expert_calls
+from colltool.workload.traffic.gradients import gradient_calls, norm_calls
+from colltool.workload.traffic.pipeline import pipeline_calls, tied_calls
+from colltool.workload.traffic.tensor import tensor_calls, vocabulary_calls
+
+ROWS: tuple[Callable[[Sender], Iterator[Call]], ...] = (
+    tensor_calls,
+    vocabulary_calls,
+    context_calls,
+    expert_calls,
+    pipeline_calls,
+    gradient_calls,
+    tied_calls,
+    norm_calls,
+)
+"""The rows of the table of traffic, each a function of one stage."""
+
+
+def stage_calls(setup: Setup, stage: Stage) -> tuple[Call, ...]:
+    """The collectives of a rank of a stage, in the order of the table; those that never happen there are left out.
+
+    Calls that differ in nothing are one record with their numbers summed.
+    """
+    send = Sender(setup, stage)
+    found: dict[tuple[object, ...], Call] = {}
+    for one in (call for row in ROWS for call in row(send) if call.calls):
+        key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
+        before = found.get(key)
+        found[key] = one._replace(each=one.each + before.each, calls=one.calls + before.calls) if before else one
+    return tuple(found.values())
+
+
+def step_calls(setup: Setup) -> tuple[tuple[Stage, tuple[Call, ...]], ...]:
+    """Those of every stage; stages of one kind share theirs."""
+    stages = stages_of(setup)
+    by_kind = {stage.kind: stage_calls(setup, stage) for stage in {stage.kind: stage for stage in stages}.values()}
+    return tuple((stage, by_kind[stage.kind]) for stage in stages)
