@@ -80,11 +80,12 @@ def _estimate_lines(one: EstimateParts) -> list[str]:
     """Latencies, then channels, a line for each factor."""
     lines = [f"{name}: {times:g} x {format_time(each)} = {format_time(times * each)}" for name, times, each in one.latency]
     if abs(one.plateau - 1) > _SAME:
-        lines.append(f"all of it times {one.plateau:.3g} at this size: a ring's plateau")
+        lines.append(f"these latencies times {one.plateau:.3g} at this size: a ring's plateau")
     lines.append(f"channels under the protocol {format_rate(one.bus_Bps)}, of the call {format_rate(one.bandwidth_Bps)}")
     if abs(one.correction - 1) > _SAME:
         lines.append(f"of which {one.correction:.3g} is left at this size")
-    return lines
+    sent = one.seconds - one.plateau * sum(times * each for _, times, each in one.latency)
+    return [*lines, f"bytes: {format_time(sent)}"]
 
 
 def _title(entry: Explained) -> str:
@@ -105,6 +106,8 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
         lines.append(f"{label_}: n_beta x M / BW = {product} = {format_time(wire)}")
         if (rise := float(phase.bandwidth_s) - wire) > _SAME * wire:
             lines.append(f"{label_}: to get up to speed {format_time(rise)}")
+    if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.bandwidth_s) * (1 + _SAME):
+        lines.append(f"phases stream: of the bytes the busiest tier's count alone, {format_time(float(row.bandwidth_s))}")
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
