@@ -53,13 +53,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "job": show_job(colltool.load_job("llama3-70b"), 512),
         "jobs": JobList((colltool.load_job("llama3-70b"),)),
         "jobs checked": JobsChecked((check_job("llama3-70b"),)),
+        "plan": colltool.plan("mixtral-8x7b", "dgx-h100", 128),
     }
 
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
     "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "checked",
-    "job", "jobs", "jobs checked",
+    "job", "jobs", "jobs checked", "plan",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "job list": ("job", "list"),
     "job show": ("job", "show", "llama3-70b", "-n", "512"),
     "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
+    "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
 }
 WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
 CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
@@ -124,6 +125,18 @@ JOB: Shape = HEAD | {
     "compute": [{"stage": int, "forward_s": float, "backward_s": float, "again_s": float}],
     "memory": [{"stage": int, "part": str, "bytes": Number}], "memory_bytes": Number,
 }  # fmt: skip
+PLANNED: Shape = {
+    "dimension": str, "primitive": str, "group": {"ranks": int, "stride": int, "per_domain": [int]}, "tiers": [str],
+    "count": Number, "bytes": Number, "algorithm": str, "protocol": (str, type(None)), "each_s": float, "total_s": float,
+    "hidden_s": float, "exposed_s": float, "bound": str, "stages": [int],
+}  # fmt: skip
+PLAN: Shape = HEAD | {
+    "job": str, "fabric": str, "ranks": int, "step_s": float, "control_step_s": float, "tokens_per_s": float, "mfu": float,
+    "parts": [{"name": str, "hidden_s": float, "exposed_s": float}], "collectives": [PLANNED],
+    "memory": [{"stage": int, "part": str, "bytes": Number}], "memory_bytes": Number,
+    "busiest": [{"tier": str, "busy_s": float, "share": float, "dimension": str}],
+    "changes": [{"change": str, "where": str, "set": dict, "step_s": float, "gain": float}],
+}  # fmt: skip
 VALIDATE: Shape = HEAD | {
     "series": [{
         "collective": str, "ranks": int, "mape": float, "worst": float,
@@ -157,6 +170,7 @@ PROMISED: dict[str, Shape] = {
     "calibrate": CALIBRATE,
     "calibrate eta": CALIBRATE,
     "job show": JOB,
+    "plan": PLAN,
     "validate": VALIDATE,
     "validate strict": VALIDATE,
 }

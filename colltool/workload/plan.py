@@ -1,0 +1,182 @@
+"""``plan``: a training job's step on a fabric, which wire makes it slow, and what changing it gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.errors import ColltoolError, given
+from colltool.fabric.model import Fabric
+from colltool.pricing.readings import Readings
+from colltool.results import Result
+from colltool.workload.flops import model_flops
+from colltool.workload.job import Job
+from colltool.workload.memory import Memory, memory
+from colltool.workload.setup import Setup
+from colltool.workload.step.beside import Sent
+from colltool.workload.step.changes import Change, changes
+from colltool.workload.step.fare import Fares
+from colltool.workload.step.whole import Step, StepPart, step_of
+
+MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
+
+
+class Planned(NamedTuple):
+    """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace."""
+
+    stages: tuple[int, ...]
+    sent: Sent
+
+
+class Wire(NamedTuple):
+    """How long the wires of a tier carry bytes in a step, on the stage that keeps them busiest; ``dimension`` has most of it."""
+
+    tier: str
+    busy_s: float
+    share: float
+    dimension: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
+    """A training step on a fabric, in seconds.
+
+    ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
+    ``step_s``. ``wires``: by tier. ``changes``: what would make it faster, best first. ``mfu`` by :data:`MFU_CONVENTION`; None
+    without a device or a shape.
+    """
+
+    subject: ClassVar[str] = "plan"
+    job: Job
+    setup: Setup
+    fabric: str
+    fabric_overrides: tuple[tuple[str, str], ...]
+    step_s: float
+    control_step_s: float
+    parts: tuple[StepPart, ...]
+    collectives: tuple[Planned, ...]
+    memory: Memory | None
+    wires: tuple[Wire, ...]
+    changes: tuple[Change, ...]
+    tokens_per_s: float | None
+    mfu: float | None
+
+    @property
+    def ranks(self) -> int:
+        """All of the job's."""
+        return self.setup.layout.ranks
+
+    @property
+    def network_share(self) -> float:
+        """The share of the step that a free network would save."""
+        return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Of the worst stage; None without a model."""
+        return self.memory.bytes if self.memory is not None else None
+
+    @property
+    def measured_error(self) -> float | None:
+        """step / measured - 1, where the job says what was measured."""
+        return self.step_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
+
+
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None) -> Plan:
+    """A training step priced on a fabric.
+
+    Args:
+        job: what runs.
+        fabric: where; its library, where it names one, picks the algorithms.
+        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
+        readings: of the model; the defaults when None.
+
+    Raises:
+        ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
+    """
+    setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
+    total = setup.layout.ranks
+    if total > fabric.ranks:
+        tier = fabric.tiers[-1]
+        need = -(-total // (fabric.ranks // tier.endpoints))
+        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
+        raise ColltoolError(f"{job.name} has {total} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+    fares, plain = Fares(fabric, readings), job.plain_calls(setup)
+    step = step_of(setup, fares, plain)
+    kept = memory(setup) if setup.model is not None else None
+    tokens, share = _rates(setup, step.step_s)
+    return Plan(
+        job=job,
+        setup=setup,
+        fabric=fabric.name,
+        fabric_overrides=fabric.overrides,
+        step_s=step.step_s,
+        control_step_s=step.control_s,
+        parts=step.parts,
+        collectives=_collectives(step),
+        memory=kept,
+        wires=_wires(fabric, step),
+        changes=changes(setup, fares, plain, step),
+        tokens_per_s=tokens,
+        mfu=share,
+    )
+
+
+def _rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
+    """Tokens a second and MFU."""
+    if setup.model is None or not step_s:
+        return None, None
+    tokens = setup.global_batch * setup.sequence / step_s
+    if setup.model.shape is None or setup.device is None:
+        return tokens, None
+    peak = setup.device.peak_flops(setup.precision.compute) * setup.layout.ranks
+    return tokens, model_flops(setup) / step_s / peak
+
+
+def _collectives(step: Step) -> tuple[Planned, ...]:
+    """Each collective once, with the stages that send it; the stages that set the pace speak for the others."""
+    senders: dict[object, list[int]] = {}
+    for number, stage in enumerate(step.stages):
+        for key in _merged(stage.sent):
+            senders.setdefault(key, []).append(number)
+    first = _merged(step.paced)
+    for stage in step.stages:
+        for key, one in _merged(stage.sent).items():
+            first.setdefault(key, one)
+    planned = (Planned(tuple(senders[key]), one) for key, one in first.items())
+    return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
+
+
+def _merged(sent: Sequence[Sent]) -> dict[object, Sent]:
+    """The calls of a stage that differ in nothing but what sends them, such as attention and FFN, as one."""
+    found: dict[object, Sent] = {}
+    for one in sent:
+        call = one.call
+        key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
+        before = found.get(key)
+        if before is not None:
+            call = call._replace(each=call.each + before.call.each, calls=call.calls + before.call.calls)
+            one = one._replace(call=call, exposed_s=one.exposed_s + before.exposed_s)
+        found[key] = one
+    return found
+
+
+def _wires(fabric: Fabric, step: Step) -> tuple[Wire, ...]:
+    found = []
+    for tier in fabric.tiers:
+        by_stage = [_carried(stage.sent, tier.name) for stage in step.stages]
+        carried = max(by_stage, key=lambda one: sum(one.values()))
+        busy = sum(carried.values())
+        if busy:
+            found.append(Wire(tier.name, busy, busy / step.step_s, max(carried, key=lambda name: carried[name])))
+    return tuple(found)
+
+
+def _carried(sent: Sequence[Sent], tier: str) -> dict[str, float]:
+    """Seconds of bandwidth on a tier by dimension."""
+    found: dict[str, float] = {}
+    for one in sent:
+        seconds = dict(one.fare.busy).get(tier, 0.0) * one.call.calls
+        found[one.call.dimension] = found.get(one.call.dimension, 0.0) + seconds
+    return {name: seconds for name, seconds in found.items() if seconds} or {"": 0.0}

@@ -1,0 +1,70 @@
+"""What a step sends once: buckets behind the last backward pass and before the first forward pass, pipeline borders, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.workload.overlap import behind_backward, logp
+from colltool.workload.setup import Setup
+from colltool.workload.step.beside import Sent
+
+MOST_BUCKETS = 4096
+
+
+def under_pass(sent: Sequence[Sent], cover_s: float, overhead_s: float) -> list[Sent]:
+    """Buckets behind the last backward pass, or before the first forward pass, which is the same the other way round.
+
+    Those of several dimensions go out in turn over one NIC: their loads add. The last is always exposed. What is exposed is
+    shared out by load.
+
+    Args:
+        sent: calls of one pass.
+        cover_s: seconds of the pass that are free of other traffic.
+        overhead_s: LogP's o of a call.
+    """
+    load = sum(one.total_s for one in sent)
+    if not load:
+        return list(sent)
+    exposed = behind_backward(max(0.0, cover_s), _in_turn(sent), overhead_s).exposed_s
+    return [one._replace(exposed_s=exposed * one.total_s / load) for one in sent]
+
+
+def under_all(sent: Sequence[Sent], cover_s: float, overhead_s: float) -> list[Sent]:
+    """Plain messages that wait for nothing but the step before: T = 2 o + max(T_c, L), eq P7."""
+    load = sum(one.total_s for one in sent)
+    count = sum(one.call.calls for one in sent)
+    if not load:
+        return list(sent)
+    exposed = logp(cover_s, load, overhead_s * count).exposed_s
+    return [one._replace(exposed_s=exposed * one.total_s / load) for one in sent]
+
+
+def all_of_it(sent: Sequence[Sent], overhead_s: float) -> list[Sent]:
+    """Calls that nothing covers."""
+    return [one._replace(exposed_s=one.total_s + 2 * overhead_s * one.call.calls) for one in sent]
+
+
+def borders(sent: Sequence[Sent], setup: Setup, tau_s: float) -> list[Sent]:
+    """Messages between stages in steady state hide under other micro-batches; those of warm-up and drain do not.
+
+    p-1 of them each way stand before and behind the steady part; of every one what a chunk's compute does not cover.
+    """
+    hops = setup.layout.pp - 1
+    chunks = max(1.0, sum(one.call.calls for one in sent) / 2 / setup.micro_batches)
+    cover = tau_s / chunks / 2
+    over = 2 * setup.overlap.overhead_s
+    return [
+        one._replace(exposed_s=min(hops, one.call.calls) * one.each_s
+                     + max(0.0, one.call.calls - hops) * max(0.0, one.each_s - cover) + over * one.call.calls)
+        for one in sent
+    ]  # fmt: skip
+
+
+def _in_turn(sent: Sequence[Sent]) -> list[float]:
+    """Seconds of every bucket, those of each call spread evenly over the pass."""
+    placed: list[tuple[float, float]] = []
+    shrink = max(1.0, sum(one.call.calls for one in sent) / MOST_BUCKETS)
+    for one in sent:
+        count = max(1, round(one.call.calls / shrink))
+        placed += [((index + 1) / count, one.total_s / count) for index in range(count)]
+    return [takes for _, takes in sorted(placed, key=lambda pair: pair[0])]
