@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import Out, command
-from colltool.errors import ColltoolError, ManyErrors
+from colltool.cli.shared import Out, command, each_checked
 
 SHOW_EXAMPLES = """
 \b
@@ -70,18 +69,7 @@ def check(
     from colltool.fabric.plausible import check_fabric
     from colltool.fabric.results import FabricsChecked
 
-    checks = []
-    problems: list[ColltoolError] = []
-    for file in files:
-        try:
-            checks.append(check_fabric(file, file))
-        except ManyErrors as error:
-            problems += error.problems
-        except ColltoolError as error:
-            problems.append(error)
-    if problems:
-        raise ManyErrors(problems)
-    out.emit(FabricsChecked(tuple(checks)))
+    out.emit(FabricsChecked(each_checked(files, lambda file: check_fabric(file, file))))
 
 
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")

@@ -9,8 +9,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_job
-from colltool.cli.shared import Out, command
-from colltool.errors import ColltoolError, ManyErrors
+from colltool.cli.shared import Out, command, each_checked
 
 SHOW_EXAMPLES = """
 \b
@@ -79,18 +78,7 @@ def check(
     """Validate job files: what was read, what is odd about it, every error of every file with its line and column."""
     from colltool.workload.results import JobsChecked, check_job
 
-    checks = []
-    problems: list[ColltoolError] = []
-    for file in files:
-        try:
-            checks.append(check_job(file))
-        except ManyErrors as error:
-            problems += error.problems
-        except ColltoolError as error:
-            problems.append(error)
-    if problems:
-        raise ManyErrors(problems)
-    out.emit(JobsChecked(tuple(checks)))
+    out.emit(JobsChecked(each_checked(files, check_job)))
 
 
 @app.command(short_help="The JSON Schema of job files.", epilog="\b\nExample:\n  colltool job schema -o job.schema.json")

@@ -11,20 +11,21 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words as complete_words
-from colltool.errors import ColltoolError, called, speaking
+from colltool.errors import ColltoolError, ManyErrors, called, speaking
 from colltool.pricing.readings import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
 Parameters = Iterator[inspect.Parameter]
+Checked = TypeVar("Checked")
 
 
 class FabricChoice(NamedTuple):
@@ -222,3 +223,23 @@ def _refuse_same(path: Path | None, argument: str, read: list[Path]) -> None:
 def _paths(value: Any) -> list[Path]:
     several = value if isinstance(value, list | tuple) else [value]
     return [Path(one) for one in several if one is not None and str(one) != "-"]
+
+
+def each_checked(files: Iterable[str], check: Callable[[str], Checked]) -> tuple[Checked, ...]:
+    """What a check makes of each file.
+
+    Raises:
+        ManyErrors: the mistakes of all files at once.
+    """
+    checks: list[Checked] = []
+    problems: list[ColltoolError] = []
+    for file in files:
+        try:
+            checks.append(check(file))
+        except ManyErrors as error:
+            problems += error.problems
+        except ColltoolError as error:
+            problems.append(error)
+    if problems:
+        raise ManyErrors(problems)
+    return tuple(checks)

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.fabric.model import Tier
 from colltool.fabric.plausible import Checked
 from colltool.fabric.results import FabricsChecked
-from colltool.render.parts import Block, Lines, Table, label
-from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_rate, format_time
-
-
-class _Said(NamedTuple):
-    """What is said of a file: its values tier by tier, or a warning with its place and reason."""
-
-    file: str
-    kind: str
-    what: str
-    where: str = ""
-    why: str = ""
-
-
-_COLUMNS = (label("file", "file"), label("kind", "kind"), label("where", "where"), label("what", "what"), label("why", "why"))
-
-
-def _table(result: FabricsChecked) -> Table:
-    said = []
-    for one in result.checks:
-        said += [_Said(one.file, "tier", tier_in_values(tier)) for tier in one.fabric.tiers]
-        said += [_Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings]
-    return Table(_COLUMNS, tuple(said))
-
-
-def _blocks(result: FabricsChecked) -> list[Block]:
-    """A line for each file that holds, its tiers innermost first, and warnings behind them."""
-    return [Lines(f"{one.file}: ok", (*map(tier_in_values, one.fabric.tiers), *_warnings(one))) for one in result.checks]
+from colltool.render.subjects.checked import checked_subject
+from colltool.words import format_rate, format_time
 
 
 def tier_in_values(tier: Tier) -> str:
@@ -50,23 +23,9 @@ def tier_in_values(tier: Tier) -> str:
     return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {rate}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{protocols}"
 
 
-def _warnings(checked: Checked) -> list[str]:
-    return [f"warning: {one.where}: {one.what} ({one.why})" for one in checked.warnings]
+def _tiers(one: Checked) -> list[str]:
+    """Innermost first."""
+    return [tier_in_values(tier) for tier in one.fabric.tiers]
 
 
-def _document(result: FabricsChecked) -> Document:
-    odd = [
-        {"file": check.file, "where": one.where, "what": one.what, "why": one.why}
-        for check in result.checks
-        for one in check.warnings
-    ]
-    return {"valid": [check.file for check in result.checks], "warnings": odd}
-
-
-def _summary(result: FabricsChecked) -> str:
-    odd = sum(len(one.warnings) for one in result.checks)
-    warned = f", {counted(odd, 'warning')}" if odd else ""
-    return f"{counted(len(result.checks), 'fabric')} ok{warned}: {', '.join(one.file for one in result.checks)}"
-
-
-SUBJECTS = {FabricsChecked: Subject("fabric-check", _blocks, _document, _table, _summary)}
+SUBJECTS = {FabricsChecked: checked_subject("fabric", "tier", _tiers)}
