@@ -45,7 +45,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
     listed = catalogue(fabric, group, primitive, reading)
     compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
-    running = running_on(fabric)
+    running, everything = running_on(fabric), _everything(listed, ())
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
     return Crossover(
         fabric=fabric.name,
@@ -54,11 +54,11 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         mode=mode(reading),
         model=model(reading, primitive),
         pairs=pairs,
-        winners=tuple(winners(listed)),
+        winners=tuple(_won(listed, everything, ())),
         balance={one.title: size for one in single if (size := _balance(one.curve)) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
-        library_leads=running is None or any(one.standing == 0 for one in listed.all(_probes(reading))),
+        library_leads=running is None or any(one.standing == 0 for one in everything),
     )
 
 
@@ -179,8 +179,16 @@ def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
 
     With ``names`` only these. A choice of a composition that would win somewhere shows at an edge of an interval: look there.
     """
+    return _won(listed, _everything(listed, names), names)
+
+
+def _everything(listed: Catalogue, names: Sequence[str]) -> list[Costed]:
+    """What may win: everything, or only what is named."""
     probes = _probes(listed.readings)
-    everything = listed.named(names, probes) if names else listed.all(probes)
+    return listed.named(names, probes) if names else listed.all(probes)
+
+
+def _won(listed: Catalogue, everything: Sequence[Costed], names: Sequence[str]) -> list[Winner]:
     best = min(one.standing for one in everything)
     known = {_key(one): one for one in everything if one.standing == best}
     if listed.readings.pipelining == "optimal":
