@@ -27,6 +27,7 @@ FLOORS = {
     "colltool.words": 0,
     "colltool.primitives": 0,
     "colltool.cost": 0,
+    "colltool.elementwise": 0,
     "colltool.guides": 0,
     "colltool.algorithms": 1,
     "colltool.fabric": 1,

@@ -14,6 +14,7 @@ from math import ceil, prod
 from typing import Any, TypeVar, assert_never
 
 from colltool.algorithms.group import Axis
+from colltool.elementwise import largest
 from colltool.fabric.kind import DistanceClass, Kind
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing
@@ -204,7 +205,7 @@ class Clos(Kind[ClosTier]):
         if not self.levels:
             return {"alpha": alpha_s}
         nearest = self.levels[0].alpha
-        return {"levels": tuple(_at(one, alpha_s + max(one.alpha - nearest, 0.0)) for one in self.levels)}
+        return {"levels": tuple(_at(one, alpha_s + largest(one.alpha - nearest, 0.0)) for one in self.levels)}
 
     @property
     def diameter_links(self) -> int:

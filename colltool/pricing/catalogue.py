@@ -240,8 +240,9 @@ def _shown(benches: Benches, sizes: Sequence[float]) -> list[Costed]:
 
     Each under every protocol; of a library every way in which it runs the composition.
     """
-    found = [one for bench in benches for size in sizes for one in bench.ways(size) or [bench.fastest(size)]]
-    found += [bench.fastest_of_any(size) for bench in benches for size in sizes] + [bench.usual() for bench in benches]
+    found = [one for bench in benches for size in sizes for one in bench.leading(size)]
+    found += [one for bench in benches for size in sizes for one in bench.fastest_of_any(size)]
+    found += [bench.usual() for bench in benches]
     distinct = {one.choice: one for one in found}
     if len(benches) == 1:
         return list(distinct.values())

@@ -10,10 +10,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
-from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
+from colltool.cost import AllPeers, Chain, Links, Number, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
+from colltool.elementwise import anywhere, first_by, least, pick, record_at, taken
 from colltool.pricing.distances import Flows, Level, Reach
 from colltool.pricing.readings import Readings
 from colltool.primitives import log2_ceil
+from colltool.results import same
 
 
 class Charge(NamedTuple):
@@ -84,7 +86,7 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows)
     """
     count = _all if reach.scattered else flows
     share = level.share(count)
-    return _charged(level, n_alpha, n_beta, level.alpha_s, beta=min(level.eta_beta, share), share=share)
+    return _charged(level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share)
 
 
 def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> Charge:
@@ -112,9 +114,10 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 
     ``charges`` carry the weight of each class.
     """
-    slowest = min((c for c, _ in charges), key=lambda c: c.effective_Bps)
+    slowest = pick([c for c, _ in charges], lambda c: c.effective_Bps)
     if worst:
-        alpha, eta = max((c.alpha_s, c.eta_alpha) for c, _ in charges)
+        farthest = pick([c for c, _ in charges], lambda c: c.alpha_s, most=True)
+        alpha, eta = farthest.alpha_s, farthest.eta_alpha
     else:
         weight = sum(w for _, w in charges)
         alpha = sum(c.alpha_s * w for c, w in charges) / weight
@@ -186,10 +189,22 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
         charges.append(_at(level, 1, load, reach, flows))
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta)):
-        same = list(run)
-        merged.append(same[0]._replace(n_alpha=len(same), n_beta=sum(c.n_beta for c in same)))
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta))):
+        alike = list(run)
+        merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
+
+
+class _Same:
+    """A number, or an array of them, as part of a key."""
+
+    def __init__(self, value: Number) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and same(self.value, other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
 
 
 @_charge.register
@@ -199,12 +214,20 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
         return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
     per_peer = terms.n_beta / terms.n_alpha
     views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views()]
-    slowest = max(views, key=lambda seen: sum(c.n_beta / c.effective_Bps for c in seen))
-    farthest = max(views, key=lambda seen: sum(c.n_alpha * c.alpha_s for c in seen))
-    messages = {(c.tier, c.level): c.n_alpha for c in farthest}
-    met = {(c.tier, c.level) for c in slowest}
-    charges = [c._replace(n_alpha=messages.get((c.tier, c.level), 0)) for c in slowest]
-    return charges + [c._replace(n_beta=0) for c in farthest if (c.tier, c.level) not in met]
+    slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
+    farthest = first_by([sum(c.n_alpha * c.alpha_s for c in seen) for seen in views], most=True)
+    met = [{(c.tier, c.level): c for c in seen} for seen in views]
+    places = dict.fromkeys(place for seen in met for place in seen)
+    charges = []
+    for place in places:
+        somebody = next(seen[place] for seen in met if place in seen)
+        absent = somebody._replace(n_alpha=0, n_beta=0)
+        mine = [seen.get(place, absent) for seen in met]
+        messages = taken(farthest, [c.n_alpha for c in mine])
+        carried = record_at(slowest, mine)
+        if anywhere(messages + carried.n_beta > 0):
+            charges.append(carried._replace(n_alpha=messages))
+    return charges
 
 
 @_charge.register
@@ -216,7 +239,7 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             beyond = [count for other, count in peers[index:] if other.tier == level.tier]
             load = route.per_peer * (1 if level.dedicated else sum(beyond))
             lanes.append(_at(level, terms.n_alpha, load, reach, flows))
-    busiest = max(lanes, key=lambda c: c.n_beta / c.effective_Bps)
+    busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
     return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
 
@@ -237,5 +260,5 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     top, hardware = reach.top(), reach.in_switch
     assert hardware is not None  # the requirement switch_can let nobody else in
     share = top.share(_all)
-    beta = min(hardware.own_eta.get(route.does, top.eta_beta), share)
+    beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
     return [_charged(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)]

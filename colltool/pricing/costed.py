@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import sqrt
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number, Pipeline, Route, split_seconds
+from colltool.elementwise import largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
@@ -79,22 +80,25 @@ class Part(NamedTuple):
         if self.pipeline is None or readings.pipelining == "asymptotic":
             return Curve(own.n_alpha * own.alpha_s, slope, self.rise)
         if readings.pipelining == "optimal":
-            filling = 2 * sqrt((self.pipeline.fill - 1) * own.alpha_s * slope)
+            filling = 2 * ((self.pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
             return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling + self.rise)
-        n_alpha, n_beta = self.pipeline.counts(readings.pipelining)
-        return Curve(float(n_alpha * own.alpha_s), float(slope * n_beta / own.n_beta), self.rise)
+        n_alpha, n_beta = map(float, self.pipeline.counts(readings.pipelining))
+        return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta, self.rise)
 
 
 class Curve(NamedTuple):
-    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number."""
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number.
+
+    On a fabric whose values are arrays a, b and c are arrays too.
+    """
 
     a: float
     b: float
     c: float = 0.0
 
-    def at(self, size: float) -> float:
-        """Seconds at one size."""
-        return self.a + self.b * size + self.c * sqrt(size)
+    def at(self, size: Any) -> Any:
+        """Seconds at one size, or at many."""
+        return self.a + self.b * size + self.c * size**0.5
 
     def slope(self, size: float) -> float:
         """Seconds that a byte more takes at a size."""
@@ -156,10 +160,10 @@ class Costed:
         line = self._line
         return Curve(self.overhead_s + line.a, line.b, line.c)
 
-    def seconds(self, size: float) -> float:
-        """The total at one size; by the curve where that is exact."""
+    def seconds(self, size: Number) -> Any:
+        """The total at one size, or at many; by the curve where that is exact."""
         if self.readings.pipelining == "optimal":
-            return float(self.at(size).total_s)
+            return self.at(size).total_s
         return self.curve.at(size)
 
     @cached_property
@@ -172,8 +176,10 @@ class Costed:
             a += piece.a
             by_tier[part.charge.tier][0] += piece.b
             by_tier[part.charge.tier][1] += piece.c
-        slopes = [max(by_tier.values())] if self.phases == "pipelined" else list(by_tier.values())
-        return Curve(a, sum(b for b, _ in slopes), sum(c for _, c in slopes))
+        slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
+        if self.phases == "pipelined":
+            slopes = [pick(slopes, lambda one: one.b, most=True)]
+        return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
 
     def _phases(self, size: Number) -> tuple[Phase, ...]:
         return tuple(part.phase(size, self.readings) for part in self.parts)
@@ -225,12 +231,4 @@ def _bandwidth(phases: Sequence[Phase], reading: Phases) -> Number:
     tiers: dict[str, Number] = {}
     for phase in phases:
         tiers[phase.tier] = tiers[phase.tier] + phase.bandwidth_s if phase.tier in tiers else phase.bandwidth_s
-    return reduce(_larger, tiers.values())
-
-
-def _larger(a: Number, b: Number) -> Number:
-    if isinstance(a, float) and isinstance(b, float):
-        return max(a, b)
-    import numpy as np
-
-    return np.maximum(a, b)
+    return reduce(largest, tiers.values())

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from colltool.elementwise import anywhere, least
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import kind_of
@@ -48,11 +49,11 @@ class Level(NamedTuple):
     thinned: tuple[Boundary, ...] = ()
     dedicated: bool = False
 
-    def share(self, flows: Flows) -> float:
+    def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
         if not self.thinned:
             return 1.0
-        return min(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
+        return least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
 
 
 class View(NamedTuple):
@@ -209,7 +210,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: S
                 bandwidth_Bps=bandwidth,
                 eta_beta=eta_beta,
                 boundaries=boundaries,
-                thinned=tuple(boundary for boundary in boundaries if boundary.oversubscription > 1),
+                thinned=tuple(boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)),
                 dedicated=dedicated,
             )
         )

@@ -6,6 +6,7 @@ from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm
 from colltool.cost import AllPeers, Chain, Pair, Ring, Trees
+from colltool.elementwise import is_array
 from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
@@ -95,9 +96,10 @@ def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
 
 def share_notes(parts: tuple[Part, ...]) -> list[str]:
     """What oversubscription does to these parts: nothing, or which share it leaves."""
-    if not any(part.charge.crosses for part in parts):
+    shares = [part.charge.share for part in parts]
+    if not any(part.charge.crosses for part in parts) or any(map(is_array, shares)):
         return []
-    least = min(part.charge.share for part in parts)
+    least = min(shares)
     if least < 1:
         return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
     return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 
@@ -9,9 +10,11 @@ from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.group import SEVERAL_TIERS
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.algorithms.registry import row_of
+from colltool.elementwise import first_by
 from colltool.fabric.library import Library, Reached
-from colltool.pricing.costed import Costed
+from colltool.pricing.costed import Costed, Part
 from colltool.pricing.groups import Placed
+from colltool.pricing.readings import Readings
 from colltool.words import format_time, percent
 
 _GB = 1e9
@@ -47,11 +50,25 @@ def _reaching(costed: Costed, placed: Placed, facts: Library, known: Reached) ->
     startup = (known.startup or 0.0) + (known.startup_per_rank or 0.0) * placed.ranks
     rise = (known.rise_per_rank or 0.0) * placed.ranks
     parts = [part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta * share)) for part in costed.parts]
-    busiest = max(range(len(parts)), key=lambda index: parts[index].curve(costed.readings).b)
-    parts[busiest] = parts[busiest]._replace(rise=rise / sqrt(_GB))
+    if rise:
+        parts = _rising(parts, rise / sqrt(_GB), costed.readings)
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
     said += [f"takes {format_time(startup)} to get going"] if startup else []
     said += [f"takes {format_time(rise)} times sqrt(M / 1 GB) to get up to speed"] if rise else []
     name = LIBRARIES[facts.name].spoken
     note = (f"{name} {' and '.join(said)}, by the figures of the fabric file",) if said else ()
     return replace(costed, parts=tuple(parts), overhead_s=costed.overhead_s + startup, notes=(*costed.notes, *note))
+
+
+def _rising(parts: Sequence[Part], rise: float, readings: Readings) -> list[Part]:
+    """The rise on the first part of the busiest tier: whatever streams beside it, it is what the call waits for."""
+    slopes: dict[str, float] = {}
+    for part in parts:
+        slopes[part.charge.tier] = slopes.get(part.charge.tier, 0.0) + part.curve(readings).b
+    tiers = list(slopes)
+    busiest = first_by(list(slopes.values()), most=True)
+    firsts = {tier: next(index for index, part in enumerate(parts) if part.charge.tier == tier) for tier in tiers}
+    return [
+        part._replace(rise=(busiest == tiers.index(part.charge.tier)) * rise) if firsts[part.charge.tier] == index else part
+        for index, part in enumerate(parts)
+    ]

@@ -14,6 +14,8 @@ from colltool.algorithms.composed import Composition, Step
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Status, find, leads, row_of
+from colltool.cost import Number
+from colltool.elementwise import winners
 from colltool.errors import ColltoolError, given
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.distances import Reach
@@ -132,9 +134,12 @@ class Workbench:
         reasons = [running.without(one.needs) for one in known if one.library == running.name]
         return "" if "" in reasons else [*reasons, f"{running.spoken} has no such composition"][0]
 
-    def ways(self, size: float) -> list[Costed]:
-        """Each way in which the user's library runs the composition, at its fastest at one size; empty where any may run."""
-        return [self._fastest(tiers, size) for tiers in self._ways]
+    def leading(self, size: Number) -> list[Costed]:
+        """At one size the fastest choice of the best standing that there is; at many every one that is fastest anywhere.
+
+        Of each way in which the user's library runs it; where any library may run, of those that lead, if there are any.
+        """
+        return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
 
     @cached_property
     def _ways(self) -> list[tuple[Options, ...]]:
@@ -155,12 +160,12 @@ class Workbench:
         return ranked[0] if ranked else options[0]
 
     def fastest(self, size: float) -> Costed:
-        """The fastest choice at one size of the best standing that the composition can have: one that leads, if there is any."""
-        return min(self.ways(size), key=lambda costed: costed.seconds(size), default=None) or self._fastest(self._best, size)
+        """The fastest of those that lead, at one size."""
+        return min(self.leading(size), key=lambda costed: costed.seconds(size))
 
-    def fastest_of_any(self, size: float) -> Costed:
-        """The fastest choice at one size, references and what no hardware does included."""
-        return self._fastest(self.options, size)
+    def fastest_of_any(self, size: Number) -> list[Costed]:
+        """The fastest choices, references and what no hardware does included."""
+        return self._winning(self.options, size)
 
     @cached_property
     def _best(self) -> tuple[Options, ...]:
@@ -169,12 +174,13 @@ class Workbench:
         best = max(map(min, ranks))
         return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
 
-    def _fastest(self, options: Sequence[Options], size: float) -> Costed:
+    def _winning(self, options: Sequence[Options], size: Number) -> list[Costed]:
         """Phases in turn are independent; of streamed ones every combination counts."""
         if self.phases == "pipelined":
-            return min(self._combinations(options), key=lambda costed: costed.seconds(size))
-        in_turn = self.costed(tuple(min(own, key=lambda option: option.own.seconds(size)) for own in options))
-        return min([in_turn, *self._streaming(options)], key=lambda costed: costed.seconds(size))
+            return winners(self._combinations(options), lambda costed: costed.seconds(size))
+        each = (winners(own, lambda option: option.own.seconds(size)) for own in options)
+        in_turn = [self.costed(chosen) for chosen in product(*each)]
+        return winners([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[Options]) -> tuple[Costed, ...]:
         """The choices that stream where the rest does not; found once for each of the sets of options that a bench keeps."""
