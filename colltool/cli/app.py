@@ -42,6 +42,7 @@ COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",
     "crossover": "Every size at which the winner changes.",
     "breakdown": "Where the time of one schedule goes.",
+    "sweep": "The winner over lists of fabrics, ranks, sizes and values.",
     "ladder": "A list of prices to compare, and to hold CI to.",
     "plan": "A training job's step on a fabric, and what to change.",
     "contention": "What a layout costs: link loads of groups that run together.",

@@ -47,6 +47,14 @@ class PlotWhat(StrEnum):
     BUSBW = "busbw"
 
 
+class PivotWhat(StrEnum):
+    """What a table of two axes shows."""
+
+    BUSBW = "busbw"
+    TOTAL = "total"
+    ALGORITHM = "algorithm"
+
+
 FORMATS = tuple(str(one.value) for one in Format)
 VIEWS = tuple(str(one.value) for one in PlotWhat)
 

@@ -45,6 +45,13 @@ class FabricChoice(NamedTuple):
         return load_fabric(self.name, self.overrides)
 
     @property
+    def several(self) -> list[str]:
+        """All that were given, also as ``A,B``."""
+        from colltool.fabric.load import exists
+
+        return [part for name in self.names for part in ([name] if exists(name) else name.split(","))]
+
+    @property
     def name(self) -> str:
         """The one that was given.
 

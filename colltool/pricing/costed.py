@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number, Pipeline, Route, split_seconds
-from colltool.elementwise import largest, pick
+from colltool.elementwise import anywhere, largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.row import Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
+from colltool.results import same
 
 
 class Part(NamedTuple):
@@ -54,7 +55,7 @@ class Part(NamedTuple):
         own, payload = self.charge, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
-        if self.rise:
+        if anywhere(self.rise != 0):
             bandwidth = bandwidth + self.rise * size**0.5
         return Phase(
             tier=own.tier,
@@ -207,16 +208,20 @@ class Costed:
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
-        if self.composed or len({(part.charge.alpha_s, part.charge.effective_Bps) for part in sent}) > 1:
+        if self.composed or not all(_pays_alike(part.charge, sent[0].charge) for part in sent[1:]):
             return None, None
         counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
         scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
         return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
 
 
+def _pays_alike(one: Charge, other: Charge) -> bool:
+    return same(one.alpha_s, other.alpha_s) and same(one.effective_Bps, other.effective_Bps)
+
+
 def _moved(line: Curve, size: Number) -> Number:
     """The bandwidth term of a line at many sizes."""
-    return line.b * size + line.c * size**0.5 if line.c else line.b * size
+    return line.b * size + line.c * size**0.5 if anywhere(line.c != 0) else line.b * size
 
 
 def _scaled(number: Number, factor: float) -> Number:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "crossover named": ("crossover", "ar", *NVL, "--algorithm", "hierarchical:ring/ring,ring"),
     "breakdown": ("breakdown", "ar", *NVL, "-M", "16MB"),
     "breakdown named": ("breakdown", "ar", "-f", "star512", "-M", "16MB", "--algorithm", "ring"),
+    "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--vary", "ib.bandwidth=25GB/s,50GB/s"),
     "ladder": ("ladder",),
     "ladder check": ("ladder", "--check", "old.json"),
     "ladder check moved": ("ladder", "--check", "new.json"),
@@ -148,6 +149,11 @@ VALIDATE: Shape = HEAD | {
     }],
     "mape": float,
 }  # fmt: skip
+SWEEP: Shape = HEAD | {
+    "primitive": str, "axes": {"fabric": [str], "ranks": [int], "bytes": [int]},
+    "cells": [{"fabric": str, "ranks": int, "bytes": int, "algorithm": str, "spec": str, "total_s": float, "busbw_Bps": float,
+               "alpha_share": float}],
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -158,6 +164,7 @@ PROMISED: dict[str, Shape] = {
     "crossover named": HEAD | {"pairs": [PAIR]},
     "breakdown": HEAD | ONE_PRICE | {"baselines": [ROW]},
     "breakdown named": HEAD | ONE_PRICE | {"baselines": [ROW]},
+    "sweep": SWEEP,
     "ladder": HEAD | {"ladder": str, "bytes": int, "rows": [RUNG]},
     "ladder check": DIFF,
     "ladder check moved": DIFF,
@@ -229,7 +236,7 @@ def is_csv(text: str) -> None:
     rows = list(csv.reader(io.StringIO(text), strict=True))
     assert len({len(row) for row in rows}) == 1, "a varying number of columns"
     assert len(set(rows[0])) == len(rows[0]), "two columns of one name"
-    assert all(re.fullmatch(r"[a-zA-Z0-9_*/()-]+", name) for name in rows[0])
+    assert all(re.fullmatch(r"[a-zA-Z0-9_*/().-]+", name) for name in rows[0])
     assert "\r" not in text
 
 

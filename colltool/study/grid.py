@@ -1,0 +1,204 @@
+"""Every cell of a grid priced: axes of numbers as arrays in one go, the others one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.errors import ColltoolError, given, said
+from colltool.fabric.many import Place, differences, with_values
+from colltool.fabric.model import Fabric
+from colltool.pricing.catalogue import Catalogue, by_title
+from colltool.pricing.groups import place
+from colltool.pricing.merge import fastest
+from colltool.pricing.readings import Readings
+from colltool.pricing.row import Row
+from colltool.pricing.who import Who
+from colltool.primitives import Primitive
+from colltool.study.axes import Axis
+
+BLOCK = 8192  # cells priced at once: what their arrays take stays small
+
+Load = Callable[[Sequence[str]], Fabric]
+"""A fabric of the axis ``fabric``, with overrides."""
+
+Floats = NDArray[np.float64]
+
+
+class Cell(NamedTuple):
+    """One point of a grid: the values of its axes, the fastest schedule there, and the next one.
+
+    ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention. Where nothing can be priced
+    all is None but ``reason``.
+    """
+
+    at: tuple[Any, ...]
+    algorithm: str | None = None
+    spec: str | None = None
+    protocol: str = ""
+    total_s: float | None = None
+    busbw_Bps: float | None = None
+    alpha_share: float | None = None
+    runner_up: str | None = None
+    runner_up_s: float | None = None
+    ideal: str | None = None
+    reason: str = ""
+
+
+class Asked(NamedTuple):
+    """What is priced in every cell."""
+
+    primitive: Primitive
+    readings: Readings
+    only: tuple[str, ...] = ()
+
+
+def cells(asked: Asked, axes: Sequence[Axis], loads: Sequence[Load], groups: Sequence[Who]) -> list[Cell]:
+    """Every cell, the last axis fastest.
+
+    Args:
+        asked: primitive, readings and names of algorithms.
+        axes: fabric, ranks and bytes first, then what is varied.
+        loads: a loader for each value of the first axis.
+        groups: for each value of the second.
+
+    Raises:
+        ColltoolError: a value that the fabric cannot have, an unknown algorithm.
+    """
+    shape = tuple(len(axis.values) for axis in axes)
+    found: list[Cell | None] = [None] * prod(shape)
+    strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
+    for number, load in enumerate(loads):
+        for fabric, placed_at in _fabrics(load, axes):
+            for readings, read_at in _readings(asked.readings, axes):
+                for index, group in enumerate(groups):
+                    fixed = {0: number, 1: index} | placed_at.fixed | read_at
+                    block = _Block(fabric, group, asked._replace(readings=readings), axes, placed_at.varied)
+                    for at, cell in block.cells(fixed):
+                        found[sum(step * stride for step, stride in zip(at, strides, strict=True))] = cell
+    return [cell for cell in found if cell is not None]
+
+
+class _Varied(NamedTuple):
+    """Of a fabric's axes those that are fixed (axis -> index of the value), and those of numbers (axis -> place -> values)."""
+
+    fixed: dict[int, int]
+    varied: dict[int, dict[Place, list[float]]]
+
+
+def _fabrics(load: Load, axes: Sequence[Axis]) -> Iterator[tuple[Fabric, _Varied]]:
+    """The fabric for every combination of values that change more than numbers."""
+    varied: dict[int, dict[Place, list[float]]] = {}
+    loops: list[tuple[int, Axis]] = []
+    for index, axis in enumerate(axes):
+        if axis.of_fabric:
+            several = [load([f"{axis.key}={value}"]) for value in axis.values]
+            numbers = differences(several) if len(several) > 1 else None
+            if numbers is None:
+                loops.append((index, axis))
+            else:
+                varied[index] = numbers
+    for chosen in product(*(range(len(axis.values)) for _, axis in loops)):
+        overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
+        yield load(overrides), _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
+
+
+def _readings(readings: Readings, axes: Sequence[Axis]) -> Iterator[tuple[Readings, dict[int, int]]]:
+    mine = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
+    for chosen in product(*(range(len(axis.values)) for _, axis in mine)):
+        parts = {axis.key: axis.values[at] for (_, axis), at in zip(mine, chosen, strict=True)}
+        yield readings._replace(**parts), {index: at for (index, _), at in zip(mine, chosen, strict=True)}
+
+
+class _Block:
+    """The cells of one fabric, group and set of readings: sizes and numbers of the fabric as arrays."""
+
+    def __init__(
+        self, fabric: Fabric, group: Who, asked: Asked, axes: Sequence[Axis], varied: dict[int, dict[Place, list[float]]]
+    ):
+        self.fabric, self.group, self.asked, self.axes, self.varied = fabric, group, asked, axes, varied
+        self.loose = [2, *sorted(varied)]  # sizes, and what is varied by numbers
+
+    def cells(self, fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:
+        """Each cell with the index of its value on every axis."""
+        lengths = [len(self.axes[axis].values) for axis in self.loose]
+        for start in range(0, prod(lengths), BLOCK):
+            flat = np.arange(start, min(start + BLOCK, prod(lengths)))
+            indices = dict(zip(self.loose, np.unravel_index(flat, lengths), strict=True))
+            priced = self._priced(indices)
+            for number in range(len(flat)):
+                at = tuple(fixed[axis] if axis in fixed else int(indices[axis][number]) for axis in range(len(self.axes)))
+                yield at, priced[number]._replace(at=tuple(axis.values[step] for axis, step in zip(self.axes, at, strict=True)))
+
+    def _priced(self, indices: dict[int, NDArray[np.intp]]) -> list[Cell]:
+        sizes = np.array(self.axes[2].values, dtype=np.float64)[indices[2]]
+        values = {
+            spot: np.array(numbers)[indices[axis]] for axis, places in self.varied.items() for spot, numbers in places.items()
+        }
+        fabric = with_values(self.fabric, values)
+        try:
+            rows = leading_rows(fabric, self.group, self.asked, sizes)
+        except ColltoolError as error:
+            return [Cell((), reason=said(error.what))] * len(sizes)
+        ideal = self.asked.readings._replace(ideal=True)
+        without = leading_rows(fabric, self.group, self.asked._replace(readings=ideal), sizes)
+        return _winners(rows, without, len(sizes))
+
+
+def leading_rows(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> list[Row]:
+    """The schedules that may be called the fastest, each under its fastest protocol; of a fabric of arrays element by element.
+
+    Raises:
+        ColltoolError: the group does not fit, nothing runs, an unknown algorithm.
+    """
+    listed = Catalogue(place(fabric, group), asked.primitive, asked.readings)
+    candidates = listed.named(asked.only, [sizes]) if asked.only else listed.all([sizes])  # type: ignore[list-item]
+    best = min(one.standing for one in candidates)
+    return [
+        fastest([one.at(sizes) for one in same])
+        for same in by_title([one for one in candidates if one.standing == best]).values()
+    ]
+
+
+def _winners(rows: Sequence[Row], ideal: Sequence[Row], count: int) -> list[Cell]:
+    totals = _totals(rows, count)
+    order = np.argsort(totals, axis=0, kind="stable")
+    first, second = order[0], order[min(1, len(rows) - 1)]
+    each = np.arange(count)
+    latency = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each] / totals[first, each]
+    busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
+    quiet = _totals(ideal, count).argmin(axis=0)
+    return [
+        Cell(
+            at=(),
+            algorithm=rows[first[n]].title,
+            spec=rows[first[n]].spec,
+            protocol=_protocol(rows[first[n]], n),
+            total_s=float(totals[first[n], n]),
+            busbw_Bps=float(busbw[n]),
+            alpha_share=float(latency[n]),
+            runner_up=rows[second[n]].title if len(rows) > 1 else None,
+            runner_up_s=float(totals[second[n], n]) if len(rows) > 1 else None,
+            ideal=ideal[quiet[n]].title,
+        )
+        for n in range(count)
+    ]
+
+
+def _totals(rows: Sequence[Row], count: int) -> Floats:
+    return np.stack([np.broadcast_to(row.total_s, (count,)) for row in rows])
+
+
+def _protocol(row: Row, number: int) -> str:
+    return str(row.protocol if isinstance(row.protocol, str) else row.protocol[number])
+
+
+def too_many(count: int, most: int) -> ColltoolError:
+    """More cells than are priced unasked."""
+    fix = f"fewer values on an axis, or {given('limit', count)}"
+    return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)

@@ -1,0 +1,32 @@
+"""``colltool sweep``: what it refuses, and what a script takes from it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def test_bad_input(run: Any) -> None:
+    for args, words in (
+        (("--vary", "ib.bandwith=1GB/s,2GB/s"), "did you mean 'bandwidth'"),
+        (("--vary", "nothing=1,2"), "unknown key 'nothing'"),
+        (("--vary", "ib.eta.beta=0.5,1.5"), "expected a number from 0.000001 to 1"),
+        (("-n", "8,64", "--vary", "ib.bandwidth=1GB/s:9GB/s:100", "--limit", "1000"), "1200 cells, more than 1000"),
+        (("--pivot", "busbw", "--rows", "ranges"), "no axis is called 'ranges'"),
+        (("--pivot", "busbw", "--rows", "bytes", "--cols", "bytes"), "are the rows already"),
+        (("-n", "3",), "3 ranks"),
+    ):  # fmt: skip
+        refused = run("sweep", "ar", "-f", "nvl72", *args)
+        assert (refused.code, refused.out) == (2, "")
+        assert words in refused.err, refused.err
+
+
+def test_the_document(run: Any) -> None:
+    document = json.loads(run("sweep", "ar", "-f", "dgx-h100,nvl72", "-n", "64", "-M", "1MB,1GB", "--format", "json").out)
+    assert document["axes"] == {"fabric": ["dgx-h100", "nvl72"], "ranks": [64], "bytes": [1000000, 1000000000]}
+    assert [(cell["fabric"], cell["bytes"]) for cell in document["cells"]] == [
+        (name, size) for name in ("dgx-h100", "nvl72") for size in (1000000, 1000000000)
+    ]
+    shown = run("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm").out
+    assert shown.startswith("algorithm of all-reduce on dgx-h100, NCCL, realistic\n")
+    assert "where the winner changes" in shown
