@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, fabric_of, group_of, names_of, primitive_of, size_of, under_library, wrong
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, group_of, names_of, primitive_of, size_of, under_library, wrong
 from colltool.errors import called, given
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -15,6 +15,7 @@ from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 
 if TYPE_CHECKING:
+    from colltool.study.sensitivity import Sensitivity
     from colltool.study.sweep import Sweep, Where
 
 
@@ -70,6 +71,65 @@ def sweep(
     axes = axes_of([vary] if isinstance(vary, str) else list(vary))
     where = [_where(one, overrides, library) for one in _several(fabrics)]
     return run(asked, where, groups, parsed, axes, limit or MOST_CELLS)
+
+
+def sensitivity(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    vary: Sequence[str] | str = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Sensitivity:
+    """Whether the winner holds where numbers of the fabric may be other than the file says.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+        primitive: by short or long name.
+        size: bytes per rank by nccl-tests' convention.
+        ranks, stride, alone: as in :func:`colltool.price`.
+        vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; those of the fabric's ``uncertainty`` when
+            empty, and where it has none alpha to a factor of 2, eta.beta to 20% and bandwidth to 10%.
+        samples: draws of all numbers at once.
+        seed: of the draws.
+        algorithms: only these.
+        library: whose schedules may win; the fabric's own when None.
+        readings: of the model; the defaults when None.
+        **parts: single readings by name, in place of those.
+
+    Returns:
+        A :class:`colltool.study.sensitivity.Sensitivity`; seconds and shares.
+
+    Raises:
+        ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
+    """
+    from colltool.fabric.uncertain import USUAL, uncertain
+    from colltool.study.grid import Asked
+    from colltool.study.sensitivity import sensitivity as run
+
+    loaded = under_library(fabric_of(fabric), library)
+    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    own = [f"{key}={how}" for key, how in (loaded.uncertainty or {}).items()]
+    typed = [vary] if isinstance(vary, str) else list(vary)
+    numbers = uncertain(loaded, typed or own or USUAL)
+    return run(
+        loaded,
+        asked,
+        group_of(ranks, stride, alone),
+        size_of(size),
+        numbers,
+        samples=count_of(samples, "samples"),
+        seed=count_of(seed, "seed"),
+        assumed=not (typed or own),
+    )
 
 
 def _several(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:

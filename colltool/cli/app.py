@@ -43,6 +43,7 @@ COMMANDS = {
     "crossover": "Every size at which the winner changes.",
     "breakdown": "Where the time of one schedule goes.",
     "sweep": "The winner over lists of fabrics, ranks, sizes and values.",
+    "sensitivity": "Whether the winner holds where numbers are off.",
     "ladder": "A list of prices to compare, and to hold CI to.",
     "plan": "A training job's step on a fabric, and what to change.",
     "contention": "What a layout costs: link loads of groups that run together.",

@@ -114,5 +114,18 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
 
 
 def _finished(reading: Reading[Fabric]) -> Fabric:
+    if reading.model is not None and reading.model.uncertainty:
+        _check_ranges(reading, reading.model)
     fabric = reading.result()
     return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
+
+
+def _check_ranges(reading: Reading[Fabric], fabric: Fabric) -> None:
+    """Every key of ``uncertainty`` names a number, every range holds."""
+    from colltool.fabric.uncertain import uncertain
+
+    for key, how in (fabric.uncertainty or {}).items():
+        try:
+            uncertain(fabric, [f"{key}={how}"])
+        except ColltoolError as error:
+            reading.refuse(("uncertainty", key), error.what, error.fix)

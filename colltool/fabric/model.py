@@ -193,6 +193,10 @@ class Fabric(Part):
     launch_overhead: Overhead = 0.0
     library: FabricLibrary = None
     hypothetical: Flag = False
+    uncertainty: Annotated[
+        dict[str, str] | None,
+        Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
+    ] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 

@@ -29,6 +29,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "breakdown": ("breakdown", "ar", *NVL, "-M", "16MB"),
     "breakdown named": ("breakdown", "ar", "-f", "star512", "-M", "16MB", "--algorithm", "ring"),
     "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--vary", "ib.bandwidth=25GB/s,50GB/s"),
+    "sensitivity": (
+        "sensitivity",
+        "ar",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "64",
+        "-M",
+        "32MB",
+        "--vary",
+        "eta.beta=0.4:1",
+        "--samples",
+        "500",
+    ),
     "ladder": ("ladder",),
     "ladder check": ("ladder", "--check", "old.json"),
     "ladder check moved": ("ladder", "--check", "new.json"),
@@ -154,6 +168,11 @@ SWEEP: Shape = HEAD | {
     "cells": [{"fabric": str, "ranks": int, "bytes": int, "algorithm": str, "spec": str, "total_s": float, "busbw_Bps": float,
                "alpha_share": float}],
 }  # fmt: skip
+SENSITIVITY: Shape = HEAD | {
+    "winner": str, "holds": float, "seed": int, "samples": int,
+    "rows": [{"algorithm": str, "p5_s": float, "p50_s": float, "p95_s": float, "wins": float}], "regret_p95": float,
+    "flips": [{"key": str, "value": float, "factor": float, "winner": str}],
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -165,6 +184,7 @@ PROMISED: dict[str, Shape] = {
     "breakdown": HEAD | ONE_PRICE | {"baselines": [ROW]},
     "breakdown named": HEAD | ONE_PRICE | {"baselines": [ROW]},
     "sweep": SWEEP,
+    "sensitivity": SENSITIVITY,
     "ladder": HEAD | {"ladder": str, "bytes": int, "rows": [RUNG]},
     "ladder check": DIFF,
     "ladder check moved": DIFF,

@@ -18,7 +18,10 @@ AR_KNOWN = (
 PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"
 )
-NAMES = "price crossover breakdown sweep ladder plan contention verify calibrate validate diff explain export fabric job guide"
+NAMES = (
+    "price crossover breakdown sweep sensitivity ladder plan contention verify calibrate validate diff explain export fabric job "
+    "guide"
+)
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"
 PER_RANK = "a size is bytes per rank, such as 16MB"

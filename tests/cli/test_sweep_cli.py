@@ -14,7 +14,6 @@ def test_bad_input(run: Any) -> None:
         (("-n", "8,64", "--vary", "ib.bandwidth=1GB/s:9GB/s:100", "--limit", "1000"), "1200 cells, more than 1000"),
         (("--pivot", "busbw", "--rows", "ranges"), "no axis is called 'ranges'"),
         (("--pivot", "busbw", "--rows", "bytes", "--cols", "bytes"), "are the rows already"),
-        (("-n", "3",), "3 ranks"),
     ):  # fmt: skip
         refused = run("sweep", "ar", "-f", "nvl72", *args)
         assert (refused.code, refused.out) == (2, "")

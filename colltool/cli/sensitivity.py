@@ -1,0 +1,65 @@
+"""``colltool sensitivity``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from colltool.cli import options as o
+from colltool.cli import values
+from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.pricing.readings import Readings
+
+EXAMPLES = """
+\b
+Examples:
+  colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB
+  colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB --vary alpha=2x --vary ib.eta.beta=0.6:0.95
+  colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
+"""
+
+
+@command()
+def sensitivity(
+    primitive: o.PrimitiveArgument,
+    fabric: FabricChoice,
+    size: o.SizeOption,
+    group: GroupChoice = EVERYBODY,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=RANGE",
+            help="alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+            "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]",
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option("--samples", metavar="K", help="Draws of all numbers at once.", parser=values.count("samples", 100, 10**6)),
+    ] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", metavar="K", help="Of the draws.", parser=values.count("seed"))] = 1,
+    algorithm: o.AlgorithmOption = None,
+    library: o.LibraryOption = None,
+    *,
+    out: Out,
+    readings: Readings,
+) -> None:
+    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what to measure."""
+    from colltool import api
+
+    out.emit(
+        api.sensitivity(
+            fabric.load(),
+            primitive,
+            size=o.single(size, "size", "size"),
+            vary=vary or (),
+            samples=samples,
+            seed=seed,
+            algorithms=o.names(algorithm),
+            library=library,
+            readings=readings,
+            **group.arguments,
+        )
+    )

@@ -1,0 +1,199 @@
+"""``sensitivity``: whether the winner stays the winner where numbers of the fabric are other than the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.fabric.many import Place, with_values
+from colltool.fabric.model import Fabric
+from colltool.fabric.uncertain import Uncertain
+from colltool.pricing.groups import place
+from colltool.pricing.who import Seats, Who
+from colltool.primitives import Primitive
+from colltool.results import Result
+from colltool.study.flips import Flip, flips
+from colltool.study.grid import BLOCK, Asked, Floats, leading_rows
+from colltool.study.measure import experiment
+
+SAMPLES, SEED = 100_000, 1
+NOTHING = 1e-9  # of a time: less is the noise of sums
+BINS = 20  # of one number, to ask what knowing it would change
+
+
+class Spread(NamedTuple):
+    """One schedule over all samples: seconds at the 5th, 50th and 95th percentile, and the share of samples that it wins."""
+
+    algorithm: str
+    spec: str
+    nominal_s: float
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    wins: float
+
+
+class Telling(NamedTuple):
+    """One number: what the choice would gain on average, in seconds, if only this number were known; ``low`` to ``high``."""
+
+    key: str
+    value: float
+    low: float
+    high: float
+    gain_s: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Result):
+    """What numbers that may be off do to a choice.
+
+    ``holds``: the share of samples in which today's winner is the fastest. ``regret_p95`` and ``regret_mean``: what it takes
+    longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
+    measures that. ``assumed``: the ranges are ours.
+    """
+
+    subject: ClassVar[str] = "sensitivity"
+    fabric: str
+    overrides: tuple[tuple[str, str], ...]
+    primitive: Primitive
+    group: Seats
+    bytes: float
+    ideal: bool
+    library: str
+    winner: str
+    spec: str
+    holds: float
+    regret_mean: float
+    regret_p95: float
+    seed: int
+    samples: int
+    rows: tuple[Spread, ...]
+    flips: tuple[Flip, ...]
+    telling: tuple[Telling, ...]
+    numbers: tuple[Uncertain, ...]
+    assumed: bool
+    experiment: str
+
+
+def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
+                samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
+    """A choice under numbers that may be off.
+
+    Args:
+        fabric: as the file says.
+        asked: primitive, readings and names of algorithms.
+        group: who takes part.
+        size: bytes by nccl-tests' convention.
+        numbers: those that may be off.
+        samples: how many draws of all numbers at once, each independent of the others.
+        seed: of the draws.
+        assumed: the ranges are ours, nobody's.
+
+    Raises:
+        ColltoolError: the group does not fit, nothing runs.
+    """
+    drawn = draws(numbers, samples, seed)
+    names, totals = _totals(fabric, asked, group, size, drawn)
+    nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
+    titles = list(names)
+    today = min(titles, key=lambda title: nominal[title])
+    least = totals.min(axis=0)
+    won = totals.argmin(axis=0)
+    regret = totals[titles.index(today)] / least - 1
+    rows = [
+        _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
+        for index, title in enumerate(titles)
+    ]
+    facts = fabric.library_facts
+    telling = _telling(numbers, drawn, totals)
+    seats = place(fabric, group).seats
+    return Sensitivity(
+        fabric=fabric.name,
+        overrides=fabric.overrides,
+        primitive=asked.primitive,
+        group=seats,
+        bytes=size,
+        ideal=asked.readings.ideal,
+        library="" if facts is None or facts.name == "all" else facts.name,
+        winner=today,
+        spec=names[today],
+        holds=float((regret <= 1e-12).mean()),
+        regret_mean=float(regret.mean()),
+        regret_p95=float(np.quantile(regret, 0.95)),
+        seed=seed,
+        samples=samples,
+        rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
+        flips=flips(fabric, asked, group, size, numbers),
+        telling=telling,
+        numbers=tuple(numbers),
+        assumed=assumed,
+        experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
+    )
+
+
+def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, Floats]:
+    """Independent draws of every number between its bounds, by factor or by value."""
+    random = np.random.default_rng(seed)
+    found: dict[Place, Floats] = {}
+    for one in numbers:
+        even = random.random(samples)
+        found[one.place] = (
+            one.low * (one.high / one.low) ** even if one.even and one.low > 0 else one.low + (one.high - one.low) * even
+        )
+    return found
+
+
+def _totals(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats]) -> tuple[dict[str, str], Floats]:
+    """The spec of every schedule that matters by its title, and its seconds in every sample.
+
+    Which choices of a composition are fastest somewhere is known after all blocks; those that a block had no use for are then
+    priced there by name.
+    """
+    found: list[dict[str, Floats]] = []
+    names: dict[str, str] = {}
+    for values, count in _blocks(drawn):
+        rows = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+        names |= {row.title: row.spec for row in rows}
+        found.append({row.title: np.broadcast_to(row.total_s, (count,)) for row in rows})
+    for (values, count), block in zip(_blocks(drawn), found, strict=True):
+        missing = [title for title in names if title not in block]
+        if missing:
+            named = asked._replace(only=tuple(names[title] for title in missing))
+            rows = leading_rows(with_values(fabric, values), group, named, np.full(count, size))
+            block |= {row.title: np.broadcast_to(row.total_s, (count,)) for row in rows}
+    return names, np.stack([np.concatenate([block[title] for block in found]) for title in names])
+
+
+def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
+    count = len(next(iter(drawn.values())))
+    for start in range(0, count, BLOCK):
+        yield {spot: values[start : start + BLOCK] for spot, values in drawn.items()}, min(BLOCK, count - start)
+
+
+def _nominal(fabric: Fabric, asked: Asked, group: Who, size: float) -> dict[str, float]:
+    return {row.title: float(np.ravel(row.total_s)[0]) for row in leading_rows(fabric, group, asked, np.array([size]))}
+
+
+def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: float) -> Spread:
+    low, middle, high = (float(one) for one in np.quantile(totals, (0.05, 0.5, 0.95)))
+    return Spread(title, spec, nominal_s=nominal, p5_s=low, p50_s=middle, p95_s=high, wins=wins)
+
+
+def _telling(numbers: Sequence[Uncertain], drawn: dict[Place, Floats], totals: Floats) -> tuple[Telling, ...]:
+    """What knowing a number alone is worth: the best choice on average, against the best in each of its bins on average.
+
+    Numbers that are worth nothing are left out; the others with the largest gain first.
+    """
+    blind = totals.mean(axis=1).min()
+    found = []
+    for one in numbers:
+        order = np.argsort(drawn[one.place], kind="stable")
+        parts: list[NDArray[Any]] = np.array_split(order, BINS)
+        knowing = sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)) / totals.shape[1]
+        if blind - knowing > NOTHING * blind:
+            found.append(Telling(one.key, one.value, one.low, one.high, float(blind - knowing)))
+    return tuple(sorted(found, key=lambda one: -one.gain_s))

@@ -1,0 +1,150 @@
+"""Sensitivity: the same draws by price, flips to the last digit, ranges as they are typed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import colltool
+from colltool.errors import ColltoolError, ManyErrors
+from colltool.fabric.many import with_values
+from colltool.fabric.uncertain import USUAL, numbers_of, uncertain
+from colltool.primitives import AR
+from colltool.study.measure import experiment
+from colltool.study.sensitivity import draws
+
+WIDE = ["eta.beta=0.4:1", "alpha=4x"]
+
+
+def test_every_sample_is_a_price() -> None:
+    fabric = colltool.load_fabric("dgx-h100")
+    found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary=WIDE, samples=100, seed=3)
+    drawn = draws(found.numbers, 100, 3)
+    totals: dict[str, list[float]] = {row.algorithm: [] for row in found.rows}
+    best = []
+    for sample in range(100):
+        one = with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()})
+        prices = {row.title: row.total_s for row in colltool.price(one, "ar", size="32MB", ranks=64).leading}
+        named = colltool.price(one, "ar", size="32MB", ranks=64, algorithms=[row.spec for row in found.rows]).results
+        for row in named:
+            totals[row.title].append(float(row.total_s))
+        best.append(min(prices.values()))
+    for row in found.rows:
+        assert [row.p5_s, row.p50_s, row.p95_s] == pytest.approx(list(np.quantile(totals[row.algorithm], (0.05, 0.5, 0.95))))
+        assert row.wins == pytest.approx(np.mean(np.array(totals[row.algorithm]) <= np.array(best) * (1 + 1e-12)))
+    regret = np.array(totals[found.winner]) / np.array(best) - 1
+    assert found.holds == pytest.approx(np.mean(regret <= 1e-12))
+    assert [found.regret_mean, found.regret_p95] == pytest.approx([regret.mean(), np.quantile(regret, 0.95)])
+    assert sum(row.wins for row in found.rows) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "size"), [("dgx-h100", 64, "32MB"), ("dgx-h100", 8, "16MB"), ("clos-4to1", 512, "1MB")]
+)
+def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) -> None:
+    fabric = colltool.load_fabric(name)
+    found = colltool.sensitivity(fabric, "ar", size=size, ranks=ranks, samples=100)
+    assert found.flips
+    places = {key: place for place, key in numbers_of(fabric).items()}
+    nominal = {one.key: one.value for one in found.numbers}
+
+    def winner(key: str, value: float) -> str:
+        return colltool.price(with_values(fabric, {places[key]: value}), "ar", size=size, ranks=ranks).best.title
+
+    for flip in found.flips:
+        away = 1e-9 if flip.factor > 1 else -1e-9
+        assert winner(flip.key, flip.value * (1 + away)) == flip.winner
+        assert winner(flip.key, flip.value * (1 - away)) == found.winner
+        assert flip.value == pytest.approx(nominal[flip.key] * flip.factor)
+        for part in np.geomspace(1, flip.factor * (1 - away), 7):
+            assert winner(flip.key, nominal[flip.key] * part) == found.winner
+    nearness = [abs(np.log(flip.factor)) for flip in found.flips]
+    assert nearness == sorted(nearness)
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    first, second, other = (colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, vary=WIDE, seed=seed, samples=2000)
+                            for seed in (1, 1, 2))  # fmt: skip
+    assert first.rows == second.rows
+    assert first.rows != other.rows
+
+
+def test_a_number_that_settles_everything() -> None:
+    """Where one number alone is uncertain, knowing it gains what the best choice in each of its values gains."""
+    found = colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, vary="ib.eta.beta=0.4:1")
+    (one,) = found.telling
+    assert one.key == "ib.eta.beta"
+    blind = min(row.p50_s for row in found.rows)
+    assert 0 < one.gain_s < blind
+    assert found.experiment == "mpirun -np 8 -N 1 ./build/all_reduce_perf -b 256M -e 4G -f 2 -g 1"
+
+
+def test_nothing_to_settle() -> None:
+    found = colltool.sensitivity("torus512", "ar", size="16MB")
+    assert (found.holds, found.regret_p95, found.telling, found.experiment) == (1.0, 0.0, (), "")
+    assert found.assumed
+    assert [one.key for one in found.numbers] == ["torus.alpha", "torus.eta.beta", "torus.bandwidth"]
+
+
+def test_ranges() -> None:
+    fabric = colltool.load_fabric("dgx-h100")
+    found = {
+        one.key: one for one in uncertain(fabric, ["alpha=2x", "ib.alpha=4us:9us", "nvlink.eta.beta=20%", "ib.bandwidth=10%"])
+    }
+    assert (found["nvlink.alpha"].low, found["nvlink.alpha"].high) == pytest.approx((0.4e-6, 1.6e-6))
+    assert (found["ib.levels.leaf.alpha"].low, found["ib.levels.spine.alpha"].high) == pytest.approx((4e-6, 9e-6))
+    assert (found["nvlink.eta.beta"].low, found["nvlink.eta.beta"].high) == pytest.approx((0.64, 0.96))
+    assert (found["ib.bandwidth"].low, found["ib.bandwidth"].high) == pytest.approx((45e9, 55e9))
+    assert not any("eta.alpha" in key for key in found)
+    (tight,) = uncertain(fabric, ["ib.eta.beta=30%"])
+    assert tight.high == 1.0  # no more than all of it
+    assert {one.key.rsplit(".", 1)[-1] for one in uncertain(fabric, USUAL)} == {"alpha", "beta", "bandwidth"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("alpha", "expected KEY=RANGE"),
+        ("alfa=2x", "'alfa' names no number of dgx-h100"),
+        ("alpha=1x", "no range"),
+        ("alpha=150%", "no share"),
+        ("alpha=9us:4us", "upside down"),
+        ("eta.beta=0.5:1.5", "lies between"),
+        ("alpha=fast", "is no range"),
+        ("ib.size=2x", "names no number"),
+    ],
+)
+def test_ranges_that_are_none(typed: str, words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        uncertain(colltool.load_fabric("dgx-h100"), [typed])
+
+
+def test_a_fabric_may_say_what_is_uncertain() -> None:
+    data = {
+        "schema": "colltool.fabric/1", "name": "mine",
+        "tiers": [{"name": "switch", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}],
+        "uncertainty": {"switch.alpha": "2x", "bandwidth": "90GB/s:110GB/s"},
+    }  # fmt: skip
+    found = colltool.sensitivity(data, "ar", size="1MB", samples=500)
+    assert not found.assumed
+    assert [one.key for one in found.numbers] == ["switch.alpha", "switch.bandwidth"]
+    with pytest.raises(ManyErrors, match="uncertainty"):
+        colltool.load_fabric(data | {"uncertainty": {"switch.alfa": "2x"}})
+
+
+@pytest.mark.parametrize(
+    ("key", "command"),
+    [
+        ("nvlink.alpha", "./build/all_reduce_perf -b 8 -e 64K -f 2 -g 8"),
+        ("nvlink.eta.beta", "./build/all_reduce_perf -b 256M -e 4G -f 2 -g 8"),
+        ("ib.levels.leaf.alpha", "mpirun -np 4 -N 1 ./build/all_reduce_perf -b 8 -e 64K -f 2 -g 1"),
+    ],
+)
+def test_what_to_measure(key: str, command: str) -> None:
+    assert experiment(colltool.load_fabric("dgx-h100"), AR, key, 32) == command
+
+
+def test_what_to_measure_elsewhere() -> None:
+    assert experiment(colltool.load_fabric("torus512"), AR, "torus.alpha", 512) == ""
+    mpi = colltool.load_fabric("dgx-h100").under("mpi")
+    assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 --map-by ppr:1:node osu_allreduce -m 268435456:4294967296"
