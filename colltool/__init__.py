@@ -7,9 +7,9 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 
 __version__ = "0.4.0"
 __all__ = [
-    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder",
-    "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "sensitivity", "sweep", "validate",
-    "verify",
+    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "contention", "crossover", "diff",
+    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings",
+    "sensitivity", "sweep", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Readings,
         breakdown,
         calibrate,
+        compare,
         contention,
         crossover,
         diff,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import AnyFabric, count_of, fabric_of, group_of, names_of, primitive_of, size_of, under_library, wrong
-from colltool.errors import called, given
+from colltool.errors import ColltoolError, called, given
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
@@ -15,6 +16,9 @@ from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 
 if TYPE_CHECKING:
+    from colltool.pricing.who import Who
+    from colltool.study.compare import Comparison, Option
+    from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
     from colltool.study.sweep import Sweep, Where
 
@@ -57,20 +61,99 @@ def sweep(
     Raises:
         ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
     """
-    from colltool.pricing.price import STANDARD_SIZES
     from colltool.study.axes import axes_of
     from colltool.study.grid import Asked
     from colltool.study.sweep import MOST_CELLS
     from colltool.study.sweep import sweep as run
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
-    groups = [group_of(one, stride, alone) for one in (counts if not isinstance(ranks, int) else [ranks])]
-    with called("python", size="sizes"):
-        parsed = [size_of(size) for size in sizes] or list(STANDARD_SIZES)
+    groups = _groups(ranks, stride, alone=alone)
     axes = axes_of([vary] if isinstance(vary, str) else list(vary))
     where = [_where(one, overrides, library) for one in _several(fabrics)]
-    return run(asked, where, groups, parsed, axes, limit or MOST_CELLS)
+    return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
+
+
+def compare(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitives: Primitive | str | Sequence[Primitive | str],
+    *,
+    ranks: Sequence[int] | int | None = None,
+    sizes: Sequence[str | float] = (),
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    algorithms: Sequence[str] | str = (),
+    stride: int = 1,
+    alone: bool = False,
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Comparison:
+    """Fabrics, or values of one, side by side, and what follows in sentences.
+
+    Args:
+        fabrics: one or several; each is a column for every combination of ``vary``.
+        primitives: one or several, by short or long name.
+        ranks: one number or several; all of the smallest fabric when None.
+        sizes: bytes per rank by nccl-tests' convention; six from 1 KB to 1 GB when empty.
+        vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
+        algorithms, stride, alone, library, readings, **parts: as in :func:`sweep`.
+
+    Returns:
+        A :class:`colltool.study.compare.Comparison`; seconds, bytes, bytes/s.
+
+    Raises:
+        ColltoolError: fewer than two columns, or as :func:`sweep`.
+    """
+    from colltool.study.compare import compare as run
+    from colltool.study.grid import Asked
+
+    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    reading, names = checked(readings, **parts), tuple(names_of(algorithms))
+    asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
+    columns = _columns(_several(fabrics), vary, overrides, library)
+    if len(columns) < 2:
+        fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
+    return run(asked, columns, _groups(ranks, stride, alone=alone), _sizes(sizes))
+
+
+def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[Option]:
+    """Every fabric under every combination of values, called by what tells it apart."""
+    from colltool.study.axes import axes_of
+    from colltool.study.compare import Option
+
+    axes = axes_of([vary] if isinstance(vary, str) else list(vary))
+    if other := next((axis for axis in axes if axis.is_reading), None):
+        raise ColltoolError(
+            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
+        )
+    found = []
+    for fabric in fabrics:
+        where = _where(fabric, overrides, library)
+        for chosen in product(*(axis.values for axis in axes)):
+            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
+            said = " ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in pairs)
+            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
+            more = [f"{key}={value}" for key, value in pairs]
+            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
+    return found
+
+
+def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
+    return load([*own, *more])
+
+
+def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:
+    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
+    return [group_of(one, stride, alone) for one in (counts if not isinstance(ranks, int) else [ranks])]
+
+
+def _sizes(sizes: Sequence[str | float]) -> list[float]:
+    from colltool.pricing.price import STANDARD_SIZES
+
+    with called("python", size="sizes"):
+        return [size_of(size) for size in sizes] or list(STANDARD_SIZES)
 
 
 def sensitivity(

@@ -42,6 +42,7 @@ COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",
     "crossover": "Every size at which the winner changes.",
     "breakdown": "Where the time of one schedule goes.",
+    "compare": "Fabrics, or values of one, side by side.",
     "sweep": "The winner over lists of fabrics, ranks, sizes and values.",
     "sensitivity": "Whether the winner holds where numbers are off.",
     "ladder": "A list of prices to compare, and to hold CI to.",

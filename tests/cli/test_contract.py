@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--samples",
         "500",
     ),
+    "compare": ("compare", "ar", "-f", "dgx-h100", "-f", "nvl72", "-n", "8,64", "-M", "1MB,1GB"),
     "ladder": ("ladder",),
     "ladder check": ("ladder", "--check", "old.json"),
     "ladder check moved": ("ladder", "--check", "new.json"),
@@ -173,6 +174,11 @@ SENSITIVITY: Shape = HEAD | {
     "rows": [{"algorithm": str, "p5_s": float, "p50_s": float, "p95_s": float, "wins": float}], "regret_p95": float,
     "flips": [{"key": str, "value": float, "factor": float, "winner": str}],
 }  # fmt: skip
+COMPARE: Shape = HEAD | {
+    "columns": [{"name": str, "fabric": str, "set": dict}],
+    "rows": [{"ranks": int, "bytes": int, "values": [{"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": Number}]}],
+    "verdict": [str],
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -184,6 +190,7 @@ PROMISED: dict[str, Shape] = {
     "breakdown": HEAD | ONE_PRICE | {"baselines": [ROW]},
     "breakdown named": HEAD | ONE_PRICE | {"baselines": [ROW]},
     "sweep": SWEEP,
+    "compare": COMPARE,
     "sensitivity": SENSITIVITY,
     "ladder": HEAD | {"ladder": str, "bytes": int, "rows": [RUNG]},
     "ladder check": DIFF,
@@ -256,7 +263,7 @@ def is_csv(text: str) -> None:
     rows = list(csv.reader(io.StringIO(text), strict=True))
     assert len({len(row) for row in rows}) == 1, "a varying number of columns"
     assert len(set(rows[0])) == len(rows[0]), "two columns of one name"
-    assert all(re.fullmatch(r"[a-zA-Z0-9_*/().-]+", name) for name in rows[0])
+    assert all(re.fullmatch(r"[a-zA-Z0-9_*/().=: -]+", name) for name in rows[0])
     assert "\r" not in text
 
 

@@ -1,0 +1,124 @@
+"""``compare``: columns side by side, ratios to the first, and sentences that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.subject import Document, Subject
+from colltool.study.compare import Comparison, Finding, Line, Run
+from colltool.words import format_bytes, format_factor, format_rate, format_time, plain_number, title_size, whole_bytes
+
+_WHERE = (
+    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    number("ranks", "ranks"),
+    number("bytes", "size", title_size, get=lambda line: whole_bytes(line.bytes)),
+)
+
+
+def _columns(result: Comparison, *, people: bool) -> Iterator[Column]:
+    """Of each column its time, and behind the first its ratio; in CSV also busbw and the winner."""
+    for at, one in enumerate(result.columns):
+        yield number(f"{one.name}:total_s", one.name, format_time, get=_of(at, "total_s"))
+        if at:
+            yield number(f"{one.name}:ratio", "ratio", format_factor, get=lambda line, at=at: line.ratio(at))  # type: ignore[misc]
+        yield number(f"{one.name}:busbw_Bps", "busbw", format_rate, 3, get=_of(at, "busbw_Bps"), hidden=people)
+        yield label(
+            f"{one.name}:algorithm", "fastest", drop=2 + at, get=_of(at, "algorithm"), hidden=people and _told(result, at)
+        )
+
+
+def _of(at: int, field: str) -> Any:
+    return lambda line: getattr(line.cells[at], field)
+
+
+def _told(result: Comparison, at: int) -> bool:
+    """Whether a column's winners are those of the column before: then they need not be read twice."""
+    return at > 0 and all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
+
+
+def _table(result: Comparison, title: str = "", *, people: bool = False) -> Table:
+    several = len({line.primitive for line in result.lines}) > 1
+    where = _WHERE if several or not people else _WHERE[1:]
+    return Table((*where, *_columns(result, people=people)), result.lines, None, title)
+
+
+def _blocks(result: Comparison) -> list[Block]:
+    out: list[Block] = [_table(result, _title(result), people=True)]
+    out.append(Lines("what follows", verdict(result)))
+    reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
+                            for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
+    return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
+
+
+def _title(result: Comparison) -> str:
+    spoken = dict.fromkeys(line.primitive.spoken for line in result.lines)
+    return f"{', '.join(spoken)}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}"
+
+
+def verdict(result: Comparison) -> tuple[str, ...]:
+    """What follows from the prices between the smallest and the largest size, in sentences."""
+    return tuple(_sentence(result, one) for one in result.findings)
+
+
+def _sentence(result: Comparison, one: Finding) -> str:
+    every = tuple(dict.fromkeys(line.ranks for line in result.lines))
+    counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
+    ranks = "" if one.ranks == every else f" on {counts} ranks"
+    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(one.runs))}"
+
+
+def _runs(runs: tuple[Run, ...]) -> Iterator[str]:
+    for at, run in enumerate(runs):
+        here = _sizes(run, first=at == 0, last=at == len(runs) - 1)
+        yield f"{_SAID[run.outcome].format(_times(run))}{here}"
+
+
+_SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", "none": "cannot run"}
+
+
+def _times(run: Run) -> str:
+    times = run.ratio if run.ratio > 1 else 1 / run.ratio
+    return f"up to {format_factor(times, 3)}"
+
+
+def _sizes(run: Run, *, first: bool, last: bool) -> str:
+    if first and last:
+        return ""
+    if first:
+        return f" up to {format_bytes(run.to_bytes, 3)}"
+    return (
+        f" from {format_bytes(run.from_bytes, 3)} on"
+        if last
+        else f" from {format_bytes(run.from_bytes, 3)} to {format_bytes(run.to_bytes, 3)}"
+    )
+
+
+def _document(result: Comparison) -> Document:
+    primitives = list(dict.fromkeys(str(line.primitive) for line in result.lines))
+    return {
+        "primitive": primitives[0] if len(primitives) == 1 else primitives,
+        "mode": "ideal" if result.ideal else "realistic",
+        "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
+        "rows": [_row(line) for line in result.lines],
+        "verdict": list(verdict(result)),
+        "findings": [one._asdict() | {"primitive": str(one.primitive), "runs": [run._asdict() for run in one.runs]}
+                     for one in result.findings],
+    }  # fmt: skip
+
+
+def _row(line: Line) -> Document:
+    values = [
+        {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm,
+         "ratio": line.ratio(at)} | ({"reason": cell.reason} if cell.reason else {})
+        for at, cell in enumerate(line.cells)
+    ]  # fmt: skip
+    return {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes), "values": values}
+
+
+def _summary(result: Comparison) -> str:
+    return "; ".join(verdict(result))
+
+
+SUBJECTS = {Comparison: Subject("compare", _blocks, _document, _table, _summary)}
