@@ -139,7 +139,7 @@ ON_ARRAYS = {
     *(f"colltool.wires.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
     *(f"colltool.wires.{name}" for name in ("contention", "ideal", "met", "hottest", "etas")),
     "colltool.fitting",
-    *(f"colltool.study.{name}" for name in ("grid", "flips", "sensitivity")),
+    *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
 }
 
 

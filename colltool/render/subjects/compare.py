@@ -75,7 +75,7 @@ def _runs(runs: tuple[Run, ...]) -> Iterator[str]:
         yield f"{_SAID[run.outcome].format(_times(run))}{here}"
 
 
-_SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", "none": "cannot run"}
+_SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", "none": "only one of them can run it"}
 
 
 def _times(run: Run) -> str:
