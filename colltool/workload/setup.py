@@ -109,6 +109,16 @@ class Setup(NamedTuple):
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
 
     @property
+    def folded(self) -> bool:
+        """Whether the model runs down the pipeline and back up, so that its end stands with its beginning (ZB-V)."""
+        return self.schedule == "zbv" and self.layout.pp > 1
+
+    @property
+    def chunks(self) -> int:
+        """v: parts of the model on a stage."""
+        return 2 if self.folded else self.layout.virtual
+
+    @property
     def tokens(self) -> float:
         """T: tokens of a rank in a micro-batch, b s / c."""
         return self.micro_batch * self.sequence / self.layout.cp

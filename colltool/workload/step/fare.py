@@ -65,19 +65,19 @@ class Fares:
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, Group, float], Fare] = {}
+        self._kept: dict[tuple[Primitive, Group, float, bool], Fare] = {}
         self._rounded: dict[int, Fabric] = {}
 
-    def of(self, primitive: Primitive, group: Group, size: float, what: str = "") -> Fare:
-        """One call; of a point-to-point that of the worst pair of neighbours in the group.
+    def of(self, primitive: Primitive, group: Group, size: float, what: str = "", *, closed: bool = False) -> Fare:
+        """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
 
         Raises:
             ColltoolError: the group does not fit the fabric; names the dimension.
         """
-        key = (primitive, group, size)
+        key = (primitive, group, size, closed)
         if key not in self._kept:
             try:
-                self._kept[key] = self._priced(primitive, group, size)
+                self._kept[key] = self._priced(primitive, group, size, closed)
             except ColltoolError as error:
                 words = said(error.what)
                 fix = f"another layout or order{self._smaller(group)}; {said(error.fix)}"
@@ -92,12 +92,25 @@ class Fares:
             return ""
         return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
 
-    def _priced(self, primitive: Primitive, group: Group, size: float) -> Fare:
+    def _priced(self, primitive: Primitive, group: Group, size: float, closed: bool) -> Fare:
         if primitive is P2P:
-            pairs = [self._one(P2P, Who(2, apart), size) for apart in self._apart(group)]
+            far = [Who(group.ranks, group.stride)] if closed and self._open(group) else []
+            pairs = [self._one(P2P, who, size) for who in (*far, *(Who(2, apart) for apart in self._apart(group)))]
             return max(pairs, key=lambda one: one.each_s)
         parts = [self._one(kind, Who(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)]
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _open(self, group: Group) -> bool:
+        """Whether a ring of these ranks lies on a line of a lattice, so that its ends are the farthest pair.
+
+        Where ranks meet in switches its ends cross no border that two neighbours do not cross.
+        """
+        inside, ends = 1, group.members[-1]
+        for axis in kind_of(self.fabric.tiers[0]).axes:
+            if inside == group.stride and ends < inside * axis.size:
+                return not (axis.is_ring and group.ranks == axis.size)
+            inside *= axis.size
+        return False
 
     def _apart(self, group: Group) -> list[int]:
         """Distances in ranks of two neighbours that stand for all: inside a domain, and over the border of each larger one."""

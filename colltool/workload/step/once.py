@@ -47,17 +47,26 @@ def all_of_it(sent: Sequence[Sent], overhead_s: float) -> list[Sent]:
 def borders(sent: Sequence[Sent], setup: Setup, tau_s: float) -> list[Sent]:
     """Messages between stages in steady state hide under other micro-batches; those of warm-up and drain do not.
 
-    p-1 of them each way stand before and behind the steady part; of every one what a chunk's compute does not cover.
+    The first micro-batch waits at every border on its way forward, the last on its way back; of every other message what a
+    chunk's compute does not cover shows.
     """
-    hops = setup.layout.pp - 1
-    chunks = max(1.0, sum(one.call.calls for one in sent) / 2 / setup.micro_batches)
-    cover = tau_s / chunks / 2
+    crossed = borders_crossed(setup)
+    cover = tau_s / setup.chunks / 2
     over = 2 * setup.overlap.overhead_s
     return [
-        one._replace(exposed_s=min(hops, one.call.calls) * one.each_s
-                     + max(0.0, one.call.calls - hops) * max(0.0, one.each_s - cover) + over * one.call.calls)
+        one._replace(exposed_s=crossed * one.each_s + max(0.0, one.call.calls - crossed) * max(0.0, one.each_s - cover)
+                     + over * one.call.calls)
         for one in sent
     ]  # fmt: skip
+
+
+def borders_crossed(setup: Setup) -> int:
+    """Borders between ranks that one micro-batch crosses on its way through the model.
+
+    p v - 1 where the last stage hands over to the first one's next chunk; ZB-V turns round on the last stage, 2 (p - 1).
+    """
+    stages, chunks = setup.layout.pp, setup.chunks
+    return 2 * (stages - 1) if setup.folded else stages * chunks - 1
 
 
 def _in_turn(sent: Sequence[Sent]) -> list[float]:

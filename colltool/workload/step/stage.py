@@ -110,7 +110,7 @@ def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
-    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension)
+    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
     return Sent(call, fare, _each(call, fare, setup))
 
 
