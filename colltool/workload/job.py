@@ -16,6 +16,7 @@ from colltool.fabric.places import KeyPath
 from colltool.inputs import read_text
 from colltool.primitives import Primitive
 from colltool.shown import printable, shown
+from colltool.workload.contradictions import contradictions
 from colltool.workload.files.job import JobFile
 from colltool.workload.layout import Group
 from colltool.workload.misfits import Misfit, misfits
@@ -74,9 +75,13 @@ class Job:
         if wrong := _unfilled(layout.dp, inside, total):
             self.refuse([wrong])
         setup = self.draft._replace(layout=layout._replace(dp=total // inside))
-        if found := misfits(setup):
+        if found := misfits(setup) or contradictions(setup):
             self.refuse(found)
         return setup
+
+    def takes(self, values: Overrides) -> bool:
+        """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
+        return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
     def refuse(self, found: list[Misfit]) -> None:
         """Raises what does not fit, each thing at its place in the file or at its override."""
@@ -135,7 +140,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     found, files = draft(reading, folder)
     if found is not None and not lacking(reading):
-        for one in misfits(found):
+        for one in misfits(found) or contradictions(found):
             reading.refuse(one.path, one.what, one.fix)
     file = reading.result()
     assert found is not None  # nothing was refused

@@ -57,6 +57,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         overlap=_overlap(file.overlap, layout, schedule),
         compression=_compression(file),
         compute=times,
+        slower=file.slower or 1.0,
     )
     return setup, named.files
 
@@ -82,7 +83,9 @@ def lacking(reading: Reading[JobFile]) -> bool:
             cure = {"device": "device: h100, or compute: {...}", "stack": "stack: megatron, or compute: {...}"}
             wanted += [(key, f"nothing says how fast it computes: no '{key}'", cure[key])
                        for key in cure if getattr(file, key) is None]  # fmt: skip
-    elif file.compute is not None and file.compute.forward_per_layer is not None:
+    if file.slower is not None and file.stack is None:
+        wanted.append(("slower", "nothing is said of a stack's speed without a stack", "stack: megatron, or leave slower out"))
+    if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:
         wanted.append(("compute", "times of a layer need the number of layers", "model: {parameters: 7.0e+9, layers: 32}"))
     for key, what, fix in wanted:
         reading.refuse((key,) if key in reading.data else (), what, fix, about_key=True)
@@ -92,7 +95,8 @@ def lacking(reading: Reading[JobFile]) -> bool:
 def _unmatched(reading: Reading[JobFile], file: JobFile) -> bool:
     """Whether a compressed dimension is no dimension here."""
     on = file.compression.on if file.compression else ""
-    if on and getattr(file.layout, on) == 1:
+    sizes = [getattr(file.layout, name) for name in (("cp", "dp") if on == "dp" else (on,) if on else ())]
+    if sizes and all(size == 1 for size in sizes):
         reading.refuse(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")
         return True
     return False
@@ -162,6 +166,7 @@ def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
         pp=file.pp is not False,
         ep=ep,
         cp=file.cp is not False,
+        asked=tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True),
         overhead_s=file.overhead,
         sm_share=file.sm_share,
     )

@@ -54,13 +54,17 @@ class Precision(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute."""
+    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute.
+
+    ``asked``: the dimensions of which a job says so itself, where it is no default.
+    """
 
     dp: bool = True
     tp: bool = False
     pp: bool = True
     ep: str = ""
     cp: bool = True
+    asked: tuple[str, ...] = ()
     overhead_s: float = 0.0
     sm_share: float = 0.0
 
@@ -86,7 +90,10 @@ class GivenTimes(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone."""
+    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone.
+
+    ``slower``: how many times longer everything computes than the stack says, where a measured step says so.
+    """
 
     layout: Layout
     model: Model | None = None
@@ -102,6 +109,7 @@ class Setup(NamedTuple):
     overlap: Overlap = Overlap()
     compression: Compression | None = None
     compute: GivenTimes | None = None
+    slower: float = 1.0
 
     @property
     def micro_batches(self) -> int:

@@ -174,7 +174,7 @@ def test_a_mixture_of_experts_adds_up() -> None:
 
 def test_experts_and_gradients_on_one_wire_add_up() -> None:
     """What hides under the backward pass finds less of it free where experts' tokens hide there on the same wires."""
-    job = {"model": "mixtral-8x7b", "sequence": 4096, "batch": {"global": 128},
+    job = {"model": "mixtral-8x7b", "sequence": 4096, "batch": {"global": 256},
            "layout": {"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}, "device": "h100", "stack": "megatron",
            "shard": {"mode": "ddp"}}  # fmt: skip
     fabric = two_tiers(64)

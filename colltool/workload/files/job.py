@@ -191,7 +191,7 @@ class MeasuredFile(Part):
 
 
 class JobFile(Part):
-    """A job file."""
+    """A job file. ``slower``: times as long as the stack says everything computes, such as a measured step found."""
 
     schema_: Annotated[Literal["colltool.job/1"], Field(alias="schema")] = "colltool.job/1"
     name: Label = ""
@@ -221,4 +221,7 @@ class JobFile(Part):
         Field(max_length=MAX_LISTED),
         Accepted("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
     ] = ()
+    slower: Annotated[
+        float | None, Field(ge=0.01, le=100, strict=True), Accepted("times as long as the stack says, such as 1.1")
+    ] = None
     measured: Annotated[MeasuredFile | None, Accepted("a mapping such as {step: 14.8s}")] = None

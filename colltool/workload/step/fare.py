@@ -39,6 +39,11 @@ class Fare(NamedTuple):
         """Seconds of a call."""
         return self.latency_s + self.bandwidth_s
 
+    def scaled(self, factor: float) -> Fare:
+        """With so many times the bytes on the wires, by the same algorithm."""
+        busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
+        return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy)
+
     @property
     def tiers(self) -> tuple[str, ...]:
         """Tiers that it crosses, innermost first."""

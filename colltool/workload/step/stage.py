@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from colltool.primitives import A2A, AG, P2P
-from colltool.workload.compression import ratio_of
+from colltool.primitives import AG, P2P
+from colltool.workload.compression import compressed, squeezes, times_fewer
 from colltool.workload.compute import StageTimes, optimizer_s, stage_times
 from colltool.workload.job import PlainCall
 from colltool.workload.pipelines import Pass
@@ -110,23 +110,18 @@ def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
-    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
-    return Sent(call, fare, _each(call, fare, setup))
+    return _sent(call, fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed), setup)
 
 
-def _each(call: Call, fare: Fare, setup: Setup) -> float:
-    """Seconds of a call, its busiest rank and its compression included; compression divides the bandwidth part alone."""
-    moved = fare.bandwidth_s * call.skew if call.primitive is A2A else fare.bandwidth_s
-    squeezed = setup.compression
-    if squeezed is None or not _squeezes(squeezed.on, call.dimension):
-        return fare.latency_s + moved
-    width = setup.shard.grad_bytes if squeezed.on == "dp" else setup.precision.activation_bytes
-    ratio = max(1.0, ratio_of(squeezed) * width / 4)  # schemes are named against 4 bytes
-    return fare.latency_s + moved / ratio + squeezed.overhead_s
-
-
-def _squeezes(on: str, dimension: str) -> bool:
-    return dimension == on or (on == "dp" and dimension == "expert dp")
+def _sent(call: Call, fare: Fare, setup: Setup) -> Sent:
+    """A call with its price, its busiest rank's load and its compression included."""
+    if call.skew != 1:
+        fare = fare.scaled(call.skew)
+    if setup.compression is None or not squeezes(setup.compression, call):
+        return Sent(call, fare, fare.each_s)
+    fewer = times_fewer(setup)
+    small = compressed(fare.each_s, fewer, setup.compression.overhead_s, fixed_s=fare.latency_s)
+    return Sent(call, fare.scaled(1 / fewer), small.total_s)
 
 
 def _plain(one: PlainCall, fares: Fares, setup: Setup) -> Sent:
@@ -144,4 +139,4 @@ def _plain(one: PlainCall, fares: Fares, setup: Setup) -> Sent:
         hides = "steady pipeline"
     call = Call(dimension=one.dimension, primitive=one.primitive, group=one.group, bytes=one.bytes, each=one.calls, per="step",
                 phase=phase, hides=hides, calls=one.calls, source=PLAIN)  # fmt: skip
-    return Sent(call, fare, _each(call, fare, setup))
+    return _sent(call, fare, setup)
