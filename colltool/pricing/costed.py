@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
-from colltool.cost import Number, Pipeline, Route, split_seconds
+from colltool.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.readings import Phases, Readings
@@ -48,8 +48,8 @@ class Part(NamedTuple):
             return own.n_alpha, own.n_beta
         return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
-    def phase(self, size: Number, readings: Readings) -> Phase:
-        """The part at a size, in bytes of the whole collective."""
+    def phase(self, size: Number, readings: Readings, ranks: int) -> Phase:
+        """The part at a size, in bytes of the whole collective, which so many ranks take part in."""
         own, payload = self.charge, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
@@ -71,6 +71,7 @@ class Part(NamedTuple):
             bandwidth_Bps=own.bandwidth_Bps,
             share=own.share,
             label=self.label,
+            energy_J=None if own.energy is None else energy_J(ranks, n_beta, payload, own.energy),
         )
 
     def curve(self, readings: Readings) -> Curve:
@@ -176,7 +177,7 @@ class Costed:
         return Curve(a, sum(b for b, _ in slopes), sum(c for _, c in slopes))
 
     def _phases(self, size: Number) -> tuple[Phase, ...]:
-        return tuple(part.phase(size, self.readings) for part in self.parts)
+        return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
     def _row(self, size: Number, alpha_s: Number, moved: Moved, phases: Laid) -> Row:
         n_alpha, n_beta = self._counts(size)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import EstimateParts, Explained, Explanation
+from colltool.pricing.explained import Cabled, EstimateParts, Explained, Explanation
 from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import format_bytes, format_rate, format_size, format_time, whole_bytes
+from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
 _SAME = 1e-9
 
@@ -95,6 +95,7 @@ def _title(entry: Explained) -> str:
 def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     """The formula with numbers put in, a line for each summand."""
     lines = [f"protocol {row.protocol}"] if row.protocol else []
+    lines += [_cable(one) for one in result.cables]
     for phase in row.phases:
         label_ = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
         if phase.n_alpha:
@@ -117,12 +118,19 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     return lines
 
 
+def _cable(one: Cabled) -> str:
+    """What α is put together from: ``alpha of ib spine: 500 ns of it are 100 m of cable``."""
+    where = one.tier if one.level == one.tier else f"{one.tier} {one.level}"
+    return f"alpha of {where}: {format_time(one.adds_s)} of it are {format_length(one.metres)} of cable, before eta"
+
+
 def _document(result: Explanation) -> Document:
     fields: Document = {"algorithm": result.algorithm}
     if result.fabric:
         fields |= {"fabric": result.fabric} | set_field(result.overrides)
         fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
         fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode}
+        fields |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
     return fields | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
