@@ -65,6 +65,14 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
 
 
+def format_duration(seconds: float, digits: int = 4) -> str:
+    """``13.89 h``, ``19.63 d``: how long a whole run takes; below an hour as any time."""
+    for unit, factor in (("d", 86400.0), ("h", 3600.0)):
+        if seconds >= factor:
+            return f"{_significant(seconds / factor, digits)} {unit}"
+    return format_time(seconds, digits)
+
+
 def format_energy(joule: float, digits: int = 4) -> str:
     """``4.8 kJ``: the unit that keeps the number above one."""
     for unit, factor in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6)):

@@ -54,6 +54,7 @@ class Stack(NamedTuple):
     fixed_s: float
     jitter: float
     runtime_bytes: float
+    assumed: tuple[str, ...] = ()
 
     def gemm_share(self, precision: str, generation: str) -> float:
         """The share of peak that a large GEMM reaches.
@@ -114,6 +115,7 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         fixed_s=file.fixed,
         jitter=file.jitter,
         runtime_bytes=file.runtime,
+        assumed=file.assumed,
     )
 
 

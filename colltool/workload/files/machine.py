@@ -44,7 +44,8 @@ class StackFile(Part):
     share; ``grouped``: of a GEMM over experts, by generation. ``elementwise``: bytes moved a token and layer forward, in units
     of hidden x bytes of an activation; ``backward_elementwise`` times that backward. ``memory_*``: the share of memory bandwidth
     that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside everything; ``jitter``: its
-    growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model.
+    growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model. ``assumed``: generations whose
+    shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -65,3 +66,4 @@ class StackFile(Part):
     fixed: Duration = 0.0075
     jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = 0.007
     runtime: Size
+    assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()

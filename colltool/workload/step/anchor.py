@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from colltool.words import format_time
 from colltool.workload.job import Job, PlainCall
 from colltool.workload.misfits import Misfit
 from colltool.workload.setup import Setup
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.whole import Step, step_of
-from colltool.words import format_time
 
 BELIEVED = (0.5, 2.0)  # stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to 38%
 _CLOSE = 1e-12

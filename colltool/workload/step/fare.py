@@ -24,6 +24,7 @@ class Fare(NamedTuple):
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
+    ``energy_J`` is what a rank spends on the wires, None where no tier says.
     """
 
     algorithm: str
@@ -33,6 +34,7 @@ class Fare(NamedTuple):
     per_domain: tuple[int, ...]
     busy: Busy
     pick: str = ""
+    energy_J: float | None = None
 
     @property
     def each_s(self) -> float:
@@ -42,7 +44,8 @@ class Fare(NamedTuple):
     def scaled(self, factor: float) -> Fare:
         """With so many times the bytes on the wires, by the same algorithm."""
         busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
-        return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy)
+        energy_J = None if self.energy_J is None else factor * self.energy_J
+        return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -71,7 +74,7 @@ class Fares:
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
         self._kept: dict[tuple[Primitive, Group, float, bool], Fare] = {}
-        self._rounded: dict[int, Fabric] = {}
+        self._in_strides: dict[int, Fabric] = {}
 
     def of(self, primitive: Primitive, group: Group, size: float, what: str = "", *, closed: bool = False) -> Fare:
         """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
@@ -138,9 +141,14 @@ class Fares:
 
     def _whole(self, who: Who) -> Fabric:
         """The fabric in whole strides of a group."""
-        if who.stride not in self._rounded:
-            self._rounded[who.stride] = in_strides(self.fabric, who.stride)
-        return self._rounded[who.stride]
+        if who.stride not in self._in_strides:
+            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
+        return self._in_strides[who.stride]
+
+    def rounded(self, stride: int) -> Fabric | None:
+        """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
+        found = self._in_strides.get(stride, self.fabric)
+        return None if found is self.fabric else found
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -204,6 +212,7 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
+        energy_J=None if row.energy_J is None else float(row.energy_J) / found.ranks,
     )
 
 
@@ -220,4 +229,5 @@ def _joined(parts: list[Fare]) -> Fare:
         per_domain=parts[0].per_domain,
         busy=tuple(carried.items()),
         pick=parts[0].pick,
+        energy_J=sum(spent) if (spent := [part.energy_J for part in parts if part.energy_J is not None]) else None,
     )

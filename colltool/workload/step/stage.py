@@ -116,7 +116,7 @@ def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
 def _sent(call: Call, fare: Fare, setup: Setup) -> Sent:
     """A call with its price, its busiest rank's load and its compression included."""
     if call.skew != 1:
-        fare = fare.scaled(call.skew)
+        fare = fare.scaled(call.skew)._replace(energy_J=fare.energy_J)  # others send less
     if setup.compression is None or not squeezes(setup.compression, call):
         return Sent(call, fare, fare.each_s)
     fewer = times_fewer(setup)
