@@ -72,7 +72,8 @@ def _hiding(setup: Setup, shown: _Shown) -> Made:
     """What may hide, hidden."""
     layout, overlap = setup.layout, setup.overlap
     if layout.tp > 1 and not layout.sp:
-        yield "sequence parallelism", {"layout.sp": True}, setup._replace(layout=layout._replace(sp=True))
+        values = {"layout.sp": True} | _cut_experts(setup, layout.etp)
+        yield "sequence parallelism", values, setup._replace(layout=layout._replace(sp=True))
     asked = [
         ("tp", "TP behind split GEMMs", layout.tp > 1 and layout.sp and not overlap.tp, True, ("tp",)),
         ("dp", "gradients behind the backward pass", not overlap.dp, True, ("dp", "expert dp")),
@@ -85,6 +86,12 @@ def _hiding(setup: Setup, shown: _Shown) -> Made:
             made: dict[str, Any] = {key: value, "asked": (*overlap.asked, key)}
             other = overlap._replace(**made)
             yield what, {f"overlap.{key}": True}, setup._replace(overlap=other)
+
+
+def _cut_experts(setup: Setup, etp: int) -> dict[str, Any]:
+    """How experts are cut, said: without it that follows from tp and sp."""
+    model = setup.model
+    return {"layout.etp": etp} if model is not None and model.shape is not None and model.shape.moe is not None else {}
 
 
 def _buckets(setup: Setup, shown: _Shown, now: Step) -> Made:
@@ -140,9 +147,9 @@ def _placed(setup: Setup, fabric: Fabric, shown: _Shown) -> Made:
     """TP no wider than the innermost domain, its ranks to the replicas; the dimension that shows most further in."""
     layout, inside = setup.layout, fabric.tiers[0].endpoints
     if layout.tp > inside and layout.tp % inside == 0 and layout.order[0] == "tp":
-        dp = layout.dp * layout.tp // inside
-        other = layout._replace(tp=inside, dp=dp, etp=min(layout.etp, inside))
-        yield f"TP inside {fabric.tiers[0].name}", {"layout.tp": inside, "layout.dp": dp}, setup._replace(layout=other)
+        dp, etp = layout.dp * layout.tp // inside, min(layout.etp, inside)
+        values = {"layout.tp": inside, "layout.dp": dp} | _cut_experts(setup, etp)
+        yield f"TP inside {fabric.tiers[0].name}", values, setup._replace(layout=layout._replace(tp=inside, dp=dp, etp=etp))
     worst, first = shown.worst, layout.order[0]
     if not shown.any(worst):
         return
