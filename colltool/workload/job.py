@@ -23,6 +23,7 @@ from colltool.workload.misfits import Misfit, misfits
 from colltool.workload.resolve import draft, lacking
 from colltool.workload.setup import Setup
 from colltool.workload.shipped import shipped, shipped_folder, stem_of
+from colltool.workload.traffic.gradients import tensor_buckets
 
 SHORT = Shorthand(example="layout.tp=4")
 
@@ -110,7 +111,8 @@ class Job:
             if group.ranks < 2 or (group.ranks - 1) * group.stride >= setup.layout.ranks:
                 what = f"a group of {group.ranks} with stride {group.stride} among {setup.layout.ranks} ranks"
                 wrong.append(Misfit(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
-            out.append(PlainCall(call.primitive, name, group, call.size, call.count, call.time))
+            fused = tensor_buckets(call.count, call.size, call.bucket) if call.bucket else ((call.size, call.count),)
+            out += [PlainCall(call.primitive, name, group, size, count, call.time) for size, count in fused]
         if wrong:
             self.refuse(wrong)
         return tuple(out)

@@ -319,6 +319,11 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         None,
         "nothing is said of a stack's speed without a stack | stack: megatron, or leave slower out",
     ),
+    "a time of several": (
+        {"calls": [{"primitive": "ar", "size": "1MB", "bucket": "25MB", "time": "1ms"}]},
+        None,
+        "the time of one call, and a bucket holds several | leave time or bucket out",
+    ),
     "compression of nothing": ({"compression": {"on": "cp", "scheme": "fp16"}}, None, "cp is 1: it sends nothing to compress"),
     "compression of two minds": ({"compression": {"scheme": "fp16", "block": 128}}, None, "fp16 has no block"),
     "compression without its share": ({"compression": {"scheme": "topk"}}, None, "topk needs keep"),

@@ -33,6 +33,11 @@ def test_a_thousand_tensors_one_by_one_and_in_buckets() -> None:
     assert each[0].wires[0].busy_s == pytest.approx(17.5e-3)
     for one in each:
         adds_up(one)
+    fused = {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000}
+    for bucket, buckets in (("25MB", 40), ("25MiB", 39)):
+        found = colltool.plan({"layout": {"dp": 8}, "calls": [fused | {"bucket": bucket}]}, RING)
+        assert sum(one.sent.call.calls for one in found.collectives) == buckets
+        assert found.step_s == pytest.approx(buckets * 140e-6 + 17.5e-3)
 
 
 def test_messages_fused() -> None:

@@ -49,9 +49,12 @@ def test_bytes_of_a_model() -> None:
 
 
 def test_number_of_buckets() -> None:
-    assert tensor_buckets(1000, 1e6, 25e6) == 40
-    assert tensor_buckets(1000, 1e6, 26214400) == 39
-    assert tensor_buckets(3, 50e6, 25e6) == 3, "a tensor above the bucket goes alone"
+    """1000 tensors of 1 MB: 40 buckets of 25 MB, 39 of 25 MiB, which hold 26."""
+    for bucket, expect in (("25MB", [(25e6, 40)]), ("25MiB", [(26e6, 38), (12e6, 1)])):
+        job = load_job({"layout": {"dp": 8}, "calls": [
+            {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000, "bucket": bucket}]})  # fmt: skip
+        assert [(one.bytes, one.calls) for one in job.plain_calls(job.setup())] == expect
+    assert tensor_buckets(3, 50e6, 25e6) == ((50e6, 3),), "a tensor above the bucket goes alone"
 
 
 def test_collectives_of_fsdp() -> None:

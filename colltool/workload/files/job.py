@@ -171,7 +171,10 @@ class RanksFile(Part):
 
 
 class CallFile(Part):
-    """Plain collectives of a step; ``time`` takes a known time of one in place of a price."""
+    """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
+
+    With ``bucket`` they are tensors that go out together: a bucket before the next one would overflow it.
+    """
 
     primitive: PrimitiveName
     group: Annotated[
@@ -180,7 +183,14 @@ class CallFile(Part):
     ] = "all"
     size: Size
     count: Dimension = 1
+    bucket: Size | None = None
     time: Duration | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> CallFile:
+        if self.bucket is not None and self.time is not None:
+            raise Slips(Slip("the time of one call, and a bucket holds several", "leave time or bucket out", ("time",)))
+        return self
 
 
 class MeasuredFile(Part):
