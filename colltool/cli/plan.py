@@ -48,7 +48,8 @@ def plan(
     Beside it stands the control, the same step with a free network.
     """  # fmt: skip
     from colltool import api
+    from colltool.workload.job import load_job
 
-    loaded = api.load_job(job, job_set or ())
+    loaded = load_job(job, job_set or (), argument="job_overrides")
     out.keep(loaded.files)
     out.emit(api.plan(loaded, fabric.load(), ranks, library=library, readings=readings))

@@ -118,20 +118,21 @@ class Job:
         return tuple(out)
 
 
-def load_job(job: JobSource, overrides: Overrides = ()) -> Job:
+def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "overrides") -> Job:
     """A validated job.
 
     Args:
         job: an existing file, else the file name or stem of a shipped job; or what a file would hold, as a mapping.
         overrides: ``KEY=VALUE`` each, as for ``--set``: ``layout.tp=4``, ``batch.global=2048``, ``shard.mode=fsdp``; a later one
             wins. Or a mapping of values by key.
+        argument: that gave them, for errors.
 
     Raises:
         ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
             name key paths.
         ColltoolError: no such job, an unreadable file, not YAML.
     """
-    return _finished(*job_reading(job, overrides))
+    return _finished(*job_reading(job, overrides, SHORT._replace(argument=argument)))
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
@@ -163,16 +164,16 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     )
 
 
-def job_reading(job: JobSource, overrides: Overrides = ()) -> tuple[Reading[JobFile], Path, str]:
+def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:
     """A job as far as it is read, the folder of the files that it names, and the stem of its own file."""
     if isinstance(job, Mapping):
-        return read(JobFile, job, overrides=overrides, short=SHORT), Path(), ""
+        return read(JobFile, job, overrides=overrides, short=short), Path(), ""
     if not isinstance(job, str | os.PathLike):
         fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
     file, name = find_job(job)
     text = read_text(file, "definition", name)
-    return read(JobFile, text, name, overrides, SHORT), Path(file).parent, stem_of(file)
+    return read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file)
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:

@@ -125,8 +125,8 @@ def _measured(result: Plan) -> list[str]:
     lines, job, anchor = [], result.job, result.anchor
     if job.measured_step_s is not None and result.measured_error is not None:
         off = percent(result.measured_error, sign="+")
-        planned = "the plan" if anchor is None else f"the plan of {format_time(anchor.before_s)}"
-        lines.append(f"measured {format_time(job.measured_step_s)}: {planned} is off by {off}")
+        planned = "" if anchor is None else f", it says {format_time(anchor.before_s)}"
+        lines.append(f"measured {format_time(job.measured_step_s)}: the plan is off by {off}{planned}")
     if anchor is not None and result.setup.stack is not None:
         says = f"{anchor.factor:.4g} times as long as stack {result.setup.stack.name} says"
         lines.append(f"everything computes {says}, which makes it the measured step")
