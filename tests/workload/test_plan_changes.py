@@ -98,3 +98,16 @@ def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
     assert small.step_s * 1.1 < slow.step_s
     fast = colltool.plan(dense(layout={}, shard={"mode": "ddp"}, batch={"global": 512}), two_tiers(), 64)
     assert not [one for one in fast.changes if one.change.startswith("gradients in int8")]
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "nvl72", "clos-4to1"])
+@pytest.mark.parametrize("job", ["everything again", "experts around replicas"])
+def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:
+    """On fabrics whose library picks: the step with one tier faster is that of a fabric loaded so."""
+    sizes = {"dgx-h100": ["ib.size=8"], "nvl72": ["nvlink.size=64"], "clos-4to1": []}[name]
+    found = colltool.plan(JOBS[job], colltool.load_fabric(name, sizes), 64)
+    told = [one for one in found.changes if one.where == "fabric"]
+    for one in told:
+        again = colltool.load_fabric(name, [*sizes, *(f"{key}={value}" for key, value in one.set)])
+        assert colltool.plan(JOBS[job], again, 64).step_s == pytest.approx(one.step_s, rel=1e-9), one.change
+    assert told

@@ -34,14 +34,14 @@ class Change(NamedTuple):
     fits: bool | None
 
 
-Made = tuple[str, dict[str, str], Fabric]
+Made = tuple[str, dict[str, str], Fabric, str]
 
 
 def changes(job: Job, setup: Setup, fares: Fares, plain: Sequence[PlainCall], now: Step) -> tuple[Change, ...]:
     """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out."""
     found = []
-    for what, values, fabric in _of_fabric(fares.fabric, now):
-        found += _priced(what, "fabric", values, setup, step_of(setup, Fares(fabric, fares.readings), plain).step_s, now)
+    for what, values, fabric, tier in _of_fabric(fares.fabric, now):
+        found += _priced(what, "fabric", values, setup, step_of(setup, fares.changed(fabric, tier), plain).step_s, now)
     for what, values, other in candidates(setup, fares.fabric, now):
         if misfits(other) or contradictions(other):
             continue
@@ -82,12 +82,12 @@ def _of_fabric(fabric: Fabric, now: Step) -> Iterator[Made]:
         for index, one in enumerate(tier.protocols or ()):
             if one.bandwidth:
                 values[f"{tier.name}.protocols.{index}.bandwidth"] = _rate(FASTER * one.bandwidth)
-        yield f"twice the bandwidth of {tier.name}", values, _with(fabric, tier.name, _faster)
+        yield f"twice the bandwidth of {tier.name}", values, _with(fabric, tier.name, _faster), tier.name
     for tier in fabric.tiers:
         thin = [one.name for one in kind_of(tier).levels if one.oversubscription > 1]
         if thin and exposed.get(tier.name, 0.0) > LEAST_GAIN * now.step_s:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
-            yield f"no oversubscription on {tier.name}", values, _with(fabric, tier.name, _flat)
+            yield f"no oversubscription on {tier.name}", values, _with(fabric, tier.name, _flat), tier.name
 
 
 def _rate(rate_Bps: float) -> str:

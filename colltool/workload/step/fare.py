@@ -69,12 +69,25 @@ def known(seconds: float) -> Fare:
 
 
 class Fares:
-    """The prices of one fabric under one set of readings; every distinct call is priced once."""
+    """The prices of one fabric under one set of readings; every distinct call is priced once.
+
+    Those of a fabric that differs in one tier stay for groups that do not use it: ``changed``.
+    """
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
         self._kept: dict[tuple[Primitive, Group, float, bool], Fare] = {}
         self._in_strides: dict[int, Fabric] = {}
+
+    def changed(self, fabric: Fabric, tier: str) -> Fares:
+        """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
+        found = Fares(fabric, self.readings)
+        number = [one.name for one in self.fabric.tiers].index(tier)
+        for key, fare in self._kept.items():
+            primitive, group, *_ = key
+            if primitive is not P2P and len(group.axes) == 1 and fare.per_domain[number] == 1:
+                found._kept[key] = fare
+        return found
 
     def of(self, primitive: Primitive, group: Group, size: float, what: str = "", *, closed: bool = False) -> Fare:
         """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
