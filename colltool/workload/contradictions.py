@@ -69,7 +69,7 @@ def _given_times(setup: Setup) -> Iterator[Misfit]:
 
 
 def _shared_multiprocessors(setup: Setup) -> Iterator[Misfit]:
-    if not setup.overlap.sm_share or not setup.layout.dp:
+    if not _asked(setup, "sm_share") or not setup.layout.dp:
         return
     sent = (call for stage in stages_of(setup) for call in stage_calls(setup, stage))
     if all(call.hides in _NO_COVER for call in sent):

@@ -166,10 +166,16 @@ def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
         pp=file.pp is not False,
         ep=ep,
         cp=file.cp is not False,
-        asked=tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True),
+        asked=_asked(file),
         overhead_s=file.overhead,
         sm_share=file.sm_share,
     )
+
+
+def _asked(file: OverlapFile) -> tuple[str, ...]:
+    """What a file says itself: true of a dimension, and a share of multiprocessors."""
+    hidden = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True)
+    return (*hidden, "sm_share") if file.sm_share else hidden
 
 
 def _compression(file: JobFile) -> Compression | None:

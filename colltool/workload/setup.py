@@ -56,7 +56,7 @@ class Precision(NamedTuple):
 class Overlap(NamedTuple):
     """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute.
 
-    ``asked``: the dimensions of which a job says so itself, where it is no default.
+    ``asked``: the keys that a job gives itself, where they are no default.
     """
 
     dp: bool = True

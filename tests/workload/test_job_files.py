@@ -86,7 +86,7 @@ def test_everything_that_a_job_may_say() -> None:
     assert run.shard == Shard("hsdp", 8, 1, False, 25e6, 2), "under a pipeline what is gathered stays"
     assert run.precision == Precision("fp8", "bf16", "bf16", "fp8")
     assert run.overlap == Overlap(
-        dp=True, tp=True, pp=False, ep="shared", cp=False, asked=("tp", "dp"), overhead_s=5e-6, sm_share=0.1
+        dp=True, tp=True, pp=False, ep="shared", cp=False, asked=("tp", "dp", "sm_share"), overhead_s=5e-6, sm_share=0.1
     )
     assert run.compression == Compression("dp", "int8", block=128, overhead_s=2e-3, extra_steps=0.1)
     assert run.device is not None

@@ -60,10 +60,13 @@ _WIRES = (
 )
 
 
+_PAIRS = 3  # a tier's protocols have a bandwidth each; JSON has them all
+
+
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
-    """The first two of them, and how many more there are."""
-    shown = " ".join(f"{key}={value}" for key, value in pairs[:2])
-    return shown + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
+    """The first three of them, and how many more there are."""
+    shown = " ".join(f"{key}={value}" for key, value in pairs[:_PAIRS])
+    return shown + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
 
 
 def _table(result: Plan) -> Table:

@@ -116,8 +116,7 @@ def _fewer_bytes(setup: Setup, shown: _Shown) -> Made:
     if setup.compression is None:
         extra = EXTRA_STEPS["int8"][1]
         small = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
-        values = {"compression.on": "dp", "compression.scheme": "int8", "compression.block": BLOCK,
-                  "compression.extra_steps": extra}  # fmt: skip
+        values = {"compression.scheme": "int8", "compression.block": BLOCK, "compression.extra_steps": extra}
         yield f"gradients in int8, up to {extra:.0%} more steps", values, setup._replace(compression=small)
 
 

@@ -56,7 +56,7 @@ def changes(job: Job, setup: Setup, fares: Fares, plain: Sequence[PlainCall], no
 def _priced(what: str, where: str, values: dict[str, str], other: Setup, step_s: float, now: Step) -> list[Change]:
     """A change, where it gains; more steps to the same accuracy count against it."""
     gain = 1 - step_s / now.step_s if now.step_s else 0.0
-    longer = (1 + other.compression.extra_steps) if other.compression is not None and "compression.on" in values else 1.0
+    longer = (1 + other.compression.extra_steps) if other.compression is not None and "compression.scheme" in values else 1.0
     if gain <= LEAST_GAIN or longer * step_s >= now.step_s:
         return []
     return [Change(what, where, tuple(values.items()), step_s, gain, memory(other).fits if other.model is not None else None)]
