@@ -144,9 +144,7 @@ def _stages(setup: Setup, model: Model) -> Iterator[Misfit]:
         what = f"virtual {layout.virtual} does not divide the {held} layers of a stage, with the embedding and the head as layers"
         yield Misfit(("layout", "virtual"), what, f"virtual: {divisors(held)}; {listed}")
     elif model.layers % layout.pp:
-        ends = (
-            f"; or it with the embedding and the head: {divisors(model.layers + 2)}" if setup.schedule in ENDS_AS_LAYERS else ""
-        )
+        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if setup.schedule in ENDS_AS_LAYERS else ""
         fix = f"what divides it: {divisors(model.layers)}{ends}; {listed}"
         yield Misfit(("layout", "pp"), f"pp {layout.pp} does not divide the {model.layers} layers", fix)
     elif model.layers % chunks:

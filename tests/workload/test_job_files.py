@@ -178,12 +178,12 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "layers and the ends": (
         {"layout.pp": 3},
         None,
-        "or it with the embedding and the head: 1, 2, 41, 82; or list the layers of each stage",
+        "or it and the two ends: 1, 2, 41, 82; or list the layers of each stage",
     ),
     "virtual stages and the ends": (
         {"model": "llama3-405b", "layout": {"pp": 8, "virtual": 3}},
         None,
-        "virtual 3 does not divide the 16 layers of a stage, with the embedding and the head as layers | virtual: 1, 2, 4, 8, 16;",
+        "virtual 3 does not divide the 16 layers of a stage, with the embedding and the head as layers | virtual: 1, 2, 4, 8",
     ),
     "the ends of a folded pipeline": (
         {"model": "llama3-405b", "layout": {"pp": 8}, "schedule": "zbv"},
