@@ -7,7 +7,7 @@ from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import layout_text, numbers_text
 from colltool.words import format_bytes, format_count, format_time, percent, whole_bytes
 from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
-from colltool.workload.step.against import against
+from colltool.workload.step.against import MEMORY, against
 from colltool.workload.step.changes import Change
 
 
@@ -100,13 +100,7 @@ def _facts(result: Plan) -> list[str]:
     if result.mfu is not None:
         lines.append(f"MFU {percent(result.mfu)} ({MFU_CONVENTION})")
     if (stack := result.setup.stack) is not None:
-        found = against(stack.name)
-        off = (
-            f"{found.runs} published dense runs were off by {percent(found.median_error)} (median)"
-            if found
-            else "no run beside it"
-        )
-        lines.append(f"compute rests on the kernels of stack {stack.name}: {off}")
+        lines.append(f"compute rests on the kernels of stack {stack.name}: {_how_far_off(result, stack.name)}")
     kept = result.memory
     if kept is not None:
         room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
@@ -116,6 +110,18 @@ def _facts(result: Plan) -> list[str]:
         off = percent(result.measured_error, sign="+")
         lines.append(f"measured {format_time(result.job.measured_step_s)}: the plan is off by {off}")
     return lines
+
+
+def _how_far_off(result: Plan, stack: str) -> str:
+    """What published runs say of steps and memory like these."""
+    model = result.setup.model
+    moe = bool(model and model.moe_layers)
+    found = against(stack, moe=moe)
+    if found is None:
+        return "no run beside it"
+    kind = "with experts, evenly loaded," if moe else "of dense models"
+    return (f"{found.runs} published runs {kind} were off by {percent(found.median_error)}, "
+            f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)} (medians)")  # fmt: skip
 
 
 def slow_wire(result: Plan) -> str | None:
