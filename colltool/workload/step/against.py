@@ -19,8 +19,8 @@ DENSE = {
 }
 """Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021.
 
-No constant was fitted to them. ``tests/data/training_runs.csv`` lists them, ``tests/benchmarks/bench_plan.py`` plans them, and a
-test holds these figures to it.
+No constant was fitted to them, though their errors had been seen when it was decided what to count. They stand in
+``tests/data/training_runs.csv``; ``tests/benchmarks/bench_plan.py`` plans them, and a test holds these figures to it.
 """
 
 MOE = {"megatron": Against(21, 0.185)}
