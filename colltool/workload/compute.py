@@ -232,8 +232,10 @@ def _core(shape: Shape, cut: _Cut, machine: Machine) -> Times:
 
 
 def _elementwise(shape: Shape, cut: _Cut, machine: Machine) -> Times:
-    """kappa T h w, a t-th of it with sequence parallelism."""
-    forward = moved_s(machine.stack.elementwise * _outside(cut) * shape.hidden * cut.width, machine)
+    """kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest."""
+    inside = machine.stack.inside
+    tokens = inside * cut.tokens / cut.tp + (1 - inside) * _outside(cut)
+    forward = moved_s(machine.stack.elementwise * tokens * shape.hidden * cut.width, machine)
     return Times(forward, machine.stack.backward_elementwise * forward)
 
 

@@ -10,7 +10,7 @@ from colltool.workload.activations import layer_activations, loss_bytes, micro_b
 from colltool.workload.files.values import BYTES
 from colltool.workload.misfits import misfits
 from colltool.workload.model import Model
-from colltool.workload.rank_parameters import layer_held, stage_parameters
+from colltool.workload.rank_parameters import ends_held, layer_held, stage_parameters
 from colltool.workload.setup import Setup, Stage, stages_of
 
 OPTIMIZER_BYTES = (
@@ -122,13 +122,18 @@ def _states(setup: Setup, stage: Stage) -> Iterator[Part]:
 
 
 def gathered_bytes(setup: Setup, stage: Stage) -> float:
-    """The layers that stand whole beside the shards: two, or all of them where they are not resharded; and their gradients."""
+    """What stands whole beside the shards: two units and the gradients of one; or all of them where they are not resharded.
+
+    A unit is a layer, or the embedding and the head: of the largest two. What is gathered once a step sums its gradients whole.
+    """
     kinds = [kind for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there]
     if not kinds:
         return 0.0
-    largest = max(layer_held(setup, experts=kind).total for kind in kinds)
-    layers = GATHERED_LAYERS if setup.shard.reshard else stage.layers
-    return largest * (layers * setup.precision.param_bytes + setup.shard.grad_bytes)
+    layer, ends = max(layer_held(setup, experts=kind).total for kind in kinds), ends_held(setup, stage).total
+    if not setup.shard.reshard:
+        return (layer * stage.layers + ends) * (setup.precision.param_bytes + setup.shard.grad_bytes)
+    whole = layer * (GATHERED_LAYERS - 1) + max(layer, ends)
+    return whole * setup.precision.param_bytes + max(layer, ends) * setup.shard.grad_bytes
 
 
 def smallest_change(setup: Setup) -> tuple[dict[str, object], Memory] | None:

@@ -54,7 +54,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         precision=Precision(**_fields(file.precision, Precision._fields)),
         device=device,
         stack=stack,
-        overlap=_overlap(file.overlap, layout, schedule),
+        overlap=_overlap(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
         compression=_compression(file),
         compute=times,
         slower=file.slower or 1.0,
@@ -157,7 +157,7 @@ def _shard(file: ShardFile, layout: Layout, grads: str) -> Shard:
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
+def _overlap(file: OverlapFile, layout: Layout, schedule: str, slowed: float) -> Overlap:
     asked = {True: "batch", False: "", "shared": "shared"}
     ep = asked[file.ep] if file.ep is not None else "batch" if schedule == "dualpipe" and layout.ep > 1 else ""
     return Overlap(
@@ -168,7 +168,7 @@ def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
         cp=file.cp is not False,
         asked=_asked(file),
         overhead_s=file.overhead,
-        sm_share=file.sm_share,
+        sm_share=slowed if file.sm_share is None else file.sm_share,
     )
 
 

@@ -32,7 +32,7 @@ def test_a_step_with_its_control_and_what_to_change(run: Any, folder: Path) -> N
     shown = run(*PLAN, "-n", "16").out
     assert shown.startswith("mine on 16 ranks of dgx-h100:\n  step ")
     for words in ("with a free network", "of the step is network", "what to change", "the busiest wire of each tier", "MFU",
-                  "measured 300 ms: the plan is off by", "published dense runs"):  # fmt: skip
+                  "measured 300 ms: the plan is off by", "published runs of dense models"):  # fmt: skip
         assert words in shown
 
 

@@ -179,6 +179,21 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         "tp 32 neither divides 24 kv heads",
     ),
     "layers": ({"layout.pp": 3}, None, "pp 3 does not divide the 80 layers | what divides it: 1, 2, 4, 5, 8, 10,"),
+    "layers and the ends": (
+        {"layout.pp": 3},
+        None,
+        "or it and the two ends: 1, 2, 41, 82; or list the layers of each stage",
+    ),
+    "virtual stages and the ends": (
+        {"model": "llama3-405b", "layout": {"pp": 8, "virtual": 3}},
+        None,
+        "virtual 3 does not divide the 16 layers of a stage, with the embedding and the head as layers | virtual: 1, 2, 4, 8",
+    ),
+    "the ends of a folded pipeline": (
+        {"model": "llama3-405b", "layout": {"pp": 8}, "schedule": "zbv"},
+        None,
+        "pp 8 does not divide the 126 layers | what divides it: 1, 2, 3, 6,",
+    ),
     "virtual stages": (
         {"layout.virtual": 3},
         None,

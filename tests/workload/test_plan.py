@@ -139,7 +139,7 @@ def test_a_mixture_of_experts_adds_up() -> None:
 
 def test_experts_and_gradients_on_one_wire_add_up() -> None:
     """What hides under the backward pass finds less of it free where experts' tokens hide there on the same wires."""
-    job = {"model": "mixtral-8x7b", "sequence": 4096, "batch": {"global": 256},
+    job = {"model": "mixtral-8x7b", "sequence": 2048, "batch": {"global": 128},
            "layout": {"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}, "device": "h100", "stack": "megatron",
            "shard": {"mode": "ddp"}}  # fmt: skip
     fabric = two_tiers(64)
@@ -147,6 +147,33 @@ def test_experts_and_gradients_on_one_wire_add_up() -> None:
     both = colltool.plan(job | {"overlap": {"ep": True}}, fabric, 128)
     exposed = [sum(one.exposed_s for one in found.parts if one.name in ("dp", "expert dp")) for found in (alone, both)]
     assert exposed[1] > exposed[0]
+
+
+def test_interleaved_stages_hide_gradients_under_as_many_micro_batches_as_there_are_stages() -> None:
+    """A chunk's gradients go out while p micro-batches pass the chunks before it; a stage of one chunk has one micro-batch."""
+    job = dense(layout={"pp": 4}, overlap={"sm_share": 0})
+    plain, chunked = (
+        colltool.plan(job | {"layout": {"pp": 4, "virtual": virtual}}, two_tiers(8, bandwidth="5GB/s"), 64) for virtual in (1, 4)
+    )
+    assert part(chunked, "dp").exposed_s < part(plain, "dp").exposed_s
+    assert part(chunked, "dp").hidden_s > 1.5 * part(plain, "dp").hidden_s
+
+
+def test_what_runs_beside_compute_slows_it_as_the_stack_says() -> None:
+    found = colltool.plan(dense(), two_tiers(), 64)
+    hidden = sum(one.sent.hidden_s for one in found.collectives if one.sent.call.per != "border")
+    assert 0 < part(found, "overlap slows compute").exposed_s <= 0.189 * hidden * (1 + 1e-9)
+    free = colltool.plan(dense(overlap={"sm_share": 0}), two_tiers(), 64)
+    assert [one.name for one in free.parts if one.name == "overlap slows compute"] == []
+
+
+def test_tokens_cross_once_a_node_where_they_are_deduplicated() -> None:
+    """Top 4 of 16 experts on 16 ranks, 8 a node: 16 (1 - (15/16)^4) = 3.64 ranks a token, 2 (1 - (1/2)^4) = 1.875 nodes."""
+    model = {"layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024, "moe": {"experts": 16, "top_k": 4, "ffn": 512}}
+    job = {"model": model, "sequence": 4096, "batch": {"global": 64}, "device": "h100", "stack": "megatron"}
+    plain, once = (colltool.plan(job | {"layout": {"ep": 16, "deduplicate": dedup}}, two_tiers(), 64) for dedup in (False, True))
+    fares = [next(one.sent.fare for one in found.collectives if one.sent.call.dimension == "ep") for found in (plain, once)]
+    assert fares[1].bandwidth_s / fares[0].bandwidth_s == pytest.approx(1.875 / 4, rel=1e-6)
 
 
 def test_the_worst_neighbours_set_the_price_of_a_border() -> None:

@@ -7,7 +7,7 @@ from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import layout_text, numbers_text
 from colltool.words import format_bytes, format_count, format_duration, format_energy, format_time, percent, whole_bytes
 from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
-from colltool.workload.step.against import against
+from colltool.workload.step.against import MEMORY, against
 from colltool.workload.step.anchor import BELIEVED
 from colltool.workload.step.changes import Change
 from colltool.workload.step.squeezed import Squeezed
@@ -107,13 +107,7 @@ def _facts(result: Plan) -> list[str]:
     if result.mfu is not None:
         lines.append(f"MFU {percent(result.mfu)} ({MFU_CONVENTION})")
     if (stack := result.setup.stack) is not None:
-        found = against(stack.name)
-        off = (
-            f"{found.runs} published dense runs were off by {percent(found.median_error)} (median)"
-            if found
-            else "no run beside it"
-        )
-        lines.append(f"compute rests on the kernels of stack {stack.name}: {off}")
+        lines.append(f"compute rests on the kernels of stack {stack.name}: {_how_far_off(result, stack.name)}")
     lines += result.grounds
     kept = result.memory
     if kept is not None:
@@ -175,6 +169,18 @@ def _compression(small: Squeezed) -> list[str]:
                  f"{percent(given.extra_steps)} more steps the same accuracy {sooner}, "
                  f"it gains up to {percent(small.break_even_extra_steps)}")  # fmt: skip
     return lines
+
+
+def _how_far_off(result: Plan, stack: str) -> str:
+    """What published runs say of steps and memory like these."""
+    model = result.setup.model
+    moe = bool(model and model.moe_layers)
+    found = against(stack, moe=moe)
+    if found is None:
+        return "no run beside it"
+    kind = "with experts, evenly loaded," if moe else "of dense models"
+    return (f"{found.runs} published runs {kind} were off by {percent(found.median_error)}, "
+            f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)} (medians)")  # fmt: skip
 
 
 def slow_wire(result: Plan) -> str | None:

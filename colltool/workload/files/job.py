@@ -107,7 +107,9 @@ class PrecisionFile(Part):
 
 
 class OverlapFile(Part):
-    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call."""
+    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call; ``sm_share``: by how
+    much compute slows while something runs beside it, the stack's when left out.
+    """  # fmt: skip
 
     dp: MaybeFlag = None
     tp: MaybeFlag = None
@@ -115,7 +117,7 @@ class OverlapFile(Part):
     ep: Annotated[Flag | Literal["shared"] | None, Accepted("true (another batch), shared (a shared expert) or false")] = None
     cp: MaybeFlag = None
     overhead: Duration = 0.0
-    sm_share: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
+    sm_share: Annotated[float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = None
 
 
 class CompressionFile(Part):

@@ -15,6 +15,7 @@ from colltool.workload.step.beside import Beside, Sent
 from colltool.workload.step.fare import Fare, Fares, known
 from colltool.workload.step.once import all_of_it, borders, under_all, under_pass
 from colltool.workload.traffic.call import Call, Hiding, Phase
+from colltool.workload.traffic.experts import once_a_node
 from colltool.workload.traffic.step import stage_calls
 
 PLAIN = "the job's calls"
@@ -94,10 +95,20 @@ def _once(sent: Sequence[Sent], setup: Setup, times: StageTimes, others: Sequenc
     back, front = [one for one in hidden if one.back], [one for one in hidden if not one.back]
     free = [one for one in sent if one.call.hides == "steady pipeline"]
     rest = [one for one in sent if one not in hidden and one not in free]
-    found = under_pass(back, compute.backward_s + compute.again_s - _busy(back, others, setup), over)
-    found += under_pass(front, compute.forward_s - _busy(front, others, setup), over)
+    passes = covering_passes(setup)
+    found = under_pass(back, passes * (compute.backward_s + compute.again_s - _busy(back, others, setup)), over)
+    found += under_pass(front, passes * (compute.forward_s - _busy(front, others, setup)), over)
     found += under_all(free, compute.total_s * setup.micro_batches, over)
     return found + all_of_it(rest, over)
+
+
+def covering_passes(setup: Setup) -> int:
+    """Micro-batches under whose passes buckets run: one, and p where stages are interleaved.
+
+    The last p micro-batches pass a chunk before the next chunk has its turn, so that a chunk's gradients go out while p
+    micro-batches pass the others; NVIDIA NeMo, communication overlap: the granularity is a virtual pipeline stage.
+    """
+    return min(setup.layout.pp, setup.micro_batches) if setup.schedule == "interleaved" else 1
 
 
 def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
@@ -110,7 +121,10 @@ def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
-    return _sent(call, fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed), setup)
+    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
+    if call.primitive is A2A and call.dimension == "ep" and setup.layout.deduplicate:
+        fare = fare.scaled(once_a_node(setup, fare.per_domain))
+    return _sent(call, fare, setup)
 
 
 def _sent(call: Call, fare: Fare, setup: Setup) -> Sent:
