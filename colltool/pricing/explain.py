@@ -13,7 +13,7 @@ from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.pricing.catalogue import CannotRun
+from colltool.pricing.catalogue import CannotRun, catalogue
 from colltool.pricing.explained import Cabled, Explained, Explanation
 from colltool.pricing.groups import Placed, place, tier_group
 from colltool.pricing.price import mode, price
@@ -83,11 +83,13 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
+        listed = catalogue(fabric, group, row.primitive, readings).named([name], [size])
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
-    return _words(row, found)
+    run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
+    return _words(row, found)._replace(balance=run.curve.balance)
 
 
 def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:
