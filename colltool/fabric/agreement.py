@@ -22,12 +22,13 @@ def known_algorithm(primitive: Primitive, name: str) -> str:
     """A name that ``--algorithm`` takes for a primitive, a composition with its choices included."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import every_algorithm, find
+    from colltool.algorithms.registry import every_algorithm, find, on_request
 
     composed = [row.name for row in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
-        return find(primitive, name, composed).name
+        counted = base in {row.name for row in on_request()}
+        return name if find(primitive, base if counted else name, composed) else ""
     known = sorted({row.name for row in every_algorithm()})
     unknown = [part for part in choice.split("/") if part not in known] if colon else []
     if unknown:

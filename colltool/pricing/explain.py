@@ -8,7 +8,7 @@ from inspect import cleandoc
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
-from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request
 from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Fabric
@@ -39,7 +39,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
     """
     base = parse_choice(name).base
-    everything: list[AnyRow] = [*every_algorithm(), *every_composition()]
+    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
     rows = [row for row in everything if row.name == base]
     if not rows:
         known = list(dict.fromkeys(row.name for row in everything))

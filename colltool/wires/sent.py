@@ -17,12 +17,13 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import row_of
 from colltool.primitives import AG, AR, RS, Primitive
 from colltool.schedules.library import effort, maker
-from colltool.schedules.step import Program
+from colltool.schedules.step import Program, Step
 from colltool.wires.arrays import Floats, Indices
 from colltool.wires.traffic import Traffic
 
-MOST_WORK = 4_000_000
-"""Messages of a schedule that are followed: a second's work."""
+MOST_WORK = 20_000_000
+"""Messages of a schedule that are followed: seconds of work."""
+_AT_ONCE = 1_000_000
 
 
 class Unrouted(Exception):
@@ -75,7 +76,10 @@ def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
         return neighbours(group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks)
     if effort(primitive, name, group.ranks, None) > MOST_WORK:
         raise Unrouted(f"{name} on {group.ranks} ranks sends too many messages to follow")
-    return _summed(make(group, 1))
+    program = make(group, 1)
+    if program.servers:
+        raise Unrouted(f"the servers of {name} stand beside the ranks, nobody knows where")
+    return _summed(program)
 
 
 def neighbours(ranks: int, size: float) -> Traffic:
@@ -86,15 +90,29 @@ def neighbours(ranks: int, size: float) -> Traffic:
 
 def _summed(program: Program) -> Traffic:
     """Bytes from each node to each other over all steps."""
-    total = np.zeros(program.nodes**2)
-    for batch in program.batches:
-        for one in batch:
-            total += np.bincount(one.src * program.nodes + one.dst, program.chunk_bytes[one.chunk], len(total))
-    loads = total.reshape(program.nodes, program.nodes)
+    loads = _added_up(program).reshape(program.nodes, program.nodes)
     if program.nodes > program.ranks:
         return _through_switch(loads, program.ranks)
     src, dst = np.nonzero(loads * ~np.eye(program.nodes, dtype=bool))
     return Traffic(src, dst, loads[src, dst])
+
+
+def _added_up(program: Program) -> Floats:
+    """Bytes of every pair of nodes, shape (nodes * nodes,); many steps at a time."""
+    total = np.zeros(program.nodes**2)
+    held: list[Step] = []
+    for batch in program.batches:
+        held += batch
+        if len(held) * program.ranks > _AT_ONCE:
+            total += _of_pairs(held, program)
+            held = []
+    return total + _of_pairs(held, program) if held else total
+
+
+def _of_pairs(steps: Sequence[Step], program: Program) -> Floats:
+    pair = np.concatenate([one.src * program.nodes + one.dst for one in steps])
+    size = np.concatenate([program.chunk_bytes[one.chunk] for one in steps])
+    return np.asarray(np.bincount(pair, size, program.nodes**2), dtype=np.float64)
 
 
 def _through_switch(loads: Floats, ranks: int) -> Traffic:

@@ -76,6 +76,7 @@ def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None
     """
     from colltool.wires.busiest import Flow, busiest_links  # loads numpy, which a plan does without
     from colltool.wires.sent import Unrouted
+    from colltool.wires.traffic import MOST_MESSAGES
 
     reading = readings or Readings()
     names: dict[str, int] = {}
@@ -87,6 +88,9 @@ def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None
             traffic = _traffic(load, fabric, reading)
         except Unrouted as error:
             missed[str(error)].append(load.dimension)
+            continue
+        if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
+            missed[f"{load.ran.choice.spec} on {load.ran.ranks} ranks sends too many messages to follow"].append(load.dimension)
             continue
         flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), by))
     found = busiest_links(fabric, flows) if flows else ()
@@ -186,11 +190,10 @@ class _Seats:
         if key not in self._kept:
             offsets, taken, found = group.members, set[int](), []
             spoken_for = stage and any(self.stage_of(member) for member in offsets)
-            for rank in range(0 if spoken_for else self.ranks):
-                members = tuple(rank + offset for offset in offsets)
-                if self.stage_of(rank) == stage and members[-1] < self.ranks and not taken & set(members):
-                    taken |= set(members)
-                    found.append(members)
+            for rank in range(0 if spoken_for else self.ranks - offsets[-1]):
+                if rank not in taken and self.stage_of(rank) == stage:
+                    found.append(tuple(rank + offset for offset in offsets))
+                    taken.update(found[-1])
             self._kept[key] = tuple(found)
         return self._kept[key]
 
