@@ -27,8 +27,10 @@ def known_algorithm(primitive: Primitive, name: str) -> str:
     composed = [row.name for row in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
-        counted = base in {row.name for row in on_request()}
-        return name if find(primitive, base if counted else name, composed) else ""
+        row = find(primitive, base if base in {one.name for one in on_request()} else name, composed)
+        if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
+            raise ColltoolError(f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8")
+        return name
     known = sorted({row.name for row in every_algorithm()})
     unknown = [part for part in choice.split("/") if part not in known] if colon else []
     if unknown:

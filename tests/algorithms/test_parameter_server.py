@@ -109,8 +109,12 @@ def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
     assert found.wires[0].busy_s == pytest.approx(4 * 1e9 / 100e9)
     assert found.links is not None
     assert found.links.notes == ("not counted, all: the servers of parameter-server stand beside the ranks, nobody knows where",)
-    with pytest.raises(ColltoolError, match="no algorithm 'parameter-servers'"):
-        fabric(star(16, algorithms={"all_reduce": ["parameter-servers"]}))
+    for name, words in (
+        ("parameter-servers", "no algorithm 'parameter-servers'"),
+        ("parameter-server:0", "no number of servers"),
+    ):
+        with pytest.raises(ColltoolError, match=words):
+            fabric(star(16, algorithms={"all_reduce": [name]}))
 
 
 def test_energy_is_of_what_the_ranks_send_and_take() -> None:
