@@ -142,27 +142,24 @@ def _said_exposed(result: Plan, wire: str) -> str:
 def _document(result: Plan) -> Document:
     head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks} | set_field(result.fabric_overrides)
     kept = result.memory
-    return (
-        head
-        | {
-            "job_set": dict(result.job.overrides),
-            "step_s": result.step_s,
-            "control_step_s": result.control_step_s,
-            "network_share": result.network_share,
-            "measured_step_s": result.job.measured_step_s,
-            "tokens_per_s": result.tokens_per_s,
-            "mfu": result.mfu,
-            "mfu_convention": MFU_CONVENTION,
-            "parts": [part._asdict() for part in result.parts],
-            "collectives": [_planned(one) for one in result.collectives],
-            "memory": [part._asdict() for part in kept.parts] if kept else [],
-            "memory_bytes": kept.bytes if kept else None,
-            "fits": kept.fits if kept else None,
-            "busiest": [wire._asdict() for wire in result.wires],
-            "changes": [_change(one) for one in result.changes],
-        }
-        | links_fields(result.links)
-    )
+    return head | {
+        "job_set": dict(result.job.overrides),
+        "step_s": result.step_s,
+        "control_step_s": result.control_step_s,
+        "network_share": result.network_share,
+        "measured_step_s": result.job.measured_step_s,
+        "tokens_per_s": result.tokens_per_s,
+        "mfu": result.mfu,
+        "mfu_convention": MFU_CONVENTION,
+        "parts": [part._asdict() for part in result.parts],
+        "collectives": [_planned(one) for one in result.collectives],
+        "memory": [part._asdict() for part in kept.parts] if kept else [],
+        "memory_bytes": kept.bytes if kept else None,
+        "fits": kept.fits if kept else None,
+        "busiest": [wire._asdict() for wire in result.wires],
+        **links_fields(result.links),
+        "changes": [_change(one) for one in result.changes],
+    }
 
 
 def _planned(one: Planned) -> Document:
