@@ -80,7 +80,11 @@ class Switch(NamedTuple):
     does: Primitive
 
 
-Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch
+class Servers(NamedTuple):
+    """To servers apart from the ranks, and back from them, both ways at once."""
+
+
+Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch | Servers
 
 
 class Terms(NamedTuple):

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
-from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
+from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
 from colltool.pricing.distances import Flows, Level, Reach
 from colltool.pricing.readings import Readings
 from colltool.primitives import log2_ceil
@@ -201,12 +201,24 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
         flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
         one = _at(level, 1, load, reach, flows)
-        charges.append(one._replace(energy=_shift_energy(stride, reach)) if route.partner == "shift" else one)
+        charges.append(one._replace(energy=_round_energy(route, stride, reach, one)))
     merged = []
     for _, run in groupby(charges, key=lambda c: (c.tier, c.level, c.eta_beta, c.energy)):
         same = list(run)
         merged.append(same[0]._replace(n_alpha=len(same), n_beta=sum(c.n_beta for c in same)))
     return merged
+
+
+def _round_energy(route: Rounds, stride: int, reach: Reach, one: Charge) -> float | None:
+    """J a bit of a round; of a tree one in every block of 2·stride ranks sends."""
+    if route.partner == "shift":
+        return _shift_energy(stride, reach)
+    return _part(one.energy, 1 / (2 * stride)) if route.partner == "fanout" else one.energy
+
+
+def _part(energy: float | None, share: float) -> float | None:
+    """Where so many of the ranks send."""
+    return None if energy is None else energy * share
 
 
 def _shift_energy(stride: int, reach: Reach) -> float | None:
@@ -253,7 +265,15 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
 
 @_charge.register
 def _pair(route: Pair, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    return [_at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)]
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    return [one._replace(energy=_part(one.energy, 1 / reach.ranks))]
+
+
+@_charge.register
+def _servers(route: Servers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """A server's port, or a rank's where there are many servers; every rank sends M and takes M."""
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    return [one._replace(energy=_part(one.energy, 2 / terms.n_beta))]
 
 
 @_charge.register

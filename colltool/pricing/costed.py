@@ -97,6 +97,17 @@ class Curve(NamedTuple):
         """Seconds at one size."""
         return self.a + self.b * size + self.c * sqrt(size)
 
+    @property
+    def balance(self) -> float | None:
+        """n*, bytes: the size whose bytes take as long as all that no size changes, launch included; None with a root in it.
+
+        Without a launch overhead n_α·α·BW/n_β; of a message between two ranks α·BW.
+
+        >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
+        4050000
+        """
+        return self.a / self.b if self.c == 0 and self.b > 0 else None
+
     def slope(self, size: float) -> float:
         """Seconds that a byte more takes at a size."""
         return self.b + self.c / (2 * sqrt(size))

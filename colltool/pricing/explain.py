@@ -8,12 +8,12 @@ from inspect import cleandoc
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
-from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request
 from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.pricing.catalogue import CannotRun
+from colltool.pricing.catalogue import CannotRun, catalogue
 from colltool.pricing.explained import Cabled, Explained, Explanation
 from colltool.pricing.groups import Placed, place, tier_group
 from colltool.pricing.price import mode, price
@@ -39,7 +39,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
     """
     base = parse_choice(name).base
-    everything: list[AnyRow] = [*every_algorithm(), *every_composition()]
+    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
     rows = [row for row in everything if row.name == base]
     if not rows:
         known = list(dict.fromkeys(row.name for row in everything))
@@ -83,11 +83,13 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
+        listed = catalogue(fabric, group, row.primitive, readings).named([name], [size])
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
-    return _words(row, found)
+    run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
+    return _words(row, found)._replace(balance=run.curve.balance)
 
 
 def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:

@@ -48,7 +48,7 @@ class Cabled(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """One algorithm for one primitive in words, and priced where a fabric was given."""
+    """One algorithm for one primitive in words, and priced where a fabric was given; ``balance`` is n*, bytes."""
 
     algorithm: str
     primitive: Primitive
@@ -66,6 +66,7 @@ class Explained(NamedTuple):
     row: Row | None = None
     reason: str = ""
     estimates: tuple[EstimateParts, ...] = ()
+    balance: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -169,13 +169,17 @@ class Pair(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end."""
+    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end.
+
+    ``balance`` is its n*, bytes: below it latency takes most of its time; None where its price has no closed form.
+    """
 
     from_bytes: float
     to_bytes: float | None
     algorithm: str
     protocol: str = ""
     spec: str = ""
+    balance: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

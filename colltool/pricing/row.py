@@ -147,14 +147,8 @@ class Row:
     def energy_J(self) -> Number | None:
         """Joule of the whole collective on its wires, all ranks of the one group together: Σ over its phases N n_β M · 8 · J/bit.
 
-        None where no tier that it crosses gives an ``energy``; a tier without one adds nothing. Where not every rank sends as
-        much as the busiest (rooted trees), each is counted as if it did. Sibling groups and repeated calls each spend it again.
-
-        >>> from colltool.api import load_fabric, price
-        >>> tier = {"name": "net", "topology": "star", "size": 10000, "alpha": "1us", "bandwidth": "50GB/s", "energy": "30pJ/bit"}
-        >>> found = price(load_fabric({"name": "one", "tiers": [tier]}), "all_reduce", size="1GB", algorithms=["ring"])
-        >>> round(float(found.best.energy_J))
-        4800
+        None where no tier that it crosses gives an ``energy``; a tier without one adds nothing. Of trees and single messages what
+        those ranks send that send. Sibling groups and repeated calls each spend it again.
         """
         known = [phase.energy_J for phase in self.phases if phase.energy_J is not None]
         return sum(known[1:], start=known[0]) if known else None

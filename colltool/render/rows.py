@@ -211,30 +211,27 @@ def asked_fields(price: Price) -> Document:
 def row_fields(row: Row) -> Document:
     """The promised fields of one priced schedule."""
     array = hasattr(row.bytes, "tolist")
-    return (
-        {
-            "algorithm": row.algorithm,
-            "detail": row.detail,
-            "spec": row.spec,
-            "n_alpha": plain_number(row.n_alpha),
-            "n_beta": plain_number(row.n_beta),
-            "alpha_s": plain_number(row.alpha_s),
-            "bandwidth_s": plain_number(row.bandwidth_s),
-            "overhead_s": plain_number(row.overhead_s),
-            "total_s": plain_number(row.total_s),
-            "bound": None if array else row.bound,
-            "algbw_Bps": plain_number(row.algbw_Bps),
-            "busbw_Bps": plain_number(row.busbw_Bps),
-            "status": row.status,
-            "shipped_by": list(row.shipped_by),
-            "leads": row.leads,
-            "why_not": why_not_ranked(row),
-            "notes": list(row.notes),
-            "phases": [_phase(phase) for phase in row.phases],
-        }
-        | energy_field(row.energy_J)
-        | under(row.protocol)
-    )
+    return {
+        "algorithm": row.algorithm,
+        "detail": row.detail,
+        "spec": row.spec,
+        "n_alpha": plain_number(row.n_alpha),
+        "n_beta": plain_number(row.n_beta),
+        "alpha_s": plain_number(row.alpha_s),
+        "bandwidth_s": plain_number(row.bandwidth_s),
+        "overhead_s": plain_number(row.overhead_s),
+        "total_s": plain_number(row.total_s),
+        "bound": None if array else row.bound,
+        "algbw_Bps": plain_number(row.algbw_Bps),
+        "busbw_Bps": plain_number(row.busbw_Bps),
+        **energy_field(row.energy_J),
+        "status": row.status,
+        "shipped_by": list(row.shipped_by),
+        "leads": row.leads,
+        "why_not": why_not_ranked(row),
+        "notes": list(row.notes),
+        "phases": [_phase(phase) for phase in row.phases],
+    } | under(row.protocol)
 
 
 def energy_field(joule: Any) -> Document:

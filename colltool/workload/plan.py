@@ -13,6 +13,7 @@ from colltool.results import Result
 from colltool.workload.flops import model_flops
 from colltool.workload.grounds import grounds
 from colltool.workload.job import Job
+from colltool.workload.links import JobLinks, links_of
 from colltool.workload.memory import Memory, memory
 from colltool.workload.setup import Setup
 from colltool.workload.step.anchor import Anchor, anchored
@@ -53,9 +54,9 @@ class Plan(Result):
     """A training step on a fabric, in seconds.
 
     ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
-    ``step_s``. ``wires``: by tier. ``changes``: what would make it faster, best first. ``mfu`` by :data:`MFU_CONVENTION`; None
-    without a device or a shape. ``anchor``: what made the step the measured one, ``squeezed``: what compression does; None
-    without. ``grounds``: what the figures rest on, a line each.
+    ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
+    best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape. ``anchor``: what made the step the measured
+    one, ``squeezed``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
     """
 
     subject: ClassVar[str] = "plan"
@@ -75,6 +76,7 @@ class Plan(Result):
     anchor: Anchor | None
     squeezed: Squeezed | None
     grounds: tuple[str, ...]
+    links: JobLinks | None = None
 
     @property
     def ranks(self) -> int:
@@ -118,7 +120,7 @@ class Plan(Result):
         return sum(spent) if spent else None
 
 
-def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None) -> Plan:
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
     """A training step priced on a fabric.
 
     Args:
@@ -126,6 +128,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         fabric: where; its library, where it names one, picks the algorithms.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         readings: of the model; the defaults when None.
+        links: also find the busiest link of each kind.
 
     Raises:
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
@@ -162,6 +165,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
         grounds=grounds(setup, fares, step, energy=job.energy),
+        links=links_of(setup, fabric, step, readings) if links else None,
     )
 
 

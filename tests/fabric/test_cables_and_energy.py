@@ -17,7 +17,7 @@ from colltool.fitting.cables import without_cables
 from colltool.pricing.explain import explain
 from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, P2P
+from colltool.primitives import A2A, AG, AR, BC, P2P
 from colltool.wires.links import wires_of
 
 IDEAL = Readings(ideal=True)
@@ -179,6 +179,13 @@ def test_a_flat_schedule_pays_each_tier_for_what_goes_over_it() -> None:
 def test_one_leader_of_each_domain_sends_for_all() -> None:
     row = price(two_tiers(None, "100pJ/bit"), AR, 1e9, None, IDEAL, ["leader:binomial/ring"]).best
     assert row.energy_J == pytest.approx(4 * 2 * 3 / 4 * 8e9 * 100e-12)
+
+
+def test_of_trees_and_messages_those_send_that_send() -> None:
+    """One message of two ranks; a binomial tree of 8: 4, 2 and 1 messages, of 8 ranks."""
+    net = fabric(star(8, energy="30pJ/bit"))
+    assert price(net, P2P, 1e9, 2, IDEAL).best.energy_J == pytest.approx(8e9 * 30e-12)
+    assert price(net, BC, 1e9, None, IDEAL, ["binomial"]).best.energy_J == pytest.approx(7 * 8e9 * 30e-12)
 
 
 def test_energy_of_many_sizes_is_that_of_each() -> None:

@@ -112,10 +112,19 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    if entry.balance is not None:
+        lines.append(f"n* = {format_bytes(entry.balance)}: {_at_balance(row, entry.balance)}")
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
     return lines
+
+
+def _at_balance(row: Row, balance: float) -> str:
+    """What n* is, and on which side of it the size lies."""
+    latency = "latency with the launch" if row.overhead_s else "latency"
+    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so bytes take more"
+    return f"there {latency} and bytes take the same time; {format_size(float(row.bytes))} is {side}"
 
 
 def _cable(one: Cabled) -> str:
@@ -135,21 +144,25 @@ def _document(result: Explanation) -> Document:
 
 
 def _fields(entry: Explained) -> Document:
-    return {
-        "primitive": str(entry.primitive),
-        "title": entry.title,
-        "formula": list(entry.formula),
-        "text": entry.text,
-        "size_means": entry.size_means,
-        "runs_on": entry.runs_on,
-        "requires": list(entry.requires),
-        "status": entry.status,
-        "shipped_by": list(entry.shipped_by),
-        "source": entry.source,
-        "note": entry.note,
-        "result": None if entry.row is None else row_fields(entry.row),
-        "reason": entry.reason,
-    } | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
+    return (
+        {
+            "primitive": str(entry.primitive),
+            "title": entry.title,
+            "formula": list(entry.formula),
+            "text": entry.text,
+            "size_means": entry.size_means,
+            "runs_on": entry.runs_on,
+            "requires": list(entry.requires),
+            "status": entry.status,
+            "shipped_by": list(entry.shipped_by),
+            "source": entry.source,
+            "note": entry.note,
+            "result": None if entry.row is None else row_fields(entry.row),
+            "reason": entry.reason,
+        }
+        | ({"balance": entry.balance} if entry.balance is not None else {})
+        | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
+    )
 
 
 def _estimate(one: EstimateParts) -> Document:

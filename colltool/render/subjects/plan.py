@@ -5,6 +5,7 @@ from __future__ import annotations
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import layout_text, numbers_text
+from colltool.render.subjects.plan_links import links_blocks, links_fields
 from colltool.words import format_bytes, format_count, format_duration, format_energy, format_time, percent, whole_bytes
 from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
 from colltool.workload.step.against import MEMORY, against
@@ -87,6 +88,7 @@ def _parts_table(result: Plan) -> Table:
 def _blocks(result: Plan) -> list[Block]:
     out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _parts_table(result), _table(result)]
     out.append(Table(_WIRES, result.wires, None, "the busiest wire of each tier"))
+    out += links_blocks(result.links)
     out.append(Table(_CHANGES, result.changes, None, "what to change, each priced again"))
     return out
 
@@ -229,6 +231,7 @@ def _document(result: Plan) -> Document:
         "memory_bytes": kept.bytes if kept else None,
         "fits": kept.fits if kept else None,
         "busiest": [wire._asdict() for wire in result.wires],
+        **links_fields(result.links),
         "changes": [_change(one) for one in result.changes],
     }
 

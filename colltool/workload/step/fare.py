@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from colltool.algorithms.choice import Choice
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
@@ -19,12 +20,22 @@ from colltool.workload.layout import Group
 Busy = tuple[tuple[str, float], ...]
 
 
+class Ran(NamedTuple):
+    """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
+
+    primitive: Primitive
+    ranks: int
+    stride: int
+    choice: Choice
+    bytes: float
+
+
 class Fare(NamedTuple):
     """One call: seconds of latency with launch, and of bandwidth.
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
-    ``energy_J`` is what a rank spends on the wires, None where no tier says.
+    ``energy_J`` is what a rank spends on the wires, None where no tier says; ``ran`` what was priced, one for each axis of the group.
     """
 
     algorithm: str
@@ -35,6 +46,7 @@ class Fare(NamedTuple):
     busy: Busy
     pick: str = ""
     energy_J: float | None = None
+    ran: tuple[Ran, ...] = ()
 
     @property
     def each_s(self) -> float:
@@ -226,6 +238,7 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         busy=tuple(carried.items()),
         pick=pick,
         energy_J=None if row.energy_J is None else float(row.energy_J) / found.ranks,
+        ran=(Ran(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
     )
 
 
@@ -243,4 +256,5 @@ def _joined(parts: list[Fare]) -> Fare:
         busy=tuple(carried.items()),
         pick=parts[0].pick,
         energy_J=sum(spent) if (spent := [part.energy_J for part in parts if part.energy_J is not None]) else None,
+        ran=tuple(one for part in parts for one in part.ran),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from colltool.primitives import AG, P2P
+from colltool.primitives import A2A, AG, P2P
 from colltool.workload.compression import compressed, squeezes, times_fewer
 from colltool.workload.compute import StageTimes, optimizer_s, stage_times
 from colltool.workload.job import PlainCall
