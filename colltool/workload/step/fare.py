@@ -35,7 +35,8 @@ class Fare(NamedTuple):
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
-    ``energy_J`` is what a rank spends on the wires, None where no tier says; ``ran`` what was priced, one for each axis of the group.
+    ``energy_J`` is what a rank spends on the wires, None where no tier says; ``ran`` what was priced, one for each axis of the
+    group.
     """
 
     algorithm: str
