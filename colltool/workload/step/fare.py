@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
@@ -17,6 +18,8 @@ from colltool.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.workload.layout import Group
 
 Busy = tuple[tuple[str, float], ...]
+Shared = TypeVar("Shared")
+MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
 
 
 class Fare(NamedTuple):
@@ -65,8 +68,18 @@ class Fares:
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, Group, float], Fare] = {}
+        self._kept: dict[tuple[Primitive, Group, float], Fare | ColltoolError] = {}
         self._rounded: dict[int, Fabric] = {}
+        self._shared: dict[Hashable, Any] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """What several layouts have in common on this fabric, made once; ``key`` holds all that it follows from."""
+        if key not in self._shared:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = make()
+        found: Shared = self._shared[key]
+        return found
 
     def of(self, primitive: Primitive, group: Group, size: float, what: str = "") -> Fare:
         """One call; of a point-to-point that of the worst pair of neighbours in the group.
@@ -75,14 +88,17 @@ class Fares:
             ColltoolError: the group does not fit the fabric; names the dimension.
         """
         key = (primitive, group, size)
-        if key not in self._kept:
+        found = self._kept.get(key)
+        if found is None:
             try:
-                self._kept[key] = self._priced(primitive, group, size)
+                found = self._priced(primitive, group, size)
             except ColltoolError as error:
-                words = said(error.what)
-                fix = f"another layout or order{self._smaller(group)}; {said(error.fix)}"
-                raise ColltoolError(f"{what or 'group'} {group.ranks}: {words}", fix=fix) from error
-        return self._kept[key]
+                found = error
+            self._kept[key] = found
+        if isinstance(found, ColltoolError):
+            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
+            raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
+        return found
 
     def _smaller(self, group: Group) -> str:
         """A size of the innermost domains that holds whole strides: racks of 72 are used as 64."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltool.primitives import A2A, AG, P2P
 from colltool.workload.compression import ratio_of
 from colltool.workload.compute import StageTimes, optimizer_s, stage_times
 from colltool.workload.job import PlainCall
 from colltool.workload.pipelines import Pass
-from colltool.workload.setup import Setup, Stage
+from colltool.workload.setup import Setup, Shard, Stage
 from colltool.workload.step.beside import Beside, Sent
 from colltool.workload.step.fare import Fare, Fares, known
 from colltool.workload.step.once import all_of_it, borders, under_all, under_pass
 from colltool.workload.traffic.call import Call, Hiding, Phase
-from colltool.workload.traffic.step import stage_calls
+from colltool.workload.traffic.step import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
 
 PLAIN = "the job's calls"
+UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,30 @@ class StageStep:
         return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
 
+class MicroBatch(NamedTuple):
+    """What every micro-batch does on a stage; ``hidden_s`` by wire and by whether it is in the backward pass, over the step."""
+
+    times: StageTimes
+    held: tuple[Sent, ...]
+    passed: Pass
+    hidden_s: dict[tuple[str, bool], float]
+
+
 def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCall] = ()) -> StageStep:
-    """A stage with every call priced and what of it is exposed."""
-    times = stage_times(setup, stage)
-    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage)] + [_plain(one, fares, setup) for one in plain]
-    often = [one for one in sent if one.call.per not in ("step", "border")]
-    held = Beside(setup, times).exposed(often + _waiting(sent, setup))
-    passed = _passed(setup, times, held)
-    between = borders([one for one in sent if one.call.per == "border" and setup.overlap.pp], setup, passed.total_s)
-    once = _once([one for one in sent if one.call.per == "step"], setup, times, [*held, *between])
-    slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share
+    """A stage with every call priced and what of it is exposed.
+
+    Layouts that differ in nothing that a micro-batch meets share what it does, those that differ in that alone what follows it.
+    """
+    alike, after = _of_micro_batch(setup), _of_step(setup)
+    times, held, passed, hidden = fares.shared(("micro-batch", alike, stage), lambda: _micro_batch(alike, stage, fares))
+    sent = fares.shared(("step", after, stage), lambda: _each_step(after, stage, fares))
+    if plain:
+        sent = [*sent, *(_plain(one, fares, setup) for one in plain)]
+    between = borders(_borders(setup, stage, fares), setup, passed.total_s) if setup.overlap.pp else []
+    if between:
+        hidden = _hidden(between, dict(hidden))
+    once = _once(sent, setup, times, hidden)
+    slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share if setup.overlap.sm_share else 0.0
     return StageStep(
         stage=stage,
         compute=times,
@@ -74,9 +90,45 @@ def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCa
     )
 
 
-def _waiting(sent: Iterable[Sent], setup: Setup) -> list[Sent]:
-    """Pipeline messages that stages wait for."""
-    return [one for one in sent if one.call.per == "border" and not setup.overlap.pp]
+def _of_micro_batch(setup: Setup) -> Setup:
+    """The setup as a micro-batch meets it: only stages that wait for messages meet their number, only resharding the sharding."""
+    gathers = setup.shard.layers and setup.shard.reshard
+    alike = setup if gathers else setup._replace(shard=Shard())
+    return _one_chunk(alike) if setup.overlap.pp else alike
+
+
+def _of_step(setup: Setup) -> Setup:
+    """The setup as what is sent once a step meets it: in whichever micro-batches, and whatever they compute again."""
+    return _one_chunk(setup)._replace(micro_batch=1, recompute="none")
+
+
+def _one_chunk(setup: Setup) -> Setup:
+    return setup._replace(layout=setup.layout._replace(virtual=1, stages=()), schedule="1f1b")
+
+
+def _micro_batch(setup: Setup, stage: Stage, fares: Fares) -> MicroBatch:
+    times = stage_times(setup, stage)
+    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, OFTEN + GRADIENTS) if call.per != "step"]
+    waiting = [] if setup.overlap.pp else _borders(setup, stage, fares)
+    held = tuple(Beside(setup, times).exposed(sent + waiting))
+    return MicroBatch(times, held, _passed(setup, times, held), _hidden(held, {}))
+
+
+def _each_step(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
+    return [_priced(call, fares, setup) for call in stage_calls(setup, stage, GRADIENTS + ONCE) if call.per == "step"]
+
+
+def _borders(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
+    """Messages between stages."""
+    return [_priced(call, fares, setup) for call in stage_calls(setup, stage, BORDERS)]
+
+
+def _hidden(sent: Iterable[Sent], found: dict[tuple[str, bool], float]) -> dict[tuple[str, bool], float]:
+    """Seconds that calls hide, added up by wire and pass."""
+    for one in sent:
+        key = one.fare.wire, one.back
+        found[key] = found.get(key, 0.0) + one.hidden_s
+    return found
 
 
 def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
@@ -87,26 +139,23 @@ def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
     return Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
 
 
-def _once(sent: Sequence[Sent], setup: Setup, times: StageTimes, others: Sequence[Sent]) -> list[Sent]:
-    """Calls of a step, by what they hide under."""
+def _once(sent: Sequence[Sent], setup: Setup, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[Sent]:
+    """Calls of a step, by what they hide under; ``hidden`` is what hides there before them."""
     over, compute = setup.overlap.overhead_s, times.all
-    hidden = [one for one in sent if one.call.hides in ("last backward", "first forward", "neighbour layer")]
-    back, front = [one for one in hidden if one.back], [one for one in hidden if not one.back]
+    passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
+    back, front = [one for one in passes if one.back], [one for one in passes if not one.back]
     free = [one for one in sent if one.call.hides == "steady pipeline"]
-    rest = [one for one in sent if one not in hidden and one not in free]
-    found = under_pass(back, compute.backward_s + compute.again_s - _busy(back, others, setup), over)
-    found += under_pass(front, compute.forward_s - _busy(front, others, setup), over)
+    rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
+    found = under_pass(back, compute.backward_s + compute.again_s - _busy(back, hidden, setup), over)
+    found += under_pass(front, compute.forward_s - _busy(front, hidden, setup), over)
     found += under_all(free, compute.total_s * setup.micro_batches, over)
     return found + all_of_it(rest, over)
 
 
-def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
+def _busy(sent: Sequence[Sent], hidden: dict[tuple[str, bool], float], setup: Setup) -> float:
     """Seconds of a micro-batch's pass in which others hide on the same wires: two dimensions on one NIC add up."""
-    if not sent:
-        return 0.0
-    wires = {one.fare.wire for one in sent if one.fare.wire}
-    same = (one for one in others if one.fare.wire in wires and one.back is sent[0].back)
-    return sum(one.hidden_s for one in same) / setup.micro_batches
+    wires = sorted({one.fare.wire for one in sent if one.fare.wire})
+    return sum(hidden.get((wire, sent[0].back), 0.0) for wire in wires) / setup.micro_batches
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
