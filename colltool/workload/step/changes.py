@@ -37,7 +37,7 @@ class Change(NamedTuple):
 Made = tuple[str, str, dict[str, str], Setup, Fabric]
 
 
-def changes(setup: Setup, fares: Fares, plain: Sequence[PlainCall], now: Step) -> tuple[Change, ...]:
+def changes(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> tuple[Change, ...]:
     """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out."""
     found = []
     for what, where, values, other, fabric in (*_of_fabric(setup, fares.fabric, now), *_of_job(setup, fares.fabric, now)):

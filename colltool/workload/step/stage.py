@@ -14,7 +14,7 @@ from colltool.workload.pipelines import Pass
 from colltool.workload.setup import Setup, Shard, Stage
 from colltool.workload.step.beside import Beside, Sent
 from colltool.workload.step.fare import Fare, Fares, known
-from colltool.workload.step.once import all_of_it, borders, under_all, under_pass
+from colltool.workload.step.once import PassBuckets, all_of_it, borders, of_a_pass, under_all
 from colltool.workload.traffic.call import Call, Hiding, Phase
 from colltool.workload.traffic.step import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
 
@@ -54,6 +54,40 @@ class StageStep:
         return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
 
+class Views(NamedTuple):
+    """A setup as parts of its step meet it: layouts that look the same to a part have that part in common."""
+
+    micro_batch: Setup
+    border: Setup
+    step: Setup
+
+
+def views(setup: Setup) -> Views:
+    """What a micro-batch, a border of the pipeline and the end of a step meet.
+
+    A micro-batch meets the sharding where layers are gathered for it, and chunks where stages wait for their messages. Borders
+    meet neither the sharding nor what is computed again. What is sent once a step meets neither micro-batches nor chunks.
+    """
+    unsharded = setup._replace(shard=Shard())
+    whole = setup.layout._replace(virtual=1, stages=())
+    micro_batch = setup if setup.shard.layers and setup.shard.reshard else unsharded
+    return Views(
+        micro_batch=micro_batch._replace(layout=whole, schedule="1f1b") if setup.overlap.pp else micro_batch,
+        border=unsharded._replace(recompute="none"),
+        step=setup._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
+    )
+
+
+class Behind(NamedTuple):
+    """What a stage does once a step: calls by what they hide under (a pass, all of compute, nothing), and the optimizer."""
+
+    back: PassBuckets
+    front: PassBuckets
+    free: tuple[Sent, ...]
+    bare: tuple[Sent, ...]
+    optimizer_s: float
+
+
 class MicroBatch(NamedTuple):
     """What every micro-batch does on a stage; ``hidden_s`` by wire and by whether it is in the backward pass, over the step."""
 
@@ -63,20 +97,20 @@ class MicroBatch(NamedTuple):
     hidden_s: dict[tuple[str, bool], float]
 
 
-def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCall] = ()) -> StageStep:
+def stage_step(setup: Setup, views: Views, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> StageStep:
     """A stage with every call priced and what of it is exposed.
 
-    Layouts that differ in nothing that a micro-batch meets share what it does, those that differ in that alone what follows it.
+    What layouts have in common by their :class:`Views` is worked out once.
     """
-    alike, after = _of_micro_batch(setup), _of_step(setup)
-    times, held, passed, hidden = fares.shared(("micro-batch", alike, stage), lambda: _micro_batch(alike, stage, fares))
-    sent = fares.shared(("step", after, stage), lambda: _each_step(after, stage, fares))
-    if plain:
-        sent = [*sent, *(_plain(one, fares, setup) for one in plain)]
-    between = borders(_borders(setup, stage, fares), setup, passed.total_s) if setup.overlap.pp else []
-    if between:
+    times, held, passed, hidden = fares.shared(("micro-batch", views.micro_batch, stage),
+                                               lambda: _micro_batch(views.micro_batch, stage, fares))  # fmt: skip
+    behind = fares.shared(("step", views.step, stage, plain), lambda: _behind(views.step, stage, fares, plain))
+    between: list[Sent] = []
+    if setup.overlap.pp and setup.layout.pp > 1:
+        messages = fares.shared(("borders", views.border, stage), lambda: _borders(views.border, stage, fares))
+        between = borders(messages, setup, passed.total_s)
         hidden = _hidden(between, dict(hidden))
-    once = _once(sent, setup, times, hidden)
+    once = _once(behind, setup, times, hidden)
     slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share if setup.overlap.sm_share else 0.0
     return StageStep(
         stage=stage,
@@ -85,25 +119,9 @@ def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCa
         sent=(*held, *between, *once),
         borders_s=sum(one.exposed_s for one in between),
         once_s=sum(one.exposed_s for one in once),
-        optimizer_s=optimizer_s(setup, stage) if setup.model is not None else 0.0,
+        optimizer_s=behind.optimizer_s,
         slowed_s=slowed,
     )
-
-
-def _of_micro_batch(setup: Setup) -> Setup:
-    """The setup as a micro-batch meets it: only stages that wait for messages meet their number, only resharding the sharding."""
-    gathers = setup.shard.layers and setup.shard.reshard
-    alike = setup if gathers else setup._replace(shard=Shard())
-    return _one_chunk(alike) if setup.overlap.pp else alike
-
-
-def _of_step(setup: Setup) -> Setup:
-    """The setup as what is sent once a step meets it: in whichever micro-batches, and whatever they compute again."""
-    return _one_chunk(setup)._replace(micro_batch=1, recompute="none")
-
-
-def _one_chunk(setup: Setup) -> Setup:
-    return setup._replace(layout=setup.layout._replace(virtual=1, stages=()), schedule="1f1b")
 
 
 def _micro_batch(setup: Setup, stage: Stage, fares: Fares) -> MicroBatch:
@@ -114,8 +132,18 @@ def _micro_batch(setup: Setup, stage: Stage, fares: Fares) -> MicroBatch:
     return MicroBatch(times, held, _passed(setup, times, held), _hidden(held, {}))
 
 
-def _each_step(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
-    return [_priced(call, fares, setup) for call in stage_calls(setup, stage, GRADIENTS + ONCE) if call.per == "step"]
+def _behind(setup: Setup, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...]) -> Behind:
+    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, GRADIENTS + ONCE) if call.per == "step"]
+    sent += [_plain(one, fares, setup) for one in plain]
+    passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
+    rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
+    return Behind(
+        back=of_a_pass([one for one in passes if one.back]),
+        front=of_a_pass([one for one in passes if not one.back]),
+        free=tuple(one for one in sent if one.call.hides == "steady pipeline"),
+        bare=tuple(all_of_it(rest, setup.overlap.overhead_s)),
+        optimizer_s=optimizer_s(setup, stage) if setup.model is not None else 0.0,
+    )
 
 
 def _borders(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
@@ -139,23 +167,21 @@ def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
     return Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
 
 
-def _once(sent: Sequence[Sent], setup: Setup, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[Sent]:
-    """Calls of a step, by what they hide under; ``hidden`` is what hides there before them."""
-    over, compute = setup.overlap.overhead_s, times.all
-    passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
-    back, front = [one for one in passes if one.back], [one for one in passes if not one.back]
-    free = [one for one in sent if one.call.hides == "steady pipeline"]
-    rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
-    found = under_pass(back, compute.backward_s + compute.again_s - _busy(back, hidden, setup), over)
-    found += under_pass(front, compute.forward_s - _busy(front, hidden, setup), over)
-    found += under_all(free, compute.total_s * setup.micro_batches, over)
-    return found + all_of_it(rest, over)
+def _once(behind: Behind, setup: Setup, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[Sent]:
+    """Calls of a step with what of them is exposed.
 
-
-def _busy(sent: Sequence[Sent], hidden: dict[tuple[str, bool], float], setup: Setup) -> float:
-    """Seconds of a micro-batch's pass in which others hide on the same wires: two dimensions on one NIC add up."""
-    wires = sorted({one.fare.wire for one in sent if one.fare.wire})
-    return sum(hidden.get((wire, sent[0].back), 0.0) for wire in wires) / setup.micro_batches
+    ``hidden`` is what hides before them, and on the same wires against them: two dimensions on one NIC add up.
+    """
+    over, compute, m = setup.overlap.overhead_s, times.all, setup.micro_batches
+    back, front = (
+        sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
+        for buckets, backward in ((behind.back, True), (behind.front, False))
+    )
+    found = behind.back.exposed(compute.backward_s + compute.again_s - back, over)
+    found += behind.front.exposed(compute.forward_s - front, over)
+    found += under_all(behind.free, compute.total_s * m, over)
+    found += behind.bare
+    return found
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:

@@ -12,7 +12,7 @@ from colltool.workload.results import DIMENSIONS
 from colltool.workload.setup import Setup, Stage, stages_of
 from colltool.workload.step.beside import Sent
 from colltool.workload.step.fare import Fares
-from colltool.workload.step.stage import StageStep, stage_step
+from colltool.workload.step.stage import StageStep, stage_step, views
 
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 
@@ -53,14 +53,15 @@ class Timed(NamedTuple):
     jitter: float
 
 
-def timed(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Timed:
+def timed(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> Timed:
     """How long a step of a job takes on a fabric.
 
     Raises:
         ColltoolError: a group that does not fit the fabric.
     """
     where = stages_of(setup) if setup.model is not None else (Stage(0, 0, 0, embedding=True, head=True),)
-    by_kind = {stage.kind: stage_step(setup, stage, fares, plain) for stage in {one.kind: one for one in where}.values()}
+    seen = views(setup)
+    by_kind = {stage.kind: stage_step(setup, seen, stage, fares, plain) for stage in {one.kind: one for one in where}.values()}
     stages = tuple(by_kind[stage.kind] for stage in where)
     slowest = max(stages, key=lambda one: one.passed.total_s)
     last = max(stages, key=lambda one: one.tail_s)
@@ -82,7 +83,7 @@ def timed(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Timed:
     )
 
 
-def step_of(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Step:
+def step_of(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> Step:
     """A step of a job on a fabric with its parts.
 
     Raises:
