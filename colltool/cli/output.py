@@ -47,7 +47,7 @@ def working(what: str) -> None:
 
 
 class Counting:
-    """How much of how much is done, on a line of a terminal that is written over, from a second on; silent where stderr is none."""
+    """How much is done, on one line of a terminal, from a second on; silent where stderr is none."""
 
     def __init__(self, what: str) -> None:
         self.what, self._next, self._width = what, monotonic() + SOON_S, 0
@@ -57,7 +57,7 @@ class Counting:
         """Say it, a few times a second."""
         if self._speaks and (now := monotonic()) >= self._next:
             self._next = now + OFTEN_S
-            self._write(f"{self.what}: {done:,} of {of:,} ...")
+            self._write(f"{self.what}: {100 * done // of}% ...")
 
     def __enter__(self) -> Counting:
         return self

@@ -86,7 +86,7 @@ def plan(
     if search:
         from colltool.cli.output import Counting
 
-        with Counting("layouts without their sharding") as watch:
+        with Counting("pricing layouts") as watch:
             found = api.search_layouts(
                 loaded, fabric.load(), ranks, keep or (), top=top or _TOP, library=library, readings=readings, watch=watch
             )

@@ -51,9 +51,9 @@ class Corner(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """Buckets that go out one after the other: how many, their seconds together, and the corners that the last one waits for."""
+    """Buckets that go out one after the other: their number, their seconds together, and the corners that set the last end."""
 
-    count: int
+    calls: int
     total_s: float
     corners: tuple[Corner, ...]
 
@@ -83,9 +83,9 @@ def _below(one: Corner, middle: Corner, other: Corner) -> bool:
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Overlapped:
     """Buckets behind a pass, each call costing it 2 o. The last is ready when the pass ends, so that it is always exposed."""
-    if not buckets.count:
+    if not buckets.calls:
         return Overlapped(0.0, 0.0)
-    calls_s = 2 * overhead_s * buckets.count
+    calls_s = 2 * overhead_s * buckets.calls
     exposed = max((pass_s + calls_s) * ready + rest for ready, rest in buckets.corners) - pass_s
     return Overlapped(max(0.0, buckets.total_s + calls_s - exposed), exposed)
 

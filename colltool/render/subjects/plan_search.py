@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 from colltool.render.parts import Block, Lines, Table, label, number
@@ -11,8 +12,7 @@ from colltool.workload.plan import MFU_CONVENTION
 from colltool.workload.search.keep import written
 from colltool.workload.search.results import TIE, Search, Searched
 
-Row = tuple[Search, int, Searched]
-_ALWAYS = ("tp", "pp", "dp")  # shown even where all layouts have 1
+LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
 
 
 def _size(key: str, drop: int = 0) -> Any:
@@ -37,13 +37,13 @@ _LAYOUTS = (
     label("recompute", "recompute", get=lambda row: row[2].choice.recompute),
     label("schedule", "schedule", get=lambda row: row[2].choice.schedule, hidden=True),
     number("step_s", "step", format_time, get=lambda row: row[2].step_s),
-    number("of_best", "of best", lambda share: percent(share, sign="+"), get=lambda row: row[2].of_best),
-    label("tie", "tie", {True: "tie", False: "no"}.__getitem__, drop=4, get=lambda row: row[2].tie),
-    number("mfu", "MFU", percent, drop=2, get=lambda row: row[2].mfu),
+    number("of_best", "of best", lambda share: percent(share, sign="+"), drop=1, get=lambda row: row[2].of_best),
+    label("tie", "tie", {True: "tie", False: "no"}.__getitem__, drop=5, get=lambda row: row[2].tie),
+    number("mfu", "MFU", percent, drop=3, get=lambda row: row[2].mfu),
     number("tokens_per_s", "tokens/s", "{:.4g}".format, get=lambda row: row[2].tokens_per_s, hidden=True),
     number("control_step_s", "free network", format_time, get=lambda row: row[2].control_step_s, hidden=True),
-    number("network_share", "network", percent, drop=3, get=lambda row: row[2].network_share),
-    number("memory_bytes", "memory", lambda size: format_bytes(size, 3), drop=1, get=lambda row: row[2].memory_bytes),
+    number("network_share", "network", percent, drop=4, get=lambda row: row[2].network_share),
+    number("memory_bytes", "memory", lambda size: format_bytes(size, 3), drop=2, get=lambda row: row[2].memory_bytes),
 )
 
 
@@ -53,19 +53,24 @@ def _table(result: Search) -> Table:
 
 
 def _shown(result: Search) -> Table:
-    """Without columns in which every layout has the same and nothing to say: 1, or no experts."""
-    empty = [key for key in ("cp", "ep", "etp", "virtual") if all(getattr(one.choice, key) == 1 for one in result.layouts)]
-    return _table(result).without(*empty)
+    """Without columns in which no layout has anything to say."""
+    nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
+    choices = [one.choice for one in result.layouts]
+    return _table(result).without(*(key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices)))
 
 
 def _blocks(result: Search) -> list[Block]:
-    line = " ".join(f"--job-set {key}={value}" for key, value in result.values)
-    what = "the best in full: the same without --search, --keep and --top, and with" if line else "the best in full"
-    return [
-        Lines(_title(result), tuple(_facts(result))),
-        _shown(result),
-        Lines(what, (line or "the same without --search, --keep and --top: it is the job's own",), verbatim=True),
-    ]
+    return [Lines(_title(result), tuple(_facts(result))), _shown(result), _in_full(result)]
+
+
+def _in_full(result: Search) -> Lines:
+    """What to add to the command so that it shows the best with all that a plan says."""
+    if not result.values:
+        return Lines("the best in full", ("it is the job's own: the same without --search, --keep and --top",))
+    options = " ".join(f"--job-set\0{key}={value}" for key, value in result.values)
+    lines = [line.replace("\0", " ") for line in wrap(options, LONGEST, break_long_words=False, break_on_hyphens=False)]
+    what = "the best in full: the same without --search, --keep and --top, and with"
+    return Lines(what, (*(f"{line} \\" for line in lines[:-1]), lines[-1]), verbatim=True)
 
 
 def _title(result: Search) -> str:
@@ -80,9 +85,9 @@ def _facts(result: Search) -> list[str]:
              + (f", {result.priced} sit on the fabric" if result.priced < result.fit else "")]  # fmt: skip
     lines.append(f"the best step takes {format_time(best.step_s)}, with a free network {format_time(best.control_step_s)}; "
                  f"MFU {percent(best.mfu)} ({MFU_CONVENTION})")  # fmt: skip
-    if result.ties.count > 1:
+    if result.ties.layouts > 1:
         differ = ", ".join(result.ties.differ)
-        lines.append(f"{result.ties.count} layouts within {whole_percent(TIE)}: take any; they differ in {differ}")
+        lines.append(f"{result.ties.layouts} layouts within {whole_percent(TIE)}: take any; they differ in {differ}")
     else:
         lines.append(f"no other layout is within {whole_percent(TIE)}")
     lines.append(_own(result))
@@ -94,10 +99,8 @@ def _own(result: Search) -> str:
     own = result.own.searched
     if own is None:
         return f"the job's own layout cannot be had: {result.own.why}"
-    sizes = [f"{name} {getattr(own.choice, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
-    sizes = [text for text in sizes if not text.endswith(" 1")] + [own.choice.shard, f"recompute {own.choice.recompute}"]
     fits = "" if result.own.fits else f"; {format_bytes(own.memory_bytes, 3)} DO NOT FIT"
-    return f"the job's own layout ({', '.join(sizes)}) takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}"
+    return f"the job's own layout ({own.choice.spoken}) takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}"
 
 
 def _document(result: Search) -> Document:
@@ -111,7 +114,7 @@ def _document(result: Search) -> Document:
         "priced": result.priced,
         "capacity_bytes": result.capacity_bytes,
         "tie_within": TIE,
-        "ties": result.ties.count,
+        "ties": result.ties.layouts,
         "ties_differ_in": list(result.ties.differ),
         "best": _layout(result.best),
         "best_job_set": dict(result.values),
@@ -129,10 +132,8 @@ def _layout(one: Searched) -> Document:
 
 
 def _summary(result: Search) -> str:
-    best = result.best.choice
-    sizes = ", ".join(f"{name} {getattr(best, name)}" for name in ("tp", "cp", "ep", "pp", "dp") if getattr(best, name) > 1)
-    head = f"{result.job.name} on {result.ranks} ranks of {result.fabric}: {sizes or 'one rank'} takes"
+    head = f"{result.job.name} on {result.ranks} ranks of {result.fabric}: {result.best.choice.spoken} takes"
     return f"{head} {format_time(result.best.step_s)}, the best of {counted(result.priced, 'layout')}"
 
 
-SUBJECTS = {Search: Subject("plan_search", _blocks, _document, _table, _summary)}
+SUBJECTS = {Search: Subject("plan-search", _blocks, _document, _table, _summary)}

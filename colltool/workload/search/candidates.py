@@ -75,7 +75,7 @@ class Space:
 
     def variants(self, frame: Setup) -> Iterator[Setup]:
         """A frame with every sharding that has replicas to shard over, and with everything that may be computed again."""
-        replicas = frame.gradient_ranks > 1 or frame.layout.expert_dp > 1
+        replicas = frame.gradient_ranks > 1 or (self.shape.moe is not None and frame.layout.expert_dp > 1)
         for mode, file in self._shards.items():
             if mode != "ddp" and not replicas and not self.kept.shard:
                 continue
@@ -105,7 +105,7 @@ class Space:
                     for ep in _tried(kept.ep, (e for e in divisors(experts) if e <= tp * cp * dp)):
                         for micro in _tried(kept.micro, self._micros(batch // dp)):
                             for virtual in _tried(kept.virtual, self._chunks(pp)):
-                                yield Sizes(tp, cp, ep, pp, virtual, dp, micro)
+                                yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
 
     def _micros(self, most: int) -> list[int]:
         """Powers of two, and the job's own."""

@@ -29,6 +29,12 @@ class Choice(NamedTuple):
     recompute: str
     schedule: str
 
+    @property
+    def spoken(self) -> str:
+        """``tp 8, pp 4, dp 16, zero1, recompute none``: sizes of more than 1, and the sharding."""
+        sizes = [f"{name} {getattr(self, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
+        return ", ".join([text for text in sizes if not text.endswith(" 1")] + [self.shard, f"recompute {self.recompute}"])
+
 
 class Searched(NamedTuple):
     """A layout with its figures, as ``plan`` has them: ``of_best`` is its step over the best one's, less 1."""
@@ -55,7 +61,7 @@ class Searched(NamedTuple):
 class Ties(NamedTuple):
     """How many layouts are within :data:`TIE` of the best, itself among them, and what they differ in."""
 
-    count: int
+    layouts: int
     differ: tuple[str, ...]
 
 

@@ -194,9 +194,8 @@ def _nothing(job: Job, ranks: int, kept: Kept, space: Space, found: _Prices) -> 
         return ColltoolError(what, argument=argument, fix=f"{fix}; {said(found.unseated.fix)}")
     if found.smallest is not None:
         size, setup = found.smallest
-        values = ", ".join(f"{name} {written(value)}" for name, value in choice_of(setup)._asdict().items() if value != 1)
         fix = (f"{counted(found.held, 'layout')} fill the ranks, none fits {format_bytes(found.capacity, 3)}: the smallest takes "
-               f"{format_bytes(size, 3)} ({values}); more ranks, or keep less")  # fmt: skip
+               f"{format_bytes(size, 3)} ({choice_of(setup).spoken}); more ranks, or keep less")  # fmt: skip
         return ColltoolError(what, argument=argument, fix=fix)
     reasons = [f"{count} for {key}: {space.examples[key].what}" for key, count in space.refused.most_common(MOST_REASONS)]
     return ColltoolError(what, argument=argument, fix=f"refused {'; '.join(reasons) or 'all'}")
