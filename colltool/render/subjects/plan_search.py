@@ -38,7 +38,7 @@ _LAYOUTS = (
     label("schedule", "schedule", get=lambda row: row[2].choice.schedule, hidden=True),
     number("step_s", "step", format_time, get=lambda row: row[2].step_s),
     number("of_best", "of best", lambda share: percent(share, sign="+"), drop=1, get=lambda row: row[2].of_best),
-    label("tie", "tie", {True: "tie", False: "no"}.__getitem__, drop=5, get=lambda row: row[2].tie),
+    label("tie", "tie", drop=5, get=lambda row: "best" if row[1] == 1 else "tie" if row[2].tie else ""),
     number("mfu", "MFU", percent, drop=3, get=lambda row: row[2].mfu),
     number("tokens_per_s", "tokens/s", "{:.4g}".format, get=lambda row: row[2].tokens_per_s, hidden=True),
     number("control_step_s", "free network", format_time, get=lambda row: row[2].control_step_s, hidden=True),
