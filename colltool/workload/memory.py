@@ -73,8 +73,11 @@ def worst_stage(setup: Setup, model: Model) -> tuple[int, float]:
     first: dict[tuple[int, int, bool, bool], Stage] = {}
     for stage in stages_of(setup):
         first.setdefault(stage.kind, stage)
-    totals = {stage.number: sum(_on(setup, stage, part).bytes for part in stage_parts(setup, stage, model))
-              for stage in first.values()}  # fmt: skip
+    totals = {}
+    for stage in first.values():
+        kept = micro_batches_kept(setup, stage)
+        parts = stage_parts(setup, stage, model)
+        totals[stage.number] = sum(part.bytes * kept if part.part == ACTIVATIONS else part.bytes for part in parts)
     worst = max(totals, key=lambda stage: totals[stage])
     return worst, totals[worst]
 

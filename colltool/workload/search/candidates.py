@@ -93,23 +93,30 @@ class Space:
         self.examples.setdefault(key, found)
 
     def _sizes(self) -> Iterator[Sizes]:
-        layers, batch, kept = self.model.layers, self.job.draft.global_batch, self.kept
+        experts, batch, kept = self.shape.moe.experts if self.shape.moe else 1, self.job.draft.global_batch, self.kept
+        for tp, cp, pp, dp in self._grids():
+            if dp > batch:
+                self.refuse(Misfit(("batch", "global"), f"{batch} sequences are fewer than dp {dp}", ""))
+                continue
+            for ep in _tried(kept.ep, (e for e in divisors(experts) if e <= tp * cp * dp)):
+                for micro in _tried(kept.micro, self._micros(batch // dp)):
+                    for virtual in _tried(kept.virtual, self._chunks(pp)):
+                        yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
+
+    def _grids(self) -> Iterator[tuple[int, int, int, int]]:
+        """tp, cp, pp and dp that fill the ranks."""
+        kept, layers = self.kept, self.model.layers
+        rings, own = max(1, self.job.draft.sequence // LEAST_TOKENS), self.job.draft.layout.cp
         for tp in _tried(kept.tp, (t for t in divisors(self.ranks) if self.shape.heads % t == 0)):
-            longest = max(1, self.job.draft.sequence // LEAST_TOKENS)
-            for cp in _tried(kept.cp, (c for c in divisors(self.ranks // tp) if c <= longest)):
+            for cp in _tried(kept.cp, (c for c in divisors(self.ranks // tp) if c <= rings or c == own)):
                 for pp in _tried(kept.pp, (p for p in divisors(self.ranks // (tp * cp)) if p <= layers)):
-                    if self.ranks % (tp * cp * pp):
-                        continue
-                    dp = self.ranks // (tp * cp * pp)
-                    experts = self.shape.moe.experts if self.shape.moe else 1
-                    for ep in _tried(kept.ep, (e for e in divisors(experts) if e <= tp * cp * dp)):
-                        for micro in _tried(kept.micro, self._micros(batch // dp)):
-                            for virtual in _tried(kept.virtual, self._chunks(pp)):
-                                yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
+                    if self.ranks % (tp * cp * pp) == 0:
+                        yield tp, cp, pp, self.ranks // (tp * cp * pp)
 
     def _micros(self, most: int) -> list[int]:
         """Powers of two, and the job's own."""
-        return sorted({2**power for power in range(most.bit_length())} | {self.job.draft.micro_batch} & set(range(most + 1)))
+        own = self.job.draft.micro_batch
+        return sorted({2**power for power in range(most.bit_length())} | ({own} if own <= most else set()))
 
     def _chunks(self, pp: int) -> list[int]:
         """Virtual stages: what divides the layers of a stage, the longest where they are not equal."""

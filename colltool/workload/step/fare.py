@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from colltool.errors import ColltoolError, given, said
@@ -50,12 +52,18 @@ class Fare(NamedTuple):
     @property
     def wire(self) -> str:
         """The tier whose wires it keeps busiest: two calls of one wire share it; empty for a known time."""
-        return max(self.busy, key=lambda one: one[1])[0] if self.busy else ""
+        return _busiest(self.busy)
 
     @property
     def bound(self) -> str:
         """``latency`` or ``bandwidth``."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
+
+
+@lru_cache(maxsize=16384)
+def _busiest(busy: Busy) -> str:
+    """The name of the busiest; a step asks for it at every pair of calls."""
+    return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
 def known(seconds: float) -> Fare:
