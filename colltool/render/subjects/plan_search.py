@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import Any
 
+from colltool.errors import either, said
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.words import counted, format_bytes, format_time, percent, whole_percent
@@ -64,13 +65,23 @@ def _blocks(result: Search) -> list[Block]:
 
 
 def _in_full(result: Search) -> Lines:
-    """What to add to the command so that it shows the best with all that a plan says."""
+    """What to add to the command, or to give to ``load_job``, so that plan shows the best with all that it says."""
     if not result.values:
-        return Lines("the best in full", ("it is the job's own: the same without --search, --keep and --top",))
-    options = " ".join(f"--job-set\0{key}={value}" for key, value in result.values)
-    lines = [line.replace("\0", " ") for line in wrap(options, LONGEST, break_long_words=False, break_on_hyphens=False)]
-    what = "the best in full: the same without --search, --keep and --top, and with"
-    return Lines(what, (*(f"{line} \\" for line in lines[:-1]), lines[-1]), verbatim=True)
+        return Lines(
+            "the best in full", (said(either(shell="the job's own: without --search", python="plan of the job itself")),)
+        )
+    title = either(
+        shell="the best in full: the same without --search, --keep and --top, and with", python="plan of load_job with"
+    )
+    options = [f"{key}={value}" for key, value in result.values]
+    pasted = either(shell=_pasted([f"--job-set\0{option}" for option in options]), python=f"overrides={options!r}")
+    return Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)
+
+
+def _pasted(options: list[str]) -> str:
+    """Options in lines that a shell takes as one; what stands around a zero is never torn apart."""
+    lines = wrap(" ".join(options), LONGEST, break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(line.replace("\0", " ") for line in lines)
 
 
 def _title(result: Search) -> str:
