@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 __version__ = "0.4.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "contention", "crossover", "diff", "explain", "ladder",
-    "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "validate", "verify",
+    "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "search_layouts", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         price,
         price_list,
         readings,
+        search_layouts,
         validate,
         verify,
     )

@@ -34,6 +34,14 @@ def complete_job(incomplete: str) -> list[str]:
     return [name for name in shipped("jobs") if name.startswith(incomplete)]
 
 
+def complete_keep(incomplete: str) -> list[str]:
+    """What a search can keep; after the equals sign its words."""
+    from colltool.workload.search.keep import NAMES, WORDS
+
+    known = [f"{name}={word}" for name in NAMES for word in WORDS.get(name, ("",))]
+    return [text for text in known if text.startswith(incomplete)]
+
+
 def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.primitives import SHORT

@@ -68,6 +68,20 @@ def memory(setup: Setup) -> Memory:
     return Memory(parts, worst, totals[worst], capacity, largest.part)
 
 
+def worst_stage(setup: Setup, model: Model) -> tuple[int, float]:
+    """The worst stage and its bytes, as :func:`memory` finds them: the first stage of a kind keeps most micro-batches."""
+    first: dict[tuple[int, int, bool, bool], Stage] = {}
+    for stage in stages_of(setup):
+        first.setdefault(stage.kind, stage)
+    totals = {}
+    for stage in first.values():
+        kept = micro_batches_kept(setup, stage)
+        parts = stage_parts(setup, stage, model)
+        totals[stage.number] = sum(part.bytes * kept if part.part == ACTIVATIONS else part.bytes for part in parts)
+    worst = max(totals, key=lambda stage: totals[stage])
+    return worst, totals[worst]
+
+
 def _on(setup: Setup, stage: Stage, part: Part) -> Part:
     """A part of a stage's kind on the stage itself, which keeps as many micro-batches as its place demands."""
     kept = micro_batches_kept(setup, stage) if part.part == ACTIVATIONS else 1.0
@@ -79,12 +93,11 @@ def stage_parts(setup: Setup, stage: Stage, model: Model) -> Iterator[Part]:
     yield from _states(setup, stage)
     shape = model.shape
     if shape is not None:
-        each = {kind: layer_activations(setup, shape, experts=kind) for kind in (False, True)}
-        stored = stage.dense_layers * each[False].stored + stage.moe_layers * each[True].stored
-        yield Part(stage.number, ACTIVATIONS, stored)
-        if setup.recompute == "full" and stage.layers:
-            working = max(each[kind].working for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there)
-            yield Part(stage.number, "layer computed again", working)
+        counts = ((False, stage.dense_layers), (True, stage.moe_layers))
+        each = [(count, layer_activations(setup, shape, experts=kind)) for kind, count in counts if count]
+        yield Part(stage.number, ACTIVATIONS, sum(count * layer.stored for count, layer in each))
+        if setup.recompute == "full" and each:
+            yield Part(stage.number, "layer computed again", max(layer.working for _, layer in each))
         if stage.head:
             yield Part(stage.number, "logits", loss_bytes(setup, shape))
     if setup.stack is not None:

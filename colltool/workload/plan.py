@@ -134,12 +134,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
     """
     setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
-    total = setup.layout.ranks
-    if total > fabric.ranks:
-        tier = fabric.tiers[-1]
-        need = -(-total // (fabric.ranks // tier.endpoints))
-        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
-        raise ColltoolError(f"{job.name} has {total} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+    seated(job, fabric, setup.layout.ranks)
     fares, plain = Fares(fabric, readings), job.plain_calls(setup)
     step = step_of(setup, fares, plain)
     anchor = anchored(job, setup, fares, plain, step)
@@ -147,7 +142,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         setup = setup._replace(slower=anchor.factor)
         step = step_of(setup, fares, plain)
     kept = memory(setup) if setup.model is not None else None
-    tokens, share = _rates(setup, step.step_s)
+    tokens, share = rates(setup, step.step_s)
     return Plan(
         job=job,
         setup=setup,
@@ -169,7 +164,20 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     )
 
 
-def _rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
+def seated(job: Job, fabric: Fabric, ranks: int) -> None:
+    """Refuse more ranks than a fabric has.
+
+    Raises:
+        ColltoolError: so many.
+    """
+    if ranks > fabric.ranks:
+        tier = fabric.tiers[-1]
+        need = -(-ranks // (fabric.ranks // tier.endpoints))
+        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
+        raise ColltoolError(f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+
+
+def rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
     """Tokens a second and MFU."""
     if setup.model is None or not step_s:
         return None, None

@@ -48,13 +48,13 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         sequence=file.sequence or 1,
         global_batch=file.batch.global_ if file.batch else max(1, layout.dp),
         micro_batch=file.batch.micro if file.batch else 1,
-        shard=_shard(file.shard, layout, file.precision.grads),
+        shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
         recompute=file.recompute,
         precision=Precision(**_fields(file.precision, Precision._fields)),
         device=device,
         stack=stack,
-        overlap=_overlap(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
+        overlap=overlap_of(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
         compression=_compression(file),
         compute=times,
         slower=file.slower or 1.0,
@@ -150,14 +150,15 @@ def _layout(file: JobFile, model: Model | None) -> Layout:
     )
 
 
-def _shard(file: ShardFile, layout: Layout, grads: str) -> Shard:
+def shard_of(file: ShardFile, layout: Layout, grads: str) -> Shard:
     """Under pipelines FSDP keeps what it gathered (``reshard``) unless told."""
     reshard = file.reshard if file.reshard is not None else layout.pp == 1
     gathers = file.gathers or (2 if reshard else 1)
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def _overlap(file: OverlapFile, layout: Layout, schedule: str, slowed: float) -> Overlap:
+def overlap_of(file: OverlapFile, layout: Layout, schedule: str, slowed: float) -> Overlap:
+    """What may hide; DualPipe hides the all-to-alls unless told. ``slowed``: what sharing multiprocessors costs, unless told."""
     asked = {True: "batch", False: "", "shared": "shared"}
     ep = asked[file.ep] if file.ep is not None else "batch" if schedule == "dualpipe" and layout.ep > 1 else ""
     return Overlap(

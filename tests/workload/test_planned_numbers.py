@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from colltool.workload.compression import (
     EXTRA_STEPS,
@@ -18,9 +20,10 @@ from colltool.workload.job import load_job
 from colltool.workload.overlap import (
     behind_backward,
     behind_layers,
+    behind_pass,
     best_bucket,
-    bucket_ends,
     hidden_share,
+    in_a_row,
     logp,
     logp_step,
 )
@@ -154,7 +157,20 @@ def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
     assert behind_backward(1.0, [0.01] * 10).exposed_s == pytest.approx(0.01), "the last is never hidden"
     assert behind_backward(1.0, [0.01] * 10, overhead_s=0.001).exposed_s == pytest.approx(0.01 + 0.02)
     assert behind_backward(1.0, []) == (0.0, 0.0)
-    assert bucket_ends([1, 2, 3], [2, 2, 2]) == [3, 5, 7]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=40), st.floats(0, 100), st.floats(0, 1))
+def test_the_corners_of_a_row_of_buckets_are_its_recursion(takes: list[float], pass_s: float, overhead: float) -> None:
+    """P8 bucket by bucket: end_k = max(ready_k, end_(k-1)) + t_k."""
+    end, whole = 0.0, pass_s + 2 * overhead * len(takes)
+    for index, one in enumerate(takes, 1):
+        end = max(whole * index / len(takes), end) + one
+    assert behind_pass(pass_s, in_a_row(takes), overhead).exposed_s == pytest.approx(end - pass_s)
+
+
+def test_equal_buckets_have_two_corners_however_many_they_are() -> None:
+    assert len(in_a_row([0.25] * 1024).corners) == 2
 
 
 def test_the_best_bucket_is_the_least_of_what_it_costs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 Made = tuple[str, dict[str, str], Fabric, str]
 
 
-def changes(job: Job, setup: Setup, fares: Fares, plain: Sequence[PlainCall], now: Step) -> tuple[Change, ...]:
+def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> tuple[Change, ...]:
     """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out."""
     found = []
     for what, values, fabric, tier in _of_fabric(fares.fabric, now):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.choice import Choice
 from colltool.errors import ColltoolError, given, said
@@ -18,6 +21,8 @@ from colltool.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.workload.layout import Group
 
 Busy = tuple[tuple[str, float], ...]
+Shared = TypeVar("Shared")
+MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
 
 
 class Ran(NamedTuple):
@@ -68,12 +73,18 @@ class Fare(NamedTuple):
     @property
     def wire(self) -> str:
         """The tier whose wires it keeps busiest: two calls of one wire share it; empty for a known time."""
-        return max(self.busy, key=lambda one: one[1])[0] if self.busy else ""
+        return _busiest(self.busy)
 
     @property
     def bound(self) -> str:
         """``latency`` or ``bandwidth``."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
+
+
+@lru_cache(maxsize=16384)
+def _busiest(busy: Busy) -> str:
+    """The name of the busiest; a step asks for it at every pair of calls."""
+    return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
 def known(seconds: float) -> Fare:
@@ -89,8 +100,18 @@ class Fares:
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, Group, float, bool], Fare] = {}
+        self._kept: dict[tuple[Primitive, Group, float, bool], Fare | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
+        self._shared: dict[Hashable, Any] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """What several layouts have in common on this fabric, made once; ``key`` holds all that it follows from."""
+        if key not in self._shared:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = make()
+        found: Shared = self._shared[key]
+        return found
 
     def changed(self, fabric: Fabric, tier: str) -> Fares:
         """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
@@ -98,7 +119,8 @@ class Fares:
         number = [one.name for one in self.fabric.tiers].index(tier)
         for key, fare in self._kept.items():
             primitive, group, *_ = key
-            if primitive is not P2P and len(group.axes) == 1 and fare.per_domain[number] == 1:
+            alone = isinstance(fare, Fare) and primitive is not P2P and len(group.axes) == 1
+            if alone and isinstance(fare, Fare) and fare.per_domain[number] == 1:
                 found._kept[key] = fare
         return found
 
@@ -109,14 +131,17 @@ class Fares:
             ColltoolError: the group does not fit the fabric; names the dimension.
         """
         key = (primitive, group, size, closed)
-        if key not in self._kept:
+        found = self._kept.get(key)
+        if found is None:
             try:
-                self._kept[key] = self._priced(primitive, group, size, closed)
+                found = self._priced(primitive, group, size, closed)
             except ColltoolError as error:
-                words = said(error.what)
-                fix = f"another layout or order{self._smaller(group)}; {said(error.fix)}"
-                raise ColltoolError(f"{what or 'group'} {group.ranks}: {words}", fix=fix) from error
-        return self._kept[key]
+                found = error
+            self._kept[key] = found
+        if isinstance(found, ColltoolError):
+            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
+            raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
+        return found
 
     def _smaller(self, group: Group) -> str:
         """A size of the innermost domains that holds whole strides: racks of 72 are used as 64."""
