@@ -139,14 +139,14 @@ def test_a_mixture_of_experts_adds_up() -> None:
 
 def test_experts_and_gradients_on_one_wire_add_up() -> None:
     """What hides under the backward pass finds less of it free where experts' tokens hide there on the same wires."""
-    job = {"model": "mixtral-8x7b", "sequence": 2048, "batch": {"global": 128},
+    job = {"model": "mixtral-8x7b", "sequence": 2048, "batch": {"global": 256},
            "layout": {"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}, "device": "h100", "stack": "megatron",
            "shard": {"mode": "ddp"}}  # fmt: skip
     fabric = two_tiers(64, bandwidth="10GB/s")
     alone = colltool.plan(job, fabric, 128)
     both = colltool.plan(job | {"overlap": {"ep": True}}, fabric, 128)
     exposed = [sum(one.exposed_s for one in found.parts if one.name in ("dp", "expert dp")) for found in (alone, both)]
-    assert exposed[1] > 2 * exposed[0]
+    assert exposed[1] > 1.3 * exposed[0]
 
 
 def test_interleaved_stages_hide_gradients_under_as_many_micro_batches_as_there_are_stages() -> None:

@@ -57,7 +57,7 @@ def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], Setup]:
     found = {}
     micros = [size for size in (1, 2, 3, 4, 8, 16, 32) if size != 3 or job["batch"].get("micro") == 3]
     eps = (1, 2, 4) if "moe" in job["model"] else (1, 2)
-    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), (1, 2, 3, 4, 6, 8), micros):
+    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 11), micros):
         if FEWER % (tp * cp * pp):
             continue
         layout = {"tp": tp, "sp": tp > 1, "cp": cp, "ep": ep, "pp": pp, "virtual": virtual}

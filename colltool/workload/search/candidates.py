@@ -12,12 +12,12 @@ from typing import NamedTuple
 from colltool.errors import ColltoolError
 from colltool.workload.files.job import ShardFile
 from colltool.workload.job import Job, PlainCall
-from colltool.workload.layout import Layout
 from colltool.workload.misfits import Misfit, misfits
 from colltool.workload.model import Model, Shape
-from colltool.workload.resolve import overlap_of, shard_of
+from colltool.workload.resolve import shard_of
 from colltool.workload.search.keep import MODES, Kept
-from colltool.workload.setup import Overlap, Setup
+from colltool.workload.search.overlap import followed
+from colltool.workload.setup import Setup
 
 LEAST_TOKENS = 4096  # of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3: 8,192)
 NAMED_SCHEDULES = ("gpipe", "zb1p", "zbv", "dualpipe")
@@ -119,9 +119,12 @@ class Space:
         return sorted({2**power for power in range(most.bit_length())} | ({own} if own <= most else set()))
 
     def _chunks(self, pp: int) -> list[int]:
-        """Virtual stages: what divides the layers of a stage, the longest where they are not equal."""
-        named = self.job.draft.schedule in NAMED_SCHEDULES
-        return [1] if pp == 1 or named else divisors(-(-self.model.layers // pp))
+        """Virtual stages: what divides the layers of a stage, the longest where they are not equal; or of one with the ends."""
+        if pp == 1 or self.job.draft.schedule in NAMED_SCHEDULES:
+            return [1]
+        ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
+        held = {-(-self.model.layers // pp)} | ({ends // pp} if ends % pp == 0 else set())
+        return sorted({chunks for layers in held for chunks in divisors(layers)})
 
     def _setup(self, sizes: Sizes) -> Setup:
         """What follows from the sizes, as where a file is read."""
@@ -133,9 +136,9 @@ class Space:
         layout = draft.layout._replace(tp=sizes.tp, sp=sp, cp=sizes.cp, ep=sizes.ep, etp=etp, pp=sizes.pp, virtual=sizes.virtual,
                                        dp=sizes.dp, stages=stages)  # fmt: skip
         schedule = self._schedule(sizes)
-        overlap = meant(overlap_of(self.job.file.overlap, layout, schedule, draft.overlap.sm_share), layout)
-        return draft._replace(layout=layout, micro_batch=sizes.micro, schedule=schedule, overlap=overlap, recompute="none",
-                              shard=shard_of(ShardFile(), layout, draft.precision.grads))  # fmt: skip
+        setup = draft._replace(layout=layout, micro_batch=sizes.micro, schedule=schedule, recompute="none",
+                               shard=shard_of(ShardFile(), layout, draft.precision.grads))  # fmt: skip
+        return setup._replace(overlap=followed(self.job.file.overlap, setup)[0])
 
     def _schedule(self, sizes: Sizes) -> str:
         """A pipeline's is the one that the job names; else 1F1B, interleaved with virtual stages."""
@@ -143,11 +146,6 @@ class Space:
         if sizes.pp > 1 and named in NAMED_SCHEDULES:
             return named
         return "interleaved" if sizes.virtual > 1 else "1f1b"
-
-
-def meant(overlap: Overlap, layout: Layout) -> Overlap:
-    """An overlap without what this layout does not send: a search meets layouts that the job did not think of."""
-    return overlap._replace(tp=overlap.tp and layout.sp and layout.tp > 1, ep=overlap.ep if layout.ep > 1 else "")
 
 
 def divisors(number: int) -> list[int]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from colltool.workload.files.job import ShardFile
 from colltool.workload.job import Job
-from colltool.workload.resolve import overlap_of
 from colltool.workload.search.keep import written
+from colltool.workload.search.overlap import followed
 from colltool.workload.setup import Setup
 
 
@@ -45,6 +45,5 @@ def _shard(file: ShardFile, setup: Setup) -> dict[str, Any]:
 
 
 def _overlap(job: Job, setup: Setup) -> dict[str, Any]:
-    """What the job hides and this layout does not send."""
-    asked = overlap_of(job.file.overlap, setup.layout, setup.schedule, job.draft.overlap.sm_share)
-    return {f"overlap.{name}": False for name in ("tp", "ep") if getattr(asked, name) and not getattr(setup.overlap, name)}
+    """What the job asks to hide and this layout cannot follow."""
+    return {f"overlap.{name}": None for name in followed(job.file.overlap, setup)[1]}

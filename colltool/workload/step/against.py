@@ -14,8 +14,8 @@ class Against(NamedTuple):
 
 DENSE = {
     "fsdp": Against(9, 0.071),
-    "megatron": Against(69, 0.070),
-    "megatron-2021": Against(10, 0.025),
+    "megatron": Against(69, 0.068),
+    "megatron-2021": Against(10, 0.021),
 }
 """Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from colltool.words import format_time
@@ -29,7 +29,7 @@ class Anchor(NamedTuple):
         return BELIEVED[0] <= self.factor <= BELIEVED[1]
 
 
-def anchored(job: Job, setup: Setup, fares: Fares, plain: Sequence[PlainCall], now: Step) -> Anchor | None:
+def anchored(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Anchor | None:
     """What makes the step the measured one; None where nothing was measured, or the speed is given already.
 
     Raises:

@@ -40,8 +40,8 @@ class Fare(NamedTuple):
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
-    ``energy_J`` is what a rank spends on the wires, None where no tier says; ``ran`` what was priced, one for each axis of the
-    group.
+    ``energy_J`` is what a rank that sends spends on the wires, None where no tier says; ``ran`` what was priced, one for each
+    axis of the group.
     """
 
     algorithm: str
@@ -263,7 +263,7 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
-        energy_J=None if row.energy_J is None else float(row.energy_J) / found.ranks,
+        energy_J=None if row.energy_J is None else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks),
         ran=(Ran(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
     )
 

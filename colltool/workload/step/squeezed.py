@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.workload.compression import break_even_extra_steps, compressed, ratio_of, squeezes, time_to_accuracy, times_fewer
@@ -50,7 +49,7 @@ class Squeezed(NamedTuple):
         return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
 
 
-def squeezed(setup: Setup, fares: Fares, plain: Sequence[PlainCall], now: Step) -> Squeezed | None:
+def squeezed(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Squeezed | None:
     """What a job's compression does to its step; None without any."""
     given = setup.compression
     if given is None:
