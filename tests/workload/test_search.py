@@ -66,7 +66,8 @@ def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], Setup]:
         except ColltoolError:
             continue
         replicas = setup.gradient_ranks > 1 or ("moe" in job["model"] and setup.layout.expert_dp > 1)
-        for mode, again in product(("ddp", "zero1", "zero2", "fsdp") if replicas else ("ddp",), ("none", "full")):
+        modes = ("ddp", "zero1", "zero2", "fsdp") if pp == 1 else ("ddp", "zero1", "fsdp")
+        for mode, again in product(modes if replicas else ("ddp",), ("none", "full")):
             shard = setup.shard._replace(mode=mode, reshard=pp == 1, gathers=2 if pp == 1 else 1)
             found[tp, cp, ep, pp, virtual, micro, mode, again] = setup._replace(shard=shard, recompute=again)
     return found

@@ -77,7 +77,7 @@ class Space:
         """A frame with every sharding that has replicas to shard over, and with everything that may be computed again."""
         replicas = frame.gradient_ranks > 1 or (self.shape.moe is not None and frame.layout.expert_dp > 1)
         for mode, file in self._shards.items():
-            if mode != "ddp" and not replicas and not self.kept.shard:
+            if not self._worth_a_try(mode, frame.layout.pp, replicas=replicas):
                 continue
             setup = frame._replace(shard=shard_of(file, frame.layout, frame.precision.grads))
             if mode == "hsdp" and (found := misfits(setup)):
@@ -85,6 +85,12 @@ class Space:
                 continue
             for again in self._passes:
                 yield setup._replace(recompute=again)
+
+    def _worth_a_try(self, mode: str, pp: int, *, replicas: bool) -> bool:
+        """Sharding needs replicas; gradients sharded under a pipeline would go out every micro-batch, and no library does that."""
+        if mode in (self.kept.shard, "ddp"):
+            return True
+        return replicas and not (mode == "zero2" and pp > 1 and self.job.file.shard.mode != "zero2")
 
     def refuse(self, found: Misfit) -> None:
         """Counts a layout that does not fit together."""
