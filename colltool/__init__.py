@@ -5,10 +5,10 @@
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "contention", "crossover", "diff",
-    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings",
+    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "search_layouts",
     "sensitivity", "sweep", "validate", "verify",
 ]  # fmt: skip
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         price,
         price_list,
         readings,
+        search_layouts,
         sensitivity,
         sweep,
         validate,

@@ -80,7 +80,11 @@ class Switch(NamedTuple):
     does: Primitive
 
 
-Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch
+class Servers(NamedTuple):
+    """To servers apart from the ranks, and back from them, both ways at once."""
+
+
+Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch | Servers
 
 
 class Terms(NamedTuple):
@@ -133,6 +137,15 @@ def totals(returned: Terms | Schedule) -> tuple[float, float]:
 def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float, bandwidth_Bps: float) -> tuple[Number, Number]:
     """``t = n_α·α + n_β·M/BW`` as its two summands, in seconds. α and BW carry η and shares already. ``size`` may be an array."""
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size
+
+
+def energy_J(ranks: int, n_beta: Number, size: Number, J_per_bit: float) -> Number:
+    """Joule of a collective on one tier: each of N ranks moves n_β·M bytes over it, N n_β M · 8 · energy of a bit.
+
+    >>> round(energy_J(10_000, 2, 1e9, 30e-12))
+    4800
+    """
+    return ranks * n_beta * size * 8 * J_per_bit
 
 
 class Pipeline(NamedTuple):

@@ -27,6 +27,7 @@ _OPTIONS = {
     "fabric": ("--fabric", "-f"),
     "fabrics": ("--fabric", "-f"),
     "hot_members": ("--hot", "--hot"),
+    "job_overrides": ("--job-set", "--job-set"),
     "kind": ("--pattern", "--pattern"),
     "logs": ("LOG", ""),
     "new": ("NEW", ""),

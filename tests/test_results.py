@@ -54,13 +54,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "jobs": JobList((colltool.load_job("llama3-70b"),)),
         "jobs checked": JobsChecked((check_job("llama3-70b"),)),
         "plan": colltool.plan("mixtral-8x7b", "dgx-h100", 128),
+        "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
     }
 
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
     "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "checked",
-    "job", "jobs", "jobs checked", "plan",
+    "job", "jobs", "jobs checked", "plan", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -85,6 +85,7 @@ class Group(NamedTuple):
         switch: what the switches compute: ``reduce``, ``multicast``, ``all_to_all``.
         switch_levels: k, levels of the aggregation tree.
         tree_beta: c, the double binary tree's n_β.
+        servers: K, machines apart from the ranks that a parameter server has.
     """
 
     ranks: int
@@ -94,6 +95,7 @@ class Group(NamedTuple):
     switch: frozenset[str] = frozenset()
     switch_levels: int = 1
     tree_beta: float = 2.0
+    servers: int = 1
 
     @property
     def joined_by(self) -> JoinedBy:

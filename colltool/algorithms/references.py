@@ -29,6 +29,10 @@ NCCL_TREES = (
     "developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4"
 )
 PAT = 'Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025, arXiv:2506.20252'
+PARAMETER_SERVER = (
+    'Li, Andersen, Park, Smola, Ahmed, Josifovski, Long, Shekita, Su, "Scaling distributed machine learning with the parameter '
+    'server", OSDI 2014, 583-598'
+)
 PATARASUK_YUAN = (
     'Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009, 117-124, '
     "doi:10.1016/j.jpdc.2008.09.002"

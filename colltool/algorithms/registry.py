@@ -6,10 +6,11 @@ A formula is registered where it stands and looked up only here. Its docstring i
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
+from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import Running
 from colltool.cost import Schedule, Terms
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.primitives import SHORT, Primitive
 
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]
@@ -65,6 +66,8 @@ class Algorithm(NamedTuple):
         usual: what ``crossover`` compares unless told, the first of them with the others.
         in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
         caveat: another status on some groups.
+        counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
+            named, and listed nowhere else.
         limits: where a library that ships it does not run it: (library, group) -> the reason, or an empty text.
     """
 
@@ -83,6 +86,7 @@ class Algorithm(NamedTuple):
     in_switch: bool
     caveat: Caveats
     limits: tuple[Limit, ...]
+    counts: str = ""
 
     def status_on(self, group: Group) -> Status:
         """The status on a group."""
@@ -101,6 +105,28 @@ class Algorithm(NamedTuple):
         if not running.ships(self.shipped_by):
             return f"{running.spoken} has no such schedule"
         return next((reason for limit in self.limits if (reason := limit(running, group))), "")
+
+    def on(self, group: Group, choice: Choice) -> Group:
+        """The group with the number that stands behind the name.
+
+        Raises:
+            ColltoolError: a number where none is due, none where one is, or one that the group cannot have.
+        """
+        if not choice.tiers:
+            return group
+        if not self.counts:
+            fix = f"write {given('algorithms', self.name)}"
+            what = f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
+            raise ColltoolError(what, argument="algorithms", fix=fix)
+        (word, *more) = choice.tiers
+        if more or not (word.isascii() and word.isdecimal()) or not 1 <= int(word[:9]) <= group.ranks:
+            fix = f"1 to {group.ranks} {self.counts}: {given('algorithms', f'{self.name}:{min(8, group.ranks)}')}"
+            raise ColltoolError(f"'{choice.spec}' has no number of {self.counts} behind its name", argument="algorithms", fix=fix)
+        return group._replace(servers=int(word))
+
+    def chosen(self, group: Group) -> Choice:
+        """Its name, with its number where that is not one."""
+        return Choice(self.name, (str(group.servers),) if self.counts and group.servers > 1 else ())
 
     def schedule(self, group: Group) -> Schedule:
         """The formula's terms, always as a tuple."""
@@ -131,6 +157,8 @@ OTHER_NAMES = {
     "halving-doubling": "rabenseifner",
     "allpairs": "two-shot",
     "linear": "direct",
+    "ps": "parameter-server",
+    "byteps": "parameter-server",
     "van-de-geijn": "scatter-allgather",
 }
 """What libraries and papers call some of them; an error answers with our name."""
@@ -151,6 +179,7 @@ def algorithm(
     in_switch: bool = False,
     caveat: Caveats = _no_caveat,
     limits: tuple[Limit, ...] = (),
+    counts: str = "",
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
 
@@ -174,6 +203,7 @@ def algorithm(
                 in_switch=in_switch,
                 caveat=caveat,
                 limits=limits,
+                counts=counts,
             )
         return formula
 
@@ -181,8 +211,8 @@ def algorithm(
 
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
-    """Every algorithm of a primitive, in registry order."""
-    return [row for row in _ROWS.values() if row.primitive is primitive]
+    """Every algorithm of a primitive that tables list, in registry order."""
+    return [row for row in every_algorithm() if row.primitive is primitive]
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
@@ -199,7 +229,8 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     row = row_of(primitive, name)
     if row is not None:
         return row
-    known = list(dict.fromkeys([*(row.name for row in algorithms(primitive)), *also]))
+    asked = (row.name for row in on_request() if row.primitive is primitive)
+    known = list(dict.fromkeys([*(row.name for row in algorithms(primitive)), *also, *asked]))
     others = [SHORT[other] for other, key in _ROWS if key == name]
     hint = nearest(name, known)
     if name.lower() in OTHER_NAMES:
@@ -230,5 +261,10 @@ def approximation(primitive: Primitive, one: str, other: str) -> Approximation |
 
 
 def every_algorithm() -> list[Algorithm]:
-    """The whole registry, in the order of registration."""
-    return list(_ROWS.values())
+    """The whole registry but for what is priced on request alone, in the order of registration."""
+    return [row for row in _ROWS.values() if not row.counts]
+
+
+def on_request() -> list[Algorithm]:
+    """What is priced where it is named, and listed nowhere else."""
+    return [row for row in _ROWS.values() if row.counts]

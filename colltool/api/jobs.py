@@ -6,13 +6,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, fabric_of, ranks_of, under_library
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, under_library
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.workload.job import Job
     from colltool.workload.plan import Plan
+    from colltool.workload.search.keep import Keep
+    from colltool.workload.search.results import Search
+    from colltool.workload.search.search import Watch
 
 
 def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrides = ()) -> Job:
@@ -41,6 +44,7 @@ def plan(
     ranks: int | None = None,
     *,
     library: str | None = None,
+    links: bool = False,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Plan:
@@ -51,6 +55,7 @@ def plan(
         fabric: a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
+        links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.workload.plan.Plan.links`.
         readings: of the model; the defaults when None.
         **parts: single readings by name, in place of those.
 
@@ -64,4 +69,47 @@ def plan(
     from colltool.workload.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts))
+    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts), links=links)
+
+
+def search_layouts(
+    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    fabric: AnyFabric,
+    ranks: int | None = None,
+    keep: Keep | None = None,
+    *,
+    top: int | None = None,
+    library: str | None = None,
+    readings: Readings | None = None,
+    watch: Watch | None = None,
+    **parts: Any,
+) -> Search:
+    """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices one, the best first.
+
+    Args:
+        job: a job, or a path, shipped name or mapping to load. tp, sp, cp, ep, etp, pp, virtual,
+            micro-batch, shard and recompute are searched; the rest of it stays.
+        fabric: a fabric, or a path, shipped name or mapping to load.
+        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
+        keep: what every layout has: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
+        top: only so many, the best; all when None.
+        library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
+        readings: of the model; the defaults when None.
+        watch: a function that is told as it goes how much of how much is done.
+        **parts: single readings by name, in place of those.
+
+    Returns:
+        A :class:`colltool.workload.search.results.Search`; seconds, bytes, tokens/s.
+
+    Raises:
+        ColltoolError: a job or a fabric that cannot be used, something that cannot be kept, or no layout that fits; says what
+            kept them out.
+    """
+    from colltool.workload.job import Job as Loaded
+    from colltool.workload.search.search import search as run
+
+    loaded = job if isinstance(job, Loaded) else load_job(job)
+    if top is not None:
+        top = count_of(top, "top", 1)
+    on = under_library(fabric_of(fabric), library)
+    return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)

@@ -34,6 +34,14 @@ def complete_job(incomplete: str) -> list[str]:
     return [name for name in shipped("jobs") if name.startswith(incomplete)]
 
 
+def complete_keep(incomplete: str) -> list[str]:
+    """What a search can keep; after the equals sign its words."""
+    from colltool.workload.search.keep import NAMES, WORDS
+
+    known = [f"{name}={word}" for name in NAMES for word in WORDS.get(name, ("",))]
+    return [text for text in known if text.startswith(incomplete)]
+
+
 def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.primitives import SHORT
@@ -46,10 +54,11 @@ def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of algorithms and compositions: those of the collective, where one was typed; the last of a list."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
-    from colltool.algorithms.registry import every_algorithm
+    from colltool.algorithms.registry import every_algorithm, on_request
 
     wanted = _primitive(ctx)
-    rows = [(row.name, row.primitive) for row in every_algorithm()] + [(row.name, row.primitive) for row in every_composition()]
+    rows = [(row.name, row.primitive) for row in (*every_algorithm(), *on_request())]
+    rows += [(row.name, row.primitive) for row in every_composition()]
     known = dict.fromkeys(name for name, primitive in rows if wanted is None or primitive is wanted)
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in known if name.startswith(last)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from colltool.cli.options import Format
 from colltool.cli.streams import write
 from colltool.errors import ColltoolError
 
+SOON_S, OFTEN_S = 1.0, 0.2
 _BY_SUFFIX = {
     ".json": Format.JSON,
     ".csv": Format.CSV,
@@ -42,6 +44,31 @@ def working(what: str) -> None:
     """Say on a terminal what takes a while; silent where stderr is none."""
     if sys.stderr is not None and sys.stderr.isatty():
         print(what, file=sys.stderr)
+
+
+class Counting:
+    """How much is done, on one line of a terminal, from a second on; silent where stderr is none."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self._next, self._width = what, monotonic() + SOON_S, 0
+        self._speaks = sys.stderr is not None and sys.stderr.isatty()
+
+    def __call__(self, done: int, of: int) -> None:
+        """Say it, a few times a second."""
+        if self._speaks and (now := monotonic()) >= self._next:
+            self._next = now + OFTEN_S
+            self._write(f"{self.what}: {100 * done // of}% ...")
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        print(f"\r{text:<{self._width}}" + ("" if text else "\r"), end="", file=sys.stderr, flush=True)
+        self._width = max(self._width, len(text))
 
 
 def emit(result: Any, form: Format | None, output: Path | None, columns: str | None = None) -> None:

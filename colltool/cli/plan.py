@@ -8,8 +8,9 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.completion import complete_job
+from colltool.cli.completion import complete_job, complete_keep
 from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -17,8 +18,18 @@ EXAMPLES = """
 Examples:
   colltool plan llama3-70b -f dgx-h100 -n 256
   colltool plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64
+  colltool plan llama3-70b -f clos-4to1 --links
   colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
+  colltool plan llama3-70b -f dgx-h100 -n 256 --search
+  colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
 """
+
+_TOP = 10
+
+
+def _top(text: str) -> int:
+    """``10``, or ``all``."""
+    return values.MOST_ROWS if text == "all" else values.count("top", 1, values.MOST_ROWS, several="one number, or all")(text)
 
 
 @command()
@@ -38,17 +49,52 @@ def plan(
     job_set: Annotated[
         list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
     ] = None,
+    links: Annotated[
+        bool, typer.Option("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.")
+    ] = False,
     library: o.LibraryOption = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Price every layout that fills the ranks and fits the memory; the best first.")
+    ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="KEY=VALUE",
+            help="Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.",
+            autocompletion=complete_keep,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="K|all", help=f"So many layouts of a search. [default: {_TOP}]", parser=_top),
+    ] = None,
     *,
     out: Out,
     readings: Readings,
 ) -> None:
     """A training step on a fabric: what it takes, what of its communication is exposed, and what to change.
 
-    Beside it stands the control, the same step with a free network.
-    """  # fmt: skip
+    Beside it stands the control, the same step with a free network. With --search: which layout. Tried are tp (what divides the
+    heads), cp (at least 4,096 tokens of a sequence a rank), ep (what divides the experts), pp (what divides the ranks), virtual
+    (what divides the layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute none, full, and
+    selective without flash attention. All else of the job stays.
+    """
     from colltool import api
+    from colltool.workload.job import load_job
 
-    loaded = api.load_job(job, job_set or ())
+    for name, value in (("keep", keep), ("top", top)):
+        if value and not search:
+            raise ColltoolError("is of a search", argument=name, fix="add --search")
+    loaded = load_job(job, job_set or (), argument="job_overrides")
     out.keep(loaded.files)
-    out.emit(api.plan(loaded, fabric.load(), ranks, library=library, readings=readings))
+    if search:
+        from colltool.cli.output import Counting
+
+        with Counting("pricing layouts") as watch:
+            found = api.search_layouts(
+                loaded, fabric.load(), ranks, keep or (), top=top or _TOP, library=library, readings=readings, watch=watch
+            )
+        out.emit(found)
+        return
+    out.emit(api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))

@@ -22,12 +22,15 @@ def known_algorithm(primitive: Primitive, name: str) -> str:
     """A name that ``--algorithm`` takes for a primitive, a composition with its choices included."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import every_algorithm, find
+    from colltool.algorithms.registry import every_algorithm, find, on_request
 
     composed = [row.name for row in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
-        return find(primitive, name, composed).name
+        row = find(primitive, base if base in {one.name for one in on_request()} else name, composed)
+        if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
+            raise ColltoolError(f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8")
+        return name
     known = sorted({row.name for row in every_algorithm()})
     unknown = [part for part in choice.split("/") if part not in known] if colon else []
     if unknown:

@@ -112,7 +112,7 @@ class Reading(Generic[M]):
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
             made = [clipped(f"{one.key}={one.value}", MOST_SHOWN) for one in within]
-            what += f" (with {given('overrides', made, text=clipped(', '.join(made), MOST_SHOWN))})"
+            what += f" (with {given(within[0].argument, made, text=clipped(', '.join(made), MOST_SHOWN))})"
         error = ColltoolError(what, where=self.source.at(path, key=finding.about_key), fix=fix)
         self._put(path, self.source.position(path, key=finding.about_key), error)
 

@@ -21,12 +21,13 @@ MOST_SHOWN = 200
 
 
 class Override(NamedTuple):
-    """One override: what errors call it, its key and value as text, and the key path that it sets."""
+    """One override: what errors call it, its key and value as text, the key path that it sets, and the argument that gave it."""
 
     where: str
     key: str
     value: str
     path: KeyPath
+    argument: str = "overrides"
 
 
 class Shorthand(NamedTuple):
@@ -36,11 +37,13 @@ class Shorthand(NamedTuple):
         items: the top-level key of a list of things with names, such as ``tiers``; empty for none.
         item: one of them, for errors: ``tier``.
         example: of an override, for errors.
+        argument: that gives them, for errors: of a command that reads two definitions one has another.
     """
 
     items: str = ""
     item: str = ""
     example: str = "KEY=VALUE"
+    argument: str = "overrides"
 
 
 def apply(
@@ -51,22 +54,22 @@ def apply(
         return data, [], []
     data = deepcopy(data)
     setter = _Setter(model, data, short)
-    for where, key, value in _pairs(overrides):
+    for where, key, value in _pairs(overrides, short.argument):
         setter.put(where, key, value)
     return data, setter.applied, setter.unusable
 
 
-def _pairs(overrides: Overrides) -> list[tuple[str, str, Any]]:
+def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
     """What errors call each override, its key, and its value: text to be read, or a value of Python's; None for none."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
         raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(overrides)}", argument="overrides", fix="put it in a list")
-    return [(_called(str(option)), *_split(str(option))) for option in overrides]
+    return [(_called(str(option), argument), *_split(str(option))) for option in overrides]
 
 
-def _called(option: str) -> str:
-    return given("overrides", [clipped(option, MOST_SHOWN)])
+def _called(option: str, argument: str) -> str:
+    return given(argument, [clipped(option, MOST_SHOWN)])
 
 
 def _split(option: str) -> tuple[str, str | None]:
@@ -90,12 +93,12 @@ class _Setter:
         except ColltoolError as error:
             self.unusable.append(error)
         else:
-            self.applied.append(Override(where, key.strip(), _text(value), path))
+            self.applied.append(Override(where, key.strip(), _text(value), path, self.short.argument))
 
     def _set(self, key: str, value: Any) -> KeyPath:
         """Puts one value in; returns where."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
-            raise self._error("expected KEY=VALUE", f"write {given('overrides', [self.short.example])}")
+            raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
         plain = read_value(value, self.where) if isinstance(value, str) else self._plain(value)
         parts = self._spelt_out(key.split("."))
         target: Any = self.data

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find
+from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find, on_request
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import why_not_composed, workbenches
@@ -142,10 +142,13 @@ class Catalogue:
     @property
     def _feasible(self) -> list[str]:
         """The names of what the library runs that can run on the group: it has several because not each runs everywhere."""
+        asked = [row for row in on_request() if row.primitive is self.primitive and self._why_not(row) is None]
         flat = {row.name for row in algorithms(self.primitive) if self._why_not(row) is None}
         benches = [bench for several in self._unlisted for bench in several]
 
         def can_run(choice: Choice) -> bool:
+            if choice.base in [row.name for row in asked]:
+                return True
             return choice.spec in flat or any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
 
         return [name for name in self.runs if can_run(parse_choice(name))]
@@ -154,10 +157,8 @@ class Catalogue:
         if any(row.name == choice.base for row in compositions(self.primitive)):
             return self._composed(choice, sizes)
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
-        if choice.tiers:
-            what = f"'{choice.base}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
-            raise ColltoolError(what, argument="algorithms", fix=f"write {given('algorithms', choice.base)}")
-        found = [one for under in self._groups for one in self._on(row, under)]
+        groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
+        found = [one for under in groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
         return found

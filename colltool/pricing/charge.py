@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
-from colltool.cost import AllPeers, Chain, Links, Number, Pair, Peers, Ring, Rounds, Route, Switch, Terms, Trees
+from colltool.cost import AllPeers, Chain, Links, Number, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
 from colltool.elementwise import anywhere, first_by, least, pick, record_at, taken
 from colltool.pricing.distances import Flows, Level, Reach
 from colltool.pricing.readings import Readings
+from colltool.pricing.spent import mean_energy, part_of, round_energy
 from colltool.primitives import log2_ceil
 from colltool.results import same
 
@@ -30,6 +31,7 @@ class Charge(NamedTuple):
         eta_beta: what survives of it: min(η_β, share).
         share: what oversubscription leaves of it, 1 where it is not felt.
         crosses: whether messages cross an oversubscribed boundary at all.
+        energy: J for a bit of n_beta, the mean of the tiers that the bytes go over; None where those give none.
     """
 
     tier: str
@@ -42,6 +44,7 @@ class Charge(NamedTuple):
     eta_beta: float
     share: float = 1.0
     crosses: bool = False
+    energy: float | None = None
 
     @property
     def effective_Bps(self) -> float:
@@ -102,6 +105,7 @@ def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, bet
         eta_beta=beta,
         share=share,
         crosses=_crosses(level),
+        energy=level.energy,
     )
 
 
@@ -122,8 +126,14 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
         weight = sum(w for _, w in charges)
         alpha = sum(c.alpha_s * w for c, w in charges) / weight
         eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in charges)
-    crosses = any(c.crosses for c, _ in charges)
-    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta, crosses=crosses)
+    return slowest._replace(
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        alpha_s=alpha,
+        eta_alpha=eta,
+        crosses=any(c.crosses for c, _ in charges),
+        energy=mean_energy([(c.energy, w) for c, w in charges]),
+    )
 
 
 @_charge.register
@@ -167,7 +177,8 @@ def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list
     for k in range(log2_ceil(reach.ranks)):
         level = reach.block(2 << k)
         lanes.append((_at(level, 0, 0, reach, _tree_flows(terms, reach, route)), 1))
-    return [_blend(lanes, terms.n_alpha, terms.n_beta)]
+    edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
+    return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))]
 
 
 def _tree_flows(terms: Terms, reach: Reach, route: Trees) -> Flows:
@@ -187,9 +198,10 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
         flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
-        charges.append(_at(level, 1, load, reach, flows))
+        one = _at(level, 1, load, reach, flows)
+        charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta))):
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
@@ -241,12 +253,22 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             lanes.append(_at(level, terms.n_alpha, load, reach, flows))
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
-    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
+    sent = mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])
+    per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
+    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha, energy=per_load)]
 
 
 @_charge.register
 def _pair(route: Pair, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    return [_at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)]
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    return [one._replace(energy=part_of(one.energy, 1 / reach.ranks))]
+
+
+@_charge.register
+def _servers(route: Servers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
+    """A server's port, or a rank's where there are many servers; every rank sends M and takes M."""
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    return [one._replace(energy=part_of(one.energy, 2 / terms.n_beta))]
 
 
 @_charge.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm
 from colltool.cost import AllPeers, Chain, Pair, Ring, Trees
@@ -44,7 +43,7 @@ def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, pl
     found = Costed(
         primitive=row.primitive,
         ranks=group.ranks,
-        choice=Choice(row.name),
+        choice=row.chosen(group),
         variant=(),
         parts=parts + kept,
         overhead_s=placed.overhead_s if placed else 0.0,

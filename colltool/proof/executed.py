@@ -14,7 +14,7 @@ from colltool.pricing.readings import Readings
 from colltool.schedules.composed import compose
 from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
-from colltool.schedules.network import Clos, Network, network_of
+from colltool.schedules.network import Clos, network_of
 from colltool.schedules.network_tiers import Tiers
 
 _SAME = 1e-9
@@ -40,16 +40,12 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
     make = maker(row.primitive, row.name)
     assert make is not None  # the caller asked first
-    program, network = make(group, segments), network_for(group)
+    program = make(group, segments)
+    network = network_of(group.joined_by, group.ranks + program.servers, group.axes)
     outcome = run(program, network.carry)
-    hops = float(network.hops * (group.switch_levels if program.streamed else 1))
+    hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
     load = network.busiest if program.streamed else network.peak
     return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
-
-
-def network_for(group: Group) -> Network:
-    """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank."""
-    return network_of(group.joined_by, group.ranks, group.axes)
 
 
 def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, execution: Execution, *, size: float,

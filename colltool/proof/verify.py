@@ -6,7 +6,7 @@ from typing import NamedTuple
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import Algorithm, algorithms, find
+from colltool.algorithms.registry import Algorithm, algorithms, find, on_request
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import workbenches
@@ -16,6 +16,7 @@ from colltool.pricing.groups import Placed, flat_group, place
 from colltool.pricing.parts import cost_flat
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
+from colltool.pricing.row import titled
 from colltool.pricing.walk import count_within
 from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
@@ -73,7 +74,7 @@ def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
     """Every name must be an algorithm or a composition of one of the primitives."""
     for name in names:
         base = parse_choice(name).base
-        known = [row.name for p in primitives for row in algorithms(p)] + [
+        known = [row.name for p in primitives for row in [*algorithms(p), *on_request()] if row.primitive is p] + [
             row.name for p in primitives for row in compositions(p)
         ]
         if base not in known:
@@ -84,19 +85,26 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
           names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
     group, reach = flat_group(placed, readings)
     run = _Run(placed, group, reach, readings, size, segments)
-    for row in algorithms(primitive):
-        cannot = row.why_not(group)
-        if (names and row.name not in names) or (not names and cannot):
-            continue
-        reason = cannot or _why_skip(row, group, segments, placed)
+    for row, seen in _rows(primitive, group, names):
+        reason = row.why_not(seen) or _why_skip(row, seen, segments, placed)
         if reason:
-            yield Infeasible(_called(row.name, primitive), reason)
+            yield Infeasible(_called(row.chosen(seen).spec, primitive), reason)
         else:
-            yield _flat(row, run)
+            yield _flat(row, run._replace(group=seen))
     for bench in workbenches(placed, primitive, readings):
         chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
         for tiers in chosen if names else [()]:
             yield _composed(placed, bench.named(tiers) if tiers else bench.usual(), segments, readings)
+
+
+def _rows(primitive: Primitive, group: Group, names: Sequence[str]) -> Iterator[tuple[Algorithm, Group]]:
+    """What is to be executed: all that can run or, of any, what is named, with the group as it sees it."""
+    for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
+        for choice in map(parse_choice, names):
+            if choice.base == row.name:
+                yield row, row.on(group, choice)
+        if not names and not row.counts and row.why_not(group) is None:
+            yield row, group
 
 
 def _called(name: str, primitive: Primitive) -> str:
@@ -137,7 +145,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
             note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
     return Verified(
         primitive=row.primitive,
-        algorithm=row.name,
+        algorithm=titled(row.chosen(group)),
         fabric=placed.fabric.name,
         group=placed.seats,
         verdict=verdict,
@@ -146,7 +154,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
         post_condition=execution.outcome.holds,
         note="; ".join(filter(None, [*notes, note])),
         time_s=time,
-        spec=row.name,
+        spec=row.chosen(group).spec,
     )
 
 

@@ -39,6 +39,7 @@ class Program(NamedTuple):
         target: shape (chunks,): who must hold a chunk at the end (all-to-all, p2p); ignored elsewhere.
         batches: the steps in order; each item is a tuple of the messages that leave together (a copy and an add may).
         streamed: the steps overlap (segments or cut-through), so that the busiest port's total counts, not each step's.
+        servers: nodes behind the ranks that have one port each, as ranks do.
     """
 
     primitive: Primitive
@@ -49,6 +50,7 @@ class Program(NamedTuple):
     target: Indices
     batches: Iterator[tuple[Step, ...]]
     streamed: bool = False
+    servers: int = 0
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from colltool.workload.model import Shape
 from colltool.workload.setup import Setup, Stage
 
-LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote
+LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 
 
 class Layer(NamedTuple):
@@ -88,5 +88,6 @@ def micro_batches_kept(setup: Setup, stage: Stage) -> float:
 
 
 def loss_bytes(setup: Setup, shape: Shape) -> float:
-    """Logits of one micro-batch: as the head wrote them, and in fp32 for the loss: s b V / t (w + 4)."""
-    return setup.tokens * shape.vocab / setup.layout.tp * (setup.precision.activation_bytes + LOSS_BYTES)
+    """Logits of one micro-batch: as the head wrote them, and what the loss keeps, in fp32 at least: s b V / t (w + 4)."""
+    kept = setup.stack.loss_bytes if setup.stack is not None else LOSS_BYTES
+    return setup.tokens * shape.vocab / setup.layout.tp * (setup.precision.activation_bytes + kept)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.workload.setup import Compression
+from colltool.primitives import AG
+from colltool.workload.setup import Compression, Setup
+from colltool.workload.traffic.call import Call
 
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 """More steps to the same accuracy, lowest and highest, as 002's table of schemes has them."""
@@ -32,6 +34,20 @@ def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, w
 def ratio_of(given: Compression) -> float:
     """Of a job's compression."""
     return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
+
+
+def times_fewer(setup: Setup) -> float:
+    """How much smaller the payload of a job's compression gets, from the bytes that an element has there; never larger."""
+    assert setup.compression is not None
+    width = setup.shard.grad_bytes if setup.compression.on == "dp" else setup.precision.activation_bytes
+    return max(1.0, ratio_of(setup.compression) * width / 4)
+
+
+def squeezes(given: Compression, call: Call) -> bool:
+    """Whether a call is compressed: of dp what carries gradients, weights are gathered as they are; of others all they send."""
+    if given.on == "dp":
+        return call.dimension in ("dp", "expert dp") and call.primitive is not AG
+    return call.dimension == given.on
 
 
 class Compressed(NamedTuple):

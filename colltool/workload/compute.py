@@ -52,6 +52,10 @@ class LayerTimes(NamedTuple):
         """The layer."""
         return self.gemms.plus(self.core).plus(self.elementwise).plus(self.experts)
 
+    def times(self, factor: float) -> LayerTimes:
+        """A layer that takes so many times as long."""
+        return LayerTimes(*(part.times(factor) for part in self))
+
 
 class StageTimes(NamedTuple):
     """One stage and micro-batch. ``dense`` and ``moe`` are one layer of a kind, None where the stage has none.
@@ -65,9 +69,19 @@ class StageTimes(NamedTuple):
     ends: Times
     all: Times
 
+    def times(self, factor: float) -> StageTimes:
+        """A stage that takes so many times as long."""
+        dense, moe = (layer and layer.times(factor) for layer in (self.dense, self.moe))
+        return StageTimes(self.stage, dense, moe, self.ends.times(factor), self.all.times(factor))
+
 
 def stage_times(setup: Setup, stage: Stage) -> StageTimes:
     """What one micro-batch takes on a stage, its communication left out."""
+    found = _stage_times(setup, stage)
+    return found if setup.slower == 1 else found.times(setup.slower)
+
+
+def _stage_times(setup: Setup, stage: Stage) -> StageTimes:
     if setup.compute is not None:
         given = setup.compute
         once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
@@ -117,7 +131,8 @@ def optimizer_s(setup: Setup, stage: Stage) -> float:
     if setup.shard.mode == "hsdp":
         of_dense, of_experts = setup.shard.group, setup.shard.group
     updated = held.dense / of_dense + held.experts / of_experts
-    return setup.stack.optimizer_bytes * updated / (setup.stack.memory_optimizer * setup.device.bandwidth_Bps)
+    moved = setup.stack.optimizer_bytes * updated
+    return setup.slower * moved / (setup.stack.memory_optimizer * setup.device.bandwidth_Bps)
 
 
 class _Cut(NamedTuple):
@@ -217,8 +232,10 @@ def _core(shape: Shape, cut: _Cut, machine: Machine) -> Times:
 
 
 def _elementwise(shape: Shape, cut: _Cut, machine: Machine) -> Times:
-    """kappa T h w, a t-th of it with sequence parallelism."""
-    forward = moved_s(machine.stack.elementwise * _outside(cut) * shape.hidden * cut.width, machine)
+    """kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest."""
+    inside = machine.stack.inside
+    tokens = inside * cut.tokens / cut.tp + (1 - inside) * _outside(cut)
+    forward = moved_s(machine.stack.elementwise * tokens * shape.hidden * cut.width, machine)
     return Times(forward, machine.stack.backward_elementwise * forward)
 
 

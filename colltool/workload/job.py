@@ -16,12 +16,14 @@ from colltool.fabric.places import KeyPath
 from colltool.inputs import read_text
 from colltool.primitives import Primitive
 from colltool.shown import printable, shown
+from colltool.workload.contradictions import contradictions
 from colltool.workload.files.job import JobFile
 from colltool.workload.layout import Group
 from colltool.workload.misfits import Misfit, misfits
 from colltool.workload.resolve import draft, lacking
 from colltool.workload.setup import Setup
 from colltool.workload.shipped import shipped, shipped_folder, stem_of
+from colltool.workload.traffic.gradients import tensor_buckets
 
 SHORT = Shorthand(example="layout.tp=4")
 
@@ -74,9 +76,13 @@ class Job:
         if wrong := _unfilled(layout.dp, inside, total):
             self.refuse([wrong])
         setup = self.draft._replace(layout=layout._replace(dp=total // inside))
-        if found := misfits(setup):
+        if found := misfits(setup) or contradictions(setup):
             self.refuse(found)
         return setup
+
+    def takes(self, values: Overrides) -> bool:
+        """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
+        return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
     def refuse(self, found: list[Misfit]) -> None:
         """Raises what does not fit, each thing at its place in the file or at its override."""
@@ -105,26 +111,28 @@ class Job:
             if group.ranks < 2 or (group.ranks - 1) * group.stride >= setup.layout.ranks:
                 what = f"a group of {group.ranks} with stride {group.stride} among {setup.layout.ranks} ranks"
                 wrong.append(Misfit(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
-            out.append(PlainCall(call.primitive, name, group, call.size, call.count, call.time))
+            fused = tensor_buckets(call.count, call.size, call.bucket) if call.bucket else ((call.size, call.count),)
+            out += [PlainCall(call.primitive, name, group, size, count, call.time) for size, count in fused]
         if wrong:
             self.refuse(wrong)
         return tuple(out)
 
 
-def load_job(job: JobSource, overrides: Overrides = ()) -> Job:
+def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "overrides") -> Job:
     """A validated job.
 
     Args:
         job: an existing file, else the file name or stem of a shipped job; or what a file would hold, as a mapping.
         overrides: ``KEY=VALUE`` each, as for ``--set``: ``layout.tp=4``, ``batch.global=2048``, ``shard.mode=fsdp``; a later one
             wins. Or a mapping of values by key.
+        argument: that gave them, for errors.
 
     Raises:
         ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
             name key paths.
         ColltoolError: no such job, an unreadable file, not YAML.
     """
-    return _finished(*job_reading(job, overrides))
+    return _finished(*job_reading(job, overrides, SHORT._replace(argument=argument)))
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
@@ -135,7 +143,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     found, files = draft(reading, folder)
     if found is not None and not lacking(reading):
-        for one in misfits(found):
+        for one in misfits(found) or contradictions(found):
             reading.refuse(one.path, one.what, one.fix)
     file = reading.result()
     assert found is not None  # nothing was refused
@@ -156,16 +164,16 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     )
 
 
-def job_reading(job: JobSource, overrides: Overrides = ()) -> tuple[Reading[JobFile], Path, str]:
+def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:
     """A job as far as it is read, the folder of the files that it names, and the stem of its own file."""
     if isinstance(job, Mapping):
-        return read(JobFile, job, overrides=overrides, short=SHORT), Path(), ""
+        return read(JobFile, job, overrides=overrides, short=short), Path(), ""
     if not isinstance(job, str | os.PathLike):
         fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
     file, name = find_job(job)
     text = read_text(file, "definition", name)
-    return read(JobFile, text, name, overrides, SHORT), Path(file).parent, stem_of(file)
+    return read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file)
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:

@@ -41,18 +41,22 @@ class Machine(NamedTuple):
 def gemm_s(gemm: Gemm, machine: Machine) -> float:
     """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
 
-    In 8 bits E is E K / (K + 512), K the inner dimension: short sums do not fill the units. Experts are a launch each.
+    In 8 bits E is E K / (K + 512), K the inner dimension: short sums do not fill the units. Several experts are a launch each,
+    and M tokens of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is a GEMM like any other.
     """
     if not gemm.flops:
         return 0.0
     device, stack, precision = machine
-    share = (stack.grouped_share if gemm.grouped else stack.gemm_share)(precision, device.generation)
+    several = gemm.grouped and gemm.copies > 1
+    share = (stack.grouped_share if several else stack.gemm_share)(precision, device.generation)
+    if several:
+        share *= gemm.m / (gemm.m + stack.grouped_half)
     if precision in _EIGHT_BITS:
         share *= gemm.k / (gemm.k + stack.fp8_half)
     width, out = BYTES[precision], max(2.0, BYTES[precision])
     moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
     busy = max(gemm.flops / (share * device.peak_flops(precision)), moved / (stack.memory_gemm * device.bandwidth_Bps))
-    return stack.launch_s(precision) * (gemm.copies if gemm.grouped else 1) + busy
+    return stack.launch_s(precision) * (gemm.copies if several else 1) + busy
 
 
 def core_s(flops: float, machine: Machine) -> float:

@@ -54,6 +54,11 @@ class Stack(NamedTuple):
     fixed_s: float
     jitter: float
     runtime_bytes: float
+    assumed: tuple[str, ...] = ()
+    grouped_half: float = 100.0
+    inside: float = 0.4
+    loss_bytes: float = 4.0
+    slowed: float = 0.0
 
     def gemm_share(self, precision: str, generation: str) -> float:
         """The share of peak that a large GEMM reaches.
@@ -73,7 +78,7 @@ class Stack(NamedTuple):
         return self._of(self.attention, generation, "attention")
 
     def grouped_share(self, precision: str, generation: str) -> float:
-        """The share of peak of a GEMM over experts; that of any GEMM where the stack says nothing of them."""
+        """The share of peak of a GEMM over several experts; that of any GEMM where the stack says nothing of them."""
         return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
 
     def launch_s(self, precision: str) -> float:
@@ -114,6 +119,11 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         fixed_s=file.fixed,
         jitter=file.jitter,
         runtime_bytes=file.runtime,
+        assumed=file.assumed,
+        grouped_half=file.grouped_half,
+        inside=file.inside,
+        loss_bytes=file.loss_bytes,
+        slowed=file.slowed,
     )
 
 

@@ -10,7 +10,7 @@ from colltool.workload.activations import layer_activations, loss_bytes, micro_b
 from colltool.workload.files.values import BYTES
 from colltool.workload.misfits import misfits
 from colltool.workload.model import Model
-from colltool.workload.rank_parameters import layer_held, stage_parameters
+from colltool.workload.rank_parameters import ends_held, layer_held, stage_parameters
 from colltool.workload.setup import Setup, Stage, stages_of
 
 OPTIMIZER_BYTES = (
@@ -68,6 +68,20 @@ def memory(setup: Setup) -> Memory:
     return Memory(parts, worst, totals[worst], capacity, largest.part)
 
 
+def worst_stage(setup: Setup, model: Model) -> tuple[int, float]:
+    """The worst stage and its bytes, as :func:`memory` finds them: the first stage of a kind keeps most micro-batches."""
+    first: dict[tuple[int, int, bool, bool], Stage] = {}
+    for stage in stages_of(setup):
+        first.setdefault(stage.kind, stage)
+    totals = {}
+    for stage in first.values():
+        kept = micro_batches_kept(setup, stage)
+        parts = stage_parts(setup, stage, model)
+        totals[stage.number] = sum(part.bytes * kept if part.part == ACTIVATIONS else part.bytes for part in parts)
+    worst = max(totals, key=lambda stage: totals[stage])
+    return worst, totals[worst]
+
+
 def _on(setup: Setup, stage: Stage, part: Part) -> Part:
     """A part of a stage's kind on the stage itself, which keeps as many micro-batches as its place demands."""
     kept = micro_batches_kept(setup, stage) if part.part == ACTIVATIONS else 1.0
@@ -79,12 +93,11 @@ def stage_parts(setup: Setup, stage: Stage, model: Model) -> Iterator[Part]:
     yield from _states(setup, stage)
     shape = model.shape
     if shape is not None:
-        each = {kind: layer_activations(setup, shape, experts=kind) for kind in (False, True)}
-        stored = stage.dense_layers * each[False].stored + stage.moe_layers * each[True].stored
-        yield Part(stage.number, ACTIVATIONS, stored)
-        if setup.recompute == "full" and stage.layers:
-            working = max(each[kind].working for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there)
-            yield Part(stage.number, "layer computed again", working)
+        counts = ((False, stage.dense_layers), (True, stage.moe_layers))
+        each = [(count, layer_activations(setup, shape, experts=kind)) for kind, count in counts if count]
+        yield Part(stage.number, ACTIVATIONS, sum(count * layer.stored for count, layer in each))
+        if setup.recompute == "full" and each:
+            yield Part(stage.number, "layer computed again", max(layer.working for _, layer in each))
         if stage.head:
             yield Part(stage.number, "logits", loss_bytes(setup, shape))
     if setup.stack is not None:
@@ -122,13 +135,18 @@ def _states(setup: Setup, stage: Stage) -> Iterator[Part]:
 
 
 def gathered_bytes(setup: Setup, stage: Stage) -> float:
-    """The layers that stand whole beside the shards: two, or all of them where they are not resharded; and their gradients."""
+    """What stands whole beside the shards: two units and the gradients of one; or all of them where they are not resharded.
+
+    A unit is a layer, or the embedding and the head: of the largest two. What is gathered once a step sums its gradients whole.
+    """
     kinds = [kind for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there]
     if not kinds:
         return 0.0
-    largest = max(layer_held(setup, experts=kind).total for kind in kinds)
-    layers = GATHERED_LAYERS if setup.shard.reshard else stage.layers
-    return largest * (layers * setup.precision.param_bytes + setup.shard.grad_bytes)
+    layer, ends = max(layer_held(setup, experts=kind).total for kind in kinds), ends_held(setup, stage).total
+    if not setup.shard.reshard:
+        return (layer * stage.layers + ends) * (setup.precision.param_bytes + setup.shard.grad_bytes)
+    whole = layer * (GATHERED_LAYERS - 1) + max(layer, ends)
+    return whole * setup.precision.param_bytes + max(layer, ends) * setup.shard.grad_bytes
 
 
 def smallest_change(setup: Setup) -> tuple[dict[str, object], Memory] | None:

@@ -12,7 +12,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.places import KeyPath
 from colltool.workload.layout import cut, strides
 from colltool.workload.model import Model, Shape
-from colltool.workload.setup import Setup
+from colltool.workload.setup import ENDS_AS_LAYERS, Setup, ends_as_layers
 
 _MOST_NAMED = 12
 
@@ -137,8 +137,15 @@ def _stages(setup: Setup, model: Model) -> Iterator[Misfit]:
         elif min(layout.stages) < layout.virtual - 1:  # the embedding or the head may stand in the place of a layer
             what = f"virtual {layout.virtual}, and a stage has {min(layout.stages)} layers"
             yield Misfit(("layout", "virtual"), what, f"virtual: at most {min(layout.stages) + 1}")
+    elif ends_as_layers(setup):
+        return
+    elif model.layers % layout.pp and (model.layers + 2) % layout.pp == 0 and setup.schedule in ENDS_AS_LAYERS:
+        held = (model.layers + 2) // layout.pp
+        what = f"virtual {layout.virtual} does not divide the {held} layers of a stage, with the embedding and the head as layers"
+        yield Misfit(("layout", "virtual"), what, f"virtual: {divisors(held)}; {listed}")
     elif model.layers % layout.pp:
-        fix = f"what divides it: {divisors(model.layers)}; {listed}"
+        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if setup.schedule in ENDS_AS_LAYERS else ""
+        fix = f"what divides it: {divisors(model.layers)}{ends}; {listed}"
         yield Misfit(("layout", "pp"), f"pp {layout.pp} does not divide the {model.layers} layers", fix)
     elif model.layers % chunks:
         fix = f"virtual: {divisors(model.layers // layout.pp)}"

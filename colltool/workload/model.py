@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def ffn_parameters(shape: Shape, width: int) -> float:
     return float(shape.matrices * shape.hidden * width + (width if shape.bias else 0))
 
 
+@lru_cache(maxsize=64)
 def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     """One layer, with experts or without."""
     attention = attention_parameters(shape)

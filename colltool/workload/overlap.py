@@ -43,26 +43,56 @@ def hidden_share(layers: int) -> float:
     return 1 - 1 / layers
 
 
-def bucket_ends(ready_s: Sequence[float], takes_s: Sequence[float]) -> list[float]:
-    """When each bucket has gone out, one after the other: end_k = max(ready_k, end_(k-1)) + t_k."""
-    ends: list[float] = []
-    for ready, takes in zip(ready_s, takes_s, strict=True):
-        ends.append(max(ready, ends[-1] if ends else 0.0) + takes)
-    return ends
+class Corner(NamedTuple):
+    """A bucket that may set the end: it is ready after this share of the pass, and it and all behind it take so many seconds."""
+
+    ready: float
+    rest_s: float
+
+
+class Buckets(NamedTuple):
+    """Buckets that go out one after the other: their number, their seconds together, and the corners that set the last end."""
+
+    calls: int
+    total_s: float
+    corners: tuple[Corner, ...]
+
+
+def in_a_row(takes_s: Sequence[float]) -> Buckets:
+    """Buckets that become ready evenly over a pass: end_k = max(ready_k, end_(k-1)) + t_k, eq P8, worked out for any pass.
+
+    The last end is max(ready_k + t_k + t_(k+1) + ...) over k: of lines in the length of the pass only the upper envelope counts.
+    Equal buckets have two, however many there are.
+    """
+    count, rest = len(takes_s), 0.0
+    found: list[Corner] = []
+    for index in range(count - 1, -1, -1):
+        rest += takes_s[index]
+        now = Corner((index + 1) / count, rest)
+        while len(found) > 1 and _below(now, found[-1], found[-2]):
+            found.pop()
+        found.append(now)
+    return Buckets(count, rest, tuple(found))
+
+
+def _below(one: Corner, middle: Corner, other: Corner) -> bool:
+    """Whether the middle of three corners never sets the end."""
+    slope = (other.rest_s - one.rest_s) * (middle.ready - one.ready)
+    return (middle.rest_s - one.rest_s) * (other.ready - one.ready) <= slope
+
+
+def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Overlapped:
+    """Buckets behind a pass, each call costing it 2 o. The last is ready when the pass ends, so that it is always exposed."""
+    if not buckets.calls:
+        return Overlapped(0.0, 0.0)
+    calls_s = 2 * overhead_s * buckets.calls
+    exposed = max((pass_s + calls_s) * ready + rest for ready, rest in buckets.corners) - pass_s
+    return Overlapped(max(0.0, buckets.total_s + calls_s - exposed), exposed)
 
 
 def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> Overlapped:
-    """Buckets of one size that become ready evenly over a backward pass, each call costing it 2 o.
-
-    The last is ready when the pass ends, so that it is always exposed.
-    """
-    count = len(takes_s)
-    if not count:
-        return Overlapped(0.0, 0.0)
-    whole = backward_s + 2 * overhead_s * count
-    ready = [whole * (index + 1) / count for index in range(count)]
-    exposed = bucket_ends(ready, takes_s)[-1] - backward_s
-    return Overlapped(max(0.0, sum(takes_s) + 2 * overhead_s * count - exposed), exposed)
+    """Buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
+    return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
 
 
 def best_bucket(size: float, n_alpha: float, alpha_s: float, overhead_s: float, backward_s: float) -> float:

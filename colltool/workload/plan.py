@@ -11,22 +11,33 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings
 from colltool.results import Result
 from colltool.workload.flops import model_flops
+from colltool.workload.grounds import grounds
 from colltool.workload.job import Job
+from colltool.workload.links import JobLinks, links_of
 from colltool.workload.memory import Memory, memory
 from colltool.workload.setup import Setup
+from colltool.workload.step.anchor import Anchor, anchored
 from colltool.workload.step.beside import Sent
 from colltool.workload.step.changes import Change, changes
+from colltool.workload.step.energy import energy_J
 from colltool.workload.step.fare import Fares
+from colltool.workload.step.squeezed import Squeezed, squeezed
 from colltool.workload.step.whole import Step, StepPart, step_of
 
 MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
 
 
 class Planned(NamedTuple):
-    """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace."""
+    """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace.
+
+    ``paces``: it stands on that stage, so that its hidden and exposed seconds are in the step's parts. ``energy_J``: of all its
+    calls on all ranks and stages; None where the job does not ask for energy, or no tier that it crosses says.
+    """
 
     stages: tuple[int, ...]
     sent: Sent
+    paces: bool
+    energy_J: float | None = None
 
 
 class Wire(NamedTuple):
@@ -43,8 +54,9 @@ class Plan(Result):
     """A training step on a fabric, in seconds.
 
     ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
-    ``step_s``. ``wires``: by tier. ``changes``: what would make it faster, best first. ``mfu`` by :data:`MFU_CONVENTION`; None
-    without a device or a shape.
+    ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
+    best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape. ``anchor``: what made the step the measured
+    one, ``squeezed``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
     """
 
     subject: ClassVar[str] = "plan"
@@ -61,6 +73,10 @@ class Plan(Result):
     changes: tuple[Change, ...]
     tokens_per_s: float | None
     mfu: float | None
+    anchor: Anchor | None
+    squeezed: Squeezed | None
+    grounds: tuple[str, ...]
+    links: JobLinks | None = None
 
     @property
     def ranks(self) -> int:
@@ -79,11 +95,32 @@ class Plan(Result):
 
     @property
     def measured_error(self) -> float | None:
-        """step / measured - 1, where the job says what was measured."""
-        return self.step_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
+        """step / measured - 1, where the job says what was measured; of the step before it was anchored."""
+        planned_s = self.anchor.before_s if self.anchor is not None else self.step_s
+        return planned_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
+
+    @property
+    def memory_error(self) -> float | None:
+        """memory / measured - 1, where the job says what was measured."""
+        measured = self.job.measured_memory_bytes
+        return self.memory.bytes / measured - 1 if measured and self.memory is not None else None
+
+    @property
+    def run_s(self) -> float | None:
+        """Seconds of all steps of the job, with the extra ones that compression takes; None where it gives no number of steps."""
+        steps = self.job.steps
+        if steps is None:
+            return None
+        return self.squeezed.run_s(steps) if self.squeezed is not None else steps * self.step_s
+
+    @property
+    def energy_J(self) -> float | None:
+        """Joule of a step on the wires of all ranks; None where the job does not ask for it, or no tier says."""
+        spent = [one.energy_J for one in self.collectives if one.energy_J is not None]
+        return sum(spent) if spent else None
 
 
-def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None) -> Plan:
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
     """A training step priced on a fabric.
 
     Args:
@@ -91,21 +128,21 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         fabric: where; its library, where it names one, picks the algorithms.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         readings: of the model; the defaults when None.
+        links: also find the busiest link of each kind.
 
     Raises:
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
     """
     setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
-    total = setup.layout.ranks
-    if total > fabric.ranks:
-        tier = fabric.tiers[-1]
-        need = -(-total // (fabric.ranks // tier.endpoints))
-        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
-        raise ColltoolError(f"{job.name} has {total} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+    seated(job, fabric, setup.layout.ranks)
     fares, plain = Fares(fabric, readings), job.plain_calls(setup)
     step = step_of(setup, fares, plain)
+    anchor = anchored(job, setup, fares, plain, step)
+    if anchor is not None:
+        setup = setup._replace(slower=anchor.factor)
+        step = step_of(setup, fares, plain)
     kept = memory(setup) if setup.model is not None else None
-    tokens, share = _rates(setup, step.step_s)
+    tokens, share = rates(setup, step.step_s)
     return Plan(
         job=job,
         setup=setup,
@@ -114,16 +151,33 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         step_s=step.step_s,
         control_step_s=step.control_s,
         parts=step.parts,
-        collectives=_collectives(step),
+        collectives=_collectives(setup, step, energy=job.energy),
         memory=kept,
         wires=_wires(fabric, step),
-        changes=changes(setup, fares, plain, step),
+        changes=changes(job, setup, fares, plain, step),
         tokens_per_s=tokens,
         mfu=share,
+        anchor=anchor,
+        squeezed=squeezed(setup, fares, plain, step),
+        grounds=grounds(setup, fares, step, energy=job.energy),
+        links=links_of(setup, fabric, step, readings) if links else None,
     )
 
 
-def _rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
+def seated(job: Job, fabric: Fabric, ranks: int) -> None:
+    """Refuse more ranks than a fabric has.
+
+    Raises:
+        ColltoolError: so many.
+    """
+    if ranks > fabric.ranks:
+        tier = fabric.tiers[-1]
+        need = -(-ranks // (fabric.ranks // tier.endpoints))
+        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
+        raise ColltoolError(f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+
+
+def rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
     """Tokens a second and MFU."""
     if setup.model is None or not step_s:
         return None, None
@@ -134,17 +188,17 @@ def _rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
     return tokens, model_flops(setup) / step_s / peak
 
 
-def _collectives(step: Step) -> tuple[Planned, ...]:
+def _collectives(setup: Setup, step: Step, *, energy: bool) -> tuple[Planned, ...]:
     """Each collective once, with the stages that send it; the stages that set the pace speak for the others."""
-    senders: dict[object, list[int]] = {}
+    paced = _merged(step.paced)
+    first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
     for number, stage in enumerate(step.stages):
-        for key in _merged(stage.sent):
-            senders.setdefault(key, []).append(number)
-    first = _merged(step.paced)
-    for stage in step.stages:
         for key, one in _merged(stage.sent).items():
             first.setdefault(key, one)
-    planned = (Planned(tuple(senders[key]), one) for key, one in first.items())
+            senders.setdefault(key, []).append(number)
+            if energy and (joule := energy_J(setup, one)) is not None:
+                spent[key] = spent.get(key, 0.0) + joule
+    planned = [Planned(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
     return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
 
 

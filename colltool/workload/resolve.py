@@ -48,15 +48,16 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         sequence=file.sequence or 1,
         global_batch=file.batch.global_ if file.batch else max(1, layout.dp),
         micro_batch=file.batch.micro if file.batch else 1,
-        shard=_shard(file.shard, layout, file.precision.grads),
+        shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
         recompute=file.recompute,
         precision=Precision(**_fields(file.precision, Precision._fields)),
         device=device,
         stack=stack,
-        overlap=_overlap(file.overlap, layout, schedule),
+        overlap=overlap_of(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
         compression=_compression(file),
         compute=times,
+        slower=file.slower or 1.0,
     )
     return setup, named.files
 
@@ -82,7 +83,9 @@ def lacking(reading: Reading[JobFile]) -> bool:
             cure = {"device": "device: h100, or compute: {...}", "stack": "stack: megatron, or compute: {...}"}
             wanted += [(key, f"nothing says how fast it computes: no '{key}'", cure[key])
                        for key in cure if getattr(file, key) is None]  # fmt: skip
-    elif file.compute is not None and file.compute.forward_per_layer is not None:
+    if file.slower is not None and file.stack is None:
+        wanted.append(("slower", "nothing is said of a stack's speed without a stack", "stack: megatron, or leave slower out"))
+    if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:
         wanted.append(("compute", "times of a layer need the number of layers", "model: {parameters: 7.0e+9, layers: 32}"))
     for key, what, fix in wanted:
         reading.refuse((key,) if key in reading.data else (), what, fix, about_key=True)
@@ -92,7 +95,8 @@ def lacking(reading: Reading[JobFile]) -> bool:
 def _unmatched(reading: Reading[JobFile], file: JobFile) -> bool:
     """Whether a compressed dimension is no dimension here."""
     on = file.compression.on if file.compression else ""
-    if on and getattr(file.layout, on) == 1:
+    sizes = [getattr(file.layout, name) for name in (("cp", "dp") if on == "dp" else (on,) if on else ())]
+    if sizes and all(size == 1 for size in sizes):
         reading.refuse(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")
         return True
     return False
@@ -146,14 +150,15 @@ def _layout(file: JobFile, model: Model | None) -> Layout:
     )
 
 
-def _shard(file: ShardFile, layout: Layout, grads: str) -> Shard:
+def shard_of(file: ShardFile, layout: Layout, grads: str) -> Shard:
     """Under pipelines FSDP keeps what it gathered (``reshard``) unless told."""
     reshard = file.reshard if file.reshard is not None else layout.pp == 1
     gathers = file.gathers or (2 if reshard else 1)
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
+def overlap_of(file: OverlapFile, layout: Layout, schedule: str, slowed: float) -> Overlap:
+    """What may hide; DualPipe hides the all-to-alls unless told. ``slowed``: what sharing multiprocessors costs, unless told."""
     asked = {True: "batch", False: "", "shared": "shared"}
     ep = asked[file.ep] if file.ep is not None else "batch" if schedule == "dualpipe" and layout.ep > 1 else ""
     return Overlap(
@@ -162,9 +167,16 @@ def _overlap(file: OverlapFile, layout: Layout, schedule: str) -> Overlap:
         pp=file.pp is not False,
         ep=ep,
         cp=file.cp is not False,
+        asked=_asked(file),
         overhead_s=file.overhead,
-        sm_share=file.sm_share,
+        sm_share=slowed if file.sm_share is None else file.sm_share,
     )
+
+
+def _asked(file: OverlapFile) -> tuple[str, ...]:
+    """What a file says itself: true of a dimension, and a share of multiprocessors."""
+    hidden = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True)
+    return (*hidden, "sm_share") if file.sm_share else hidden
 
 
 def _compression(file: JobFile) -> Compression | None:

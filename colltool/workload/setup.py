@@ -54,13 +54,17 @@ class Precision(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute."""
+    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute.
+
+    ``asked``: the keys that a job gives itself, where they are no default.
+    """
 
     dp: bool = True
     tp: bool = False
     pp: bool = True
     ep: str = ""
     cp: bool = True
+    asked: tuple[str, ...] = ()
     overhead_s: float = 0.0
     sm_share: float = 0.0
 
@@ -86,7 +90,10 @@ class GivenTimes(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone."""
+    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone.
+
+    ``slower``: how many times longer everything computes than the stack says, where a measured step says so.
+    """
 
     layout: Layout
     model: Model | None = None
@@ -102,11 +109,22 @@ class Setup(NamedTuple):
     overlap: Overlap = Overlap()
     compression: Compression | None = None
     compute: GivenTimes | None = None
+    slower: float = 1.0
 
     @property
     def micro_batches(self) -> int:
         """m: micro-batches of a replica in a step."""
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
+
+    @property
+    def folded(self) -> bool:
+        """Whether the model runs down the pipeline and back up, so that its end stands with its beginning (ZB-V)."""
+        return self.schedule == "zbv" and self.layout.pp > 1
+
+    @property
+    def chunks(self) -> int:
+        """v: parts of the model on a stage."""
+        return 2 if self.folded else self.layout.virtual
 
     @property
     def tokens(self) -> float:
@@ -157,6 +175,22 @@ class Stage(NamedTuple):
         return self.dense_layers, self.moe_layers, self.embedding, self.head
 
 
+ENDS_AS_LAYERS = ("gpipe", "1f1b", "interleaved", "zb1p")  # schedules whose first stage embeds and whose last has the head
+
+
+def ends_as_layers(setup: Setup) -> bool:
+    """Whether the embedding and the head stand in the place of a layer each: where p x v divides the layers only with them.
+
+    Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split: the 126 layers of Llama 3.1
+    405B on 8 stages of 8 chunks.
+    """
+    model, layout = setup.model, setup.layout
+    if model is None or layout.stages or layout.pp == 1 or setup.schedule not in ENDS_AS_LAYERS:
+        return False
+    chunks = layout.pp * layout.virtual
+    return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
+
+
 def stages_of(setup: Setup) -> tuple[Stage, ...]:
     """The pipeline stages. Dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
 
@@ -165,14 +199,24 @@ def stages_of(setup: Setup) -> tuple[Stage, ...]:
     model, layout = setup.model, setup.layout
     assert model is not None
     p, folded = layout.pp, setup.schedule == "zbv" and layout.pp > 1
-    v = 2 if folded else layout.virtual
-    counts = layout.stages or tuple(model.layers // p for _ in range(p))
+    held = _chunks(setup, model, 2 if folded else layout.virtual)
     dense, left = [0] * p, model.dense_layers
-    for chunk in range(v):
+    for chunk in range(len(held[0])):
         for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
-            held = counts[stage] // v + (chunk < counts[stage] % v)
-            here = min(left, held)
+            here = min(left, held[stage][chunk])
             dense[stage] += here
             left -= here
     last = 0 if folded else p - 1
-    return tuple(Stage(i, dense[i], counts[i] - dense[i], i == 0, i == last) for i in range(p))
+    return tuple(Stage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
+
+
+def _chunks(setup: Setup, model: Model, virtual: int) -> list[list[int]]:
+    """Layers of every chunk, by stage."""
+    p = setup.layout.pp
+    if ends_as_layers(setup):
+        found = [[(model.layers + 2) // (p * virtual)] * virtual for _ in range(p)]
+        found[0][0] -= 1
+        found[-1][-1] -= 1
+        return found
+    counts = setup.layout.stages or (model.layers // p,) * p
+    return [[held // virtual + (chunk < held % virtual) for chunk in range(virtual)] for held in counts]

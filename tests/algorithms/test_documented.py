@@ -13,11 +13,11 @@ import pytest
 import colltool
 from colltool.algorithms import references
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.registry import Algorithm, every_algorithm
+from colltool.algorithms.registry import Algorithm, every_algorithm, on_request
 from colltool.pricing.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
-ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition()]
+ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(), *on_request()]
 NAMES = {name: text for name, text in vars(references).items() if name.isupper()}
 WITH_DOCTESTS = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)

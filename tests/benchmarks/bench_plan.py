@@ -1,10 +1,10 @@
-"""Steps of measured training runs against what plan makes of them, by source and device, beside the control.
+"""Steps and memory of measured training runs beside what plan makes of them, by source, device and stack, dense and MoE apart.
 
-    python tests/benchmarks/bench_plan.py TRAINING.csv [SOURCE]
+    python tests/benchmarks/bench_plan.py [RUNS.csv] [SOURCE] [--each]
 
-The columns: source, device, layers, hidden, heads, kv_heads, head_dim, ffn, gated, vocab, tied, seq, gbs, mbs, tp, sp, pp, vpp,
-dp, cp, zero, recompute, precision, devices, outer_GBps_dev, t_step_s. Rows of experts and of other devices are left out.
-The regret: of the runs of one job on one number of devices, how much longer the one took that plan calls the fastest.
+Without a file the runs of ``tests/data/training_runs.csv``; ``SOURCES`` says where they are published. Every run is planned from
+its own layout. Regret: of the runs of one job on one number of devices, how much longer the one took that plan calls the fastest.
+Growth: of runs that differ in their replicas alone, how much faster or slower steps grow, a doubling of devices.
 """
 
 from __future__ import annotations
@@ -12,91 +12,250 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from math import log2
+from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 import colltool
+from colltool.workload.memory import memory
+from colltool.workload.step.fare import Fares
+from colltool.workload.step.whole import step_of
 
 Row = dict[str, str]
-Found = tuple[Row, Any]
-FABRICS = {"A100-40GB": "dgx-a100", "A100-80GB": "dgx-a100", "H100-80GB": "dgx-h100", "H100": "dgx-h100"}
-DEVICES = {"A100-40GB": "a100-40gb", "A100-80GB": "a100-80gb", "H100-80GB": "h100", "H100": "h100"}
-STACKS = {"mosaic": "fsdp", "mbridge": "megatron", "korthikanti": "megatron-2021", "vtrain-multi": "megatron-2021"}
+RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
+BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
+SOURCES = {
+    "dgxc": "https://github.com/NVIDIA/dgxc-benchmarking (README of nemotron, llama3.1, nemo_megatron, grok1, deepseek_v3)",
+    "nemo-24.07": "https://github.com/NVIDIA/NeMo/blob/070a0bb/docs/source/performance/performance_summary.md",
+    "megatron-lm": "https://github.com/NVIDIA/Megatron-LM/blob/core_r0.12.0/examples/llama/README.md",
+    "mbridge-blackwell": f"{BRIDGE}, 25.11",
+    "mbridge-moe": f"{BRIDGE}, 25.09, 25.11, 26.02; DeepEP and overlap as scripts/performance/configs has them",
+    "automodel": "https://github.com/NVIDIA-NeMo/Automodel/blob/01926a5/docs/performance-summary.md",
+    "torchtitan": "https://github.com/pytorch/torchtitan (docs/performance.md, benchmarks/llama3_h100_202412_torchtitan.md)",
+    "narayanan": "https://arxiv.org/abs/2104.04473 table 1; micro-batches from Megatron-LM examples/sc21/run_table_1.sh",
+}
+"""Where the shipped runs are published."""
+
+GRAND_TETON = {
+    "name": "h100-96gb",
+    "generation": "hopper",
+    "peak": {"bf16": "989.4TFLOP/s", "fp8": "1978.9TFLOP/s"},
+    "memory": "96GiB",
+    "bandwidth": "2.4TB/s",
+}
+MACHINES: dict[str, tuple[str, Any]] = {
+    "A100-40GB": ("dgx-a100", "a100-40gb"),
+    "A100-80GB": ("dgx-a100", "a100-80gb"),
+    "H100": ("dgx-h100", "h100"),
+    "H100-80GB": ("dgx-h100", "h100"),
+    "H100-96GB-500W": ("dgx-h100", GRAND_TETON),
+    "H200": ("hgx-h200", "h200"),
+    "B200": ("dgx-b200", "b200"),
+    "GB200": ("nvl72", "gb200"),
+    "GB300": ("nvl72", "gb300"),
+    "MI300X": ("mi300x", "mi300x"),
+}
+"""The fabric and the device of a platform; the NICs are the platform's usual ones."""
+
+OLD = ("korthikanti", "vtrain-multi", "narayanan")  # Megatron-LM before flash attention
+STACKS = dict.fromkeys(OLD, "megatron-2021") | {"mosaic": "fsdp", "torchtitan": "fsdp"}
+RACK = 64  # of an NVL72 as jobs use it
+LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
+DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
+SERIES = ("source", "model", "layers", "seq", "mbs", "tp", "pp", "vpp", "cp", "ep", "zero", "recompute", "precision", "device")
+
+
+class Judged(NamedTuple):
+    """A run and its plan: step / measured - 1, the same of the control, and of memory where that was published."""
+
+    row: Row
+    step_s: float
+    fits: bool
+    error: float
+    control: float
+    memory: float | None
+
+    @property
+    def kind(self) -> str:
+        """dense; moe with its tokens dealt out evenly by force; or "moe routed", where the router decides."""
+        if not whole(self.row, "experts", 0):
+            return "dense"
+        return "moe" if self.row.get("balanced") else "moe routed"
 
 
 def whole(row: Row, key: str, default: int = 1) -> int:
     return int(float(row[key])) if row.get(key) else default
 
 
+def stack_of(row: Row) -> str:
+    return STACKS.get(row["source"], "megatron")
+
+
+@cache
+def fused_loss() -> dict[str, Any]:
+    """The fsdp stack of llm-foundry: its loss is flash-attention's kernel, which writes the gradient over the logits."""
+    text = (Path(colltool.__file__).parent / "workload" / "data" / "stacks" / "fsdp.yaml").read_text(encoding="utf-8")
+    return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {"loss_bytes": 1}
+
+
+def rows(path: Path | str = RUNS, source: str = "") -> list[Row]:
+    """The runs of a table, on machines that have a shipped fabric."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if source in row["source"] and row["device"] in MACHINES]
+
+
+def model_of(row: Row) -> dict[str, Any]:
+    model: dict[str, Any] = {
+        key: whole(row, key) for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
+    }
+    model |= {"gated": row["gated"] == "1", "tied": row["tied"] == "1"}
+    if whole(row, "experts", 0):
+        named = {
+            "experts": "experts",
+            "topk": "top_k",
+            "moe_ffn": "ffn",
+            "shared_ffn": "shared_ffn",
+            "dense_layers": "dense_layers",
+        }
+        model["moe"] = {key: whole(row, column, 0) for column, key in named.items()}
+    if row.get("attn") == "mla":
+        model["mla"] = DEEPSEEK
+        del model["head_dim"], model["kv_heads"]
+    return model
+
+
+def layout_of(row: Row) -> dict[str, Any]:
+    tp = whole(row, "tp")
+    layout: dict[str, Any] = {key: whole(row, key) for key in ("cp", "pp", "ep", "dp")}
+    layout |= {"tp": tp, "sp": row.get("sp") == "1" and tp > 1, "virtual": whole(row, "vpp")}
+    if row.get("etp"):
+        layout["etp"] = whole(row, "etp")
+    layout["deduplicate"] = bool(row.get("deepep"))
+    if row.get("stages"):
+        layout["stages"] = [int(count) for count in row["stages"].split()]
+    return layout
+
+
 def job_of(row: Row) -> dict[str, Any]:
-    shape = {key: whole(row, key) for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")}
-    tp, vpp, fsdp = whole(row, "tp"), whole(row, "vpp"), row["zero"].startswith("fsdp")
+    named, stack = row["precision"].lower(), stack_of(row)
+    fsdp = row["zero"].startswith("fsdp")
     mode = "fsdp" if fsdp else "zero1" if row["zero"].startswith("zero1") else "ddp"
-    named = row["precision"].lower()
-    precision = "fp8" if "fp8" in named else "fp16" if named == "fp16" else "bf16"
-    halves = fsdp or row["source"] == "vtrain-multi"  # DeepSpeed sums gradients in the precision of the weights
+    halves = row["source"] not in ("korthikanti", "narayanan", "torchtitan")  # the others sum gradients in 16 bits
+    new, dense = stack == "megatron" and not fsdp, not whole(row, "experts", 0)
     return {
-        "model": shape | {"gated": row["gated"] == "1", "tied": row["tied"] == "1"},
+        "model": model_of(row),
         "sequence": whole(row, "seq"),
         "batch": {"global": whole(row, "gbs"), "micro": whole(row, "mbs")},
-        "layout": {"tp": tp, "sp": row.get("sp") == "1" and tp > 1, "cp": whole(row, "cp"), "pp": whole(row, "pp"),
-                   "virtual": vpp, "dp": whole(row, "dp")},
+        "layout": layout_of(row),
         "shard": {"mode": mode} | ({"grad_bytes": 2} if halves else {}),
         "recompute": row["recompute"] if row["recompute"] in ("none", "selective", "full") else "none",
-        "precision": {"compute": precision},
-        "device": DEVICES[row["device"]],
-        "stack": STACKS[row["source"]],
-        "overlap": {"dp": row["source"] not in ("vtrain-multi", "korthikanti"), "tp": row["source"] == "mbridge" and tp > 1},
-    }  # fmt: skip
+        "precision": {"compute": "fp8" if "fp8" in named else "fp16" if named == "fp16" else "bf16"},
+        "device": MACHINES[row["device"]][1],
+        "stack": fused_loss() if row["source"] == "mosaic" else stack,
+        "overlap": {"dp": row["source"] not in OLD, "tp": new and dense and row.get("sp") == "1"}
+        | ({"ep": True} if row.get("ep_hides") == "batch" else {}),
+    }
 
 
 def fabric_of(row: Row) -> Any:
-    nodes = max(2, -(-whole(row, "devices") // 8))
-    rate = row.get("outer_GBps_dev")
-    return colltool.load_fabric(FABRICS[row["device"]], [f"ib.size={nodes}"] + ([f"ib.bandwidth={rate}GB/s"] if rate else []))
+    return fabric(MACHINES[row["device"]][0], whole(row, "devices"), row.get("outer_GBps_dev") or "")
 
 
-def planned(rows: list[Row]) -> list[Found]:
-    found, refused = [], 0
-    for row in rows:
-        if row["device"] not in FABRICS or row["source"] not in STACKS or whole(row, "experts", 0):
-            continue
+@cache
+def fabric(name: str, ranks: int, rate: str) -> Any:
+    """A shipped fabric for so many ranks, with NICs of another rate where the run had them."""
+    nodes, outer = max(2, -(-ranks // (RACK if name == "nvl72" else 8))), "roce" if name == "hgx-h200" else "ib"
+    changes = [f"{outer}.size={nodes}"]
+    changes += [f"{outer}.levels.spine.group={-(-nodes // LEAVES) * LEAVES}"] if nodes > LARGEST else []
+    changes += [f"nvlink.size={RACK}"] if name == "nvl72" else []
+    return colltool.load_fabric(name, changes + ([f"{outer}.bandwidth={rate}GB/s"] if rate else []))
+
+
+def judge(row: Row) -> Judged:
+    """A run beside its plan.
+
+    Raises:
+        ColltoolError: the plan refuses it.
+    """
+    setup, real = colltool.load_job(job_of(row)).setup(whole(row, "devices")), float(row["t_step_s"])
+    step, kept = step_of(setup, Fares(fabric_of(row))), memory(setup)
+    off = kept.bytes / (float(row["mem_GB"]) * 1e9) - 1 if row.get("mem_GB") else None
+    return Judged(row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off)
+
+
+def judged(table: Iterable[Row]) -> tuple[list[Judged], list[str]]:
+    """All runs that can be planned, and what was refused."""
+    found, refused = [], []
+    for row in table:
         try:
-            found.append((row, colltool.plan(job_of(row), fabric_of(row), whole(row, "devices"))))
+            found.append(judge(row))
         except colltool.ColltoolError as error:
-            refused += 1
-            print("refused:", row["run"], str(error).splitlines()[0])
-    print(f"{len(found)} planned, {refused} refused")
-    return found
+            refused.append(f"{row['source']} {row['run']}: {str(error).splitlines()[0]}")
+    return found, refused
 
 
-def regret(found: list[Found]) -> list[float]:
+def regret(found: Iterable[Judged]) -> list[float]:
     groups: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)
-    for row, plan in found:
-        key = tuple(row[name] for name in ("source", "model", "seq", "gbs", "devices", "device", "precision"))
-        groups[key].append((plan.step_s, float(row["t_step_s"])))
+    for one in found:
+        key = tuple(one.row[name] for name in ("source", "model", "seq", "gbs", "devices", "device", "precision"))
+        groups[key].append((one.step_s, float(one.row["t_step_s"])))
     several = [runs for runs in groups.values() if len(runs) > 2]
     return [min(runs)[1] / min(real for _, real in runs) - 1 for runs in several]
 
 
-def main(path: str, source: str = "") -> None:
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if source in row["source"]]
-    found = planned(rows)
-    groups: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for row, plan in found:
-        real = float(row["t_step_s"])
-        groups["stack", STACKS[row["source"]]].append((plan.step_s / real - 1, plan.control_step_s / real - 1))
-        groups[row["source"], row["device"]].append((plan.step_s / real - 1, plan.control_step_s / real - 1))
-    for key, errors in sorted(groups.items()):
-        whole_, free = [one for one, _ in errors], [one for _, one in errors]
-        print(f"{' '.join(key):26} {len(errors):4} runs  median |e| {median(map(abs, whole_)):6.1%}  mean |e| "
-              f"{mean(map(abs, whole_)):6.1%}  bias {mean(whole_):+6.1%}  control: median |e| {median(map(abs, free)):6.1%}, "
-              f"bias {mean(free):+6.1%}")  # fmt: skip
-    lost = regret(found)
-    if lost:
+def growth(found: Iterable[Judged]) -> dict[str, float]:
+    """By series: how much more a step grows in the plan than it did, a doubling of devices."""
+    series: dict[tuple[str, ...], list[Judged]] = defaultdict(list)
+    for one in found:
+        if whole(one.row, "dp") and not one.row["source"].startswith("vtrain"):
+            share = f"{whole(one.row, 'gbs') / whole(one.row, 'dp'):g}"
+            series[(*(one.row.get(name) or "" for name in SERIES), share)].append(one)
+    out = {}
+    for runs in series.values():
+        first, last = (pick(runs, key=lambda one: whole(one.row, "devices")) for pick in (min, max))
+        doublings = log2(whole(last.row, "devices") / whole(first.row, "devices"))
+        if doublings >= 1:
+            name = f"{first.row['source']} {first.row['run']} to {last.row['devices']}"
+            out[name] = ((1 + last.error) / (1 + first.error)) ** (1 / doublings) - 1
+    return out
+
+
+def said(name: str, errors: list[float], control: list[float]) -> str:
+    off, free = list(map(abs, errors)), list(map(abs, control))
+    return (f"{name:40} {len(errors):4} runs  median |e| {median(off):6.1%}  mean |e| {mean(off):6.1%}  "
+            f"bias {mean(errors):+6.1%}  control: median |e| {median(free):6.1%}, bias {mean(control):+6.1%}")  # fmt: skip
+
+
+def main(path: str = str(RUNS), source: str = "", each: bool = False) -> None:
+    found, refused = judged(rows(path, source))
+    print(f"{len(found)} planned, {len(refused)} refused", *refused, sep="\n  ")
+    groups: dict[str, list[Judged]] = defaultdict(list)
+    for one in found:
+        if each:
+            memory = "" if one.memory is None else f"  memory {one.memory:+.1%}"
+            print(f"{one.row['source']:18} {one.row['device']:10} {one.row['run']:32} {one.error:+7.1%}{memory}")
+        groups[f"{one.row['source']} {one.row['device']} {one.kind}"].append(one)
+        groups[f"stack {stack_of(one.row)} {one.kind}"].append(one)
+    for name, runs in sorted(groups.items()):
+        print(said(name, [one.error for one in runs], [one.control for one in runs]))
+    if grown := growth(found):
+        size = [abs(off) for off in grown.values()]
+        print(f"growth, {len(grown)} series: median {median(size):.2%} a doubling, worst {max(size):.2%}")
+        if each:
+            print(*(f"  {name}: {off:+.2%}" for name, off in grown.items()), sep="\n")
+    if lost := regret(found):
         print(f"regret of the chosen layout, {len(lost)} jobs: median {median(lost):.1%}, mean {mean(lost):.1%}")
+    if kept := [one for one in found if one.memory is not None]:
+        off = [one.memory for one in kept if one.memory is not None]
+        print(f"memory, {len(kept)} runs: median |e| {median(map(abs, off)):.1%}, bias {mean(off):+.1%}")
+    wrong = [f"{one.row['source']} {one.row['run']}" for one in found if not one.fits]
+    print(f"{len(found) - len(wrong)} of {len(found)} are said to fit, and all ran", *wrong * each, sep="\n  ")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*(one for one in sys.argv[1:] if one != "--each"), each="--each" in sys.argv)

@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "job show": ("job", "show", "llama3-70b", "-n", "512"),
     "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
     "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
+    "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
 WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
 CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
@@ -79,6 +80,7 @@ SCHEMAS = {
     "job list": "colltool.job-list/1",
     "job show": "colltool.job-show/1",
     "job check": "colltool.job-check/1",
+    "plan search": "colltool.plan-search/1",
 }
 
 Number = (int, float)
@@ -153,6 +155,15 @@ PLAN: Shape = HEAD | {
     "busiest": [{"tier": str, "busy_s": float, "share": float, "dimension": str}],
     "changes": [{"change": str, "where": str, "set": dict, "step_s": float, "gain": float}],
 }  # fmt: skip
+FOUND: Shape = {
+    "tp": int, "sp": bool, "cp": int, "ep": int, "etp": int, "pp": int, "virtual": int, "dp": int, "micro": int, "shard": str,
+    "recompute": str, "step_s": float, "control_step_s": float, "memory_bytes": float, "tokens_per_s": float, "mfu": float,
+    "tie": bool,
+}  # fmt: skip
+SEARCH: Shape = HEAD | {
+    "job": str, "fabric": str, "ranks": int, "kept": dict, "searched": int, "fit": int, "priced": int, "ties": int,
+    "ties_differ_in": [str], "best": FOUND, "best_job_set": dict, "own": FOUND, "layouts": [FOUND],
+}  # fmt: skip
 VALIDATE: Shape = HEAD | {
     "series": [{
         "collective": str, "ranks": int, "mape": float, "worst": float,
@@ -205,6 +216,7 @@ PROMISED: dict[str, Shape] = {
     "calibrate eta": CALIBRATE,
     "job show": JOB,
     "plan": PLAN,
+    "plan search": SEARCH,
     "validate": VALIDATE,
     "validate strict": VALIDATE,
 }
@@ -223,7 +235,7 @@ def differs(value: Any, shape: Any, where: str = "$") -> list[str]:
         if there != list(shape):
             return [f"{where}: fields {there}, promised {list(shape)}"]
         return [problem for key, inner in shape.items() for problem in differs(value[key], inner, f"{where}.{key}")]
-    if isinstance(value, bool) or not isinstance(value, shape):
+    if (isinstance(value, bool) and shape is not bool) or not isinstance(value, shape):
         return [f"{where}: {value!r} is no {shape}"]
     return []
 

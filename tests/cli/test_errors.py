@@ -13,7 +13,7 @@ from colltool.units import parse_size
 AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, dim-ring, "
     "dim-ring-bidirectional, multi-ring, dim-rabenseifner, in-network, multi-rail-ring, outer-ring, inner-ring, "
-    "hierarchical, leader"
+    "hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"

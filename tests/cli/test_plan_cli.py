@@ -32,7 +32,7 @@ def test_a_step_with_its_control_and_what_to_change(run: Any, folder: Path) -> N
     shown = run(*PLAN, "-n", "16").out
     assert shown.startswith("mine on 16 ranks of dgx-h100:\n  step ")
     for words in ("with a free network", "of the step is network", "what to change", "the busiest wire of each tier", "MFU",
-                  "measured 300 ms: the plan is off by", "published dense runs"):  # fmt: skip
+                  "measured 300 ms: the plan is off by", "published runs of dense models"):  # fmt: skip
         assert words in shown
 
 
@@ -47,13 +47,13 @@ def test_the_document_adds_up_and_is_what_python_returns(run: Any, folder: Path)
 
 
 def test_values_of_the_job_and_of_the_fabric_are_overridden(run: Any, folder: Path) -> None:
-    args = (*PLAN, "-n", "16", "--format", "json")
+    args = (*PLAN, "-n", "16", "--format", "json", "--job-set", "measured.step=null")
     slow = run(*args, "--set", "ib.bandwidth=5GB/s").json
     wide = run(*args, "--job-set", "layout.tp=4").json
     plain = run(*args).json
     assert slow["step_s"] > plain["step_s"]
     assert slow["set"] == {"ib.bandwidth": "5GB/s"}
-    assert wide["job_set"] == {"layout.tp": "4"}
+    assert wide["job_set"] == {"measured.step": "null", "layout.tp": "4"}
     assert wide["step_s"] != plain["step_s"]
 
 
@@ -73,3 +73,67 @@ def test_every_row_of_csv_names_its_job(run: Any, folder: Path) -> None:
     assert header.startswith("job,fabric,dimension,phase,primitive,group,ranks,stride,tiers,calls,bytes,")
     assert rows
     assert all(row.startswith("mine,dgx-h100,") for row in rows)
+
+
+def test_what_a_run_takes_and_what_it_rests_on(run: Any, folder: Path) -> None:
+    args = (*PLAN, "-n", "16", "--format", "json", "--set", "ib.energy=30pJ/bit", "--job-set", "energy=true", "--job-set",
+            "steps=100000", "--job-set", "compression.scheme=int8", "--job-set", "compression.extra_steps=5%")  # fmt: skip
+    document = run(*args).json
+    found = document["compression"]
+    assert found["ratio"] == found["times_fewer"] == 4
+    assert document["run_s"] == pytest.approx(1.05e5 * document["step_s"])
+    assert found["plain_run_s"] == pytest.approx(1e5 * found["plain_step_s"])
+    assert found["gains"] is (found["extra_steps"] < found["break_even_extra_steps"])
+    assert document["energy_J"] == pytest.approx(sum(one["energy_J"] or 0 for one in document["collectives"]))
+    assert document["step_s"] == pytest.approx(0.3), "anchored at what the file says was measured"
+    assert document["anchor"]["before_s"] == pytest.approx(0.3 * (1 + document["measured_error"]))
+    assert "nvlink gives no energy, and none is counted on it: set nvlink.energy=30pJ/bit" in document["grounds"]
+    for part in document["parts"]:  # the collectives of the stages that set the pace are the parts
+        paces = [one["exposed_s"] for one in document["collectives"] if one["dimension"] == part["name"] and one["paces"]]
+        assert not paces or sum(paces) == pytest.approx(part["exposed_s"])
+
+
+BAD = {
+    "layout.tp=3": "--job-set layout.tp=3: tp 3 does not divide heads 16",
+    "layout.pp=3": "--job-set layout.pp=3: pp 3 does not divide the 8 layers",
+    "layout.virtual=3": "--job-set layout.virtual=3: virtual 3",
+    "layout.dp=8": "--job-set layout.dp=8: tp x cp x pp x dp = 32 does not fill 16 ranks",
+    "layout.ep=2": "--job-set layout.ep=2: ep 2, and the model has no experts",
+    "batch.global=63": "--job-set batch.global=63: 63 sequences are no multiple of micro 1 x dp 4 = 4",
+    "batch.micro=48": "mine.yaml:3:17: batch.global: 64 sequences are no multiple of micro 48",
+    "overlap.cp=true": "--job-set overlap.cp=true: cp is 1: there is nothing to hide",
+    "overlap.ep=true": "--job-set overlap.ep=true: ep is 1: there is nothing to hide",
+    "model={parameters: 1.0e+9, layers: 8}": "mine.yaml:4:14: layout.tp: tp 2 needs the size of activations",
+    "measured.step=1us": "--job-set measured.step=1us: a step of 1 us, and without any compute the network",
+}
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_what_does_not_fit_is_refused_where_it_was_said(run: Any, folder: Path, value: str) -> None:
+    done = run(*PLAN, "-n", "16", "--job-set", value)
+    assert done.code == 2
+    assert not done.out
+    assert f"error: {BAD[value]}" in done.err, done.err
+    cure = done.err.split(BAD[value])[1].splitlines()[1]
+    assert cure.startswith("  "), "and what fits"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "says", "cure"),
+    [
+        ("18", "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks", "-n 16 or -n 20"),
+        ("12", "mine.yaml:3:17: batch.global: 64 sequences are no multiple of micro 1 x dp 3 = 3", "global: 63"),
+    ],
+)
+def test_ranks_that_do_not_fit(run: Any, folder: Path, ranks: str, says: str, cure: str) -> None:
+    done = run(*PLAN, "-n", ranks)
+    assert done.code == 2
+    assert says in done.err
+    assert cure in done.err
+
+
+def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> None:
+    Path("mine.yaml").write_text(TEXT + "overlap: {dp: true, pp: true}\n")
+    done = run(*PLAN, "-n", "4")
+    assert "mine.yaml:8:15: overlap.dp: dp x cp is 1: no gradients are summed that could hide" in done.err
+    assert done.code == 2

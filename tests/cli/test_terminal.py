@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ladder": ("ladder",),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
+    "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "tp=1", "--keep", "pp=4"),
     "explain": ("explain", "ring", "ar", *NVL, "-M", "16MB"),
 }
 LEFT_OUT = "columns left out for want of width: "

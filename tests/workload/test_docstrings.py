@@ -12,7 +12,6 @@ MODULES = {
     "pipelines": 2,
     "overlap": 2,
     "compression": 2,
-    "energy": 3,
     "traffic.experts": 1,
     "traffic.gradients": 2,
 }

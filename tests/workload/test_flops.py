@@ -139,6 +139,22 @@ def test_experts_are_a_launch_each() -> None:
     assert gemm_s(Gemm(0, 2048, 64), machine()) == 0
 
 
+def test_few_tokens_do_not_fill_the_tiles_of_an_expert() -> None:
+    """DeepGEMM, grouped on H800, N 4096, K 7168: 256 tokens an expert reach 0.72 of the rate of 8192, 1024 reach 0.95."""
+    rate = {}
+    for tokens in (256, 1024, 8192):
+        gemm = Gemm(tokens, 4096, 7168, copies=4, grouped=True)
+        rate[tokens] = gemm.flops / (gemm_s(gemm, machine("fp8")) - 4 * 8e-6)
+    assert rate[256] / rate[8192] == pytest.approx(932 / 1297, rel=0.03)
+    assert rate[1024] / rate[8192] == pytest.approx(1233 / 1297, rel=0.04)
+
+
+def test_a_single_expert_is_a_gemm_like_any_other() -> None:
+    alone = Gemm(512, 4096, 7168, copies=1, grouped=True)
+    assert gemm_s(alone, machine()) == gemm_s(alone._replace(grouped=False), machine())
+    assert gemm_s(alone._replace(copies=2), machine()) > 2 * gemm_s(alone, machine())
+
+
 def test_backward_is_the_same_operations_twice() -> None:
     one = Gemm(100, 200, 300)
     assert one.backward == (Gemm(100, 300, 200), Gemm(200, 300, 100))
@@ -201,7 +217,8 @@ def test_tensor_parallelism_splits_gemms_and_with_sp_the_rest() -> None:
     split = layer_times(tiny(layout=layout._replace(tp=4)), experts=False)
     spread = layer_times(tiny(layout=layout._replace(tp=4, sp=True)), experts=False)
     assert split.gemms.forward_s == pytest.approx(one.gemms.forward_s / 4)
-    assert split.elementwise == one.elementwise
+    inside = 0.4  # of the 20 h stand in the regions that are split: GELU's 8 h
+    assert split.elementwise.forward_s == pytest.approx(one.elementwise.forward_s * (1 - inside + inside / 4))
     assert spread.elementwise.forward_s == pytest.approx(one.elementwise.forward_s / 4)
 
 
@@ -216,7 +233,7 @@ def test_without_flash_all_scores_are_computed_and_written() -> None:
 def test_imbalance_slows_experts() -> None:
     even, skewed = (Model("moe", 4, TINY._replace(moe=Moe(8, 2, 1024, imbalance=x))) for x in (1.0, 1.5))
     a, b = (layer_times(tiny(model=model), experts=True) for model in (even, skewed))
-    assert b.experts.forward_s > 1.4 * a.experts.forward_s
+    assert 1.3 < b.experts.forward_s / a.experts.forward_s < 1.5, "fuller tiles make up for a part"
     assert b.gemms == a.gemms
 
 

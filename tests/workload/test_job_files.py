@@ -37,13 +37,14 @@ recompute: selective
 precision: {compute: fp8, params: bf16, grads: bf16, dispatch: fp8}
 device: {name: mine, generation: hopper, peak: {bf16: 989TFLOP/s, fp8: 1979TFLOPS}, memory: 80GiB, bandwidth: 3.35TB/s}
 stack: megatron
-overlap: {dp: true, tp: true, pp: false, ep: shared, cp: true, overhead: 5us, sm_share: 0.1}
+overlap: {dp: true, tp: true, pp: false, ep: shared, cp: false, overhead: 5us, sm_share: 0.1}
 compression: {on: dp, scheme: int8, block: 128, overhead: 2ms, extra_steps: 10%}
 energy: true
 steps: 100000
 calls:
   - {primitive: ar, group: dp, size: 1MB, count: 1000, time: 26.4ms}
   - {primitive: a2a, group: {ranks: 8, stride: 4}, size: 64MB}
+slower: 1.1
 measured: {step: 14.8s, memory: 70GB}
 """
 BASE = """\
@@ -81,9 +82,12 @@ def test_everything_that_a_job_may_say() -> None:
     assert run.layout.dp == 512 // (2 * 2 * 4)
     assert run.layout.expert_dp == 2 * 2 * 32 // 16
     assert run.micro_batches == 1024 // (32 * 2)
+    assert run.slower == 1.1
     assert run.shard == Shard("hsdp", 8, 1, False, 25e6, 2), "under a pipeline what is gathered stays"
     assert run.precision == Precision("fp8", "bf16", "bf16", "fp8")
-    assert run.overlap == Overlap(dp=True, tp=True, pp=False, ep="shared", cp=True, overhead_s=5e-6, sm_share=0.1)
+    assert run.overlap == Overlap(
+        dp=True, tp=True, pp=False, ep="shared", cp=False, asked=("tp", "dp", "sm_share"), overhead_s=5e-6, sm_share=0.1
+    )
     assert run.compression == Compression("dp", "int8", block=128, overhead_s=2e-3, extra_steps=0.1)
     assert run.device is not None
     assert run.device.peak_flops("fp8") == 1979e12
@@ -175,6 +179,21 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         "tp 32 neither divides 24 kv heads",
     ),
     "layers": ({"layout.pp": 3}, None, "pp 3 does not divide the 80 layers | what divides it: 1, 2, 4, 5, 8, 10,"),
+    "layers and the ends": (
+        {"layout.pp": 3},
+        None,
+        "or it and the two ends: 1, 2, 41, 82; or list the layers of each stage",
+    ),
+    "virtual stages and the ends": (
+        {"model": "llama3-405b", "layout": {"pp": 8, "virtual": 3}},
+        None,
+        "virtual 3 does not divide the 16 layers of a stage, with the embedding and the head as layers | virtual: 1, 2, 4, 8",
+    ),
+    "the ends of a folded pipeline": (
+        {"model": "llama3-405b", "layout": {"pp": 8}, "schedule": "zbv"},
+        None,
+        "pp 8 does not divide the 126 layers | what divides it: 1, 2, 3, 6,",
+    ),
     "virtual stages": (
         {"layout.virtual": 3},
         None,
@@ -267,6 +286,58 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         {"model": "mixtral-8x7b", "layout": {"ep": 8, "pp": 2}, "schedule": "dualpipe", "overlap.ep": False},
         None,
         "dualpipe exists to hide the all-to-alls",
+    ),
+    "gradients of one replica that hide": ({"overlap.dp": True}, 32, "dp x cp is 1: no gradients are summed"),
+    "borders of one stage that hide": (
+        {"overlap.pp": True, "layout": {"tp": 8, "sp": True}},
+        None,
+        "pp is 1: there are no borders to hide | leave overlap.pp out, or pp of at least 2",
+    ),
+    "a ring of one that hides": ({"overlap.cp": True}, None, "cp is 1: there is nothing to hide"),
+    "a gather that hides under attention": (
+        {"overlap.cp": True, "layout": {"cp": 2, "cp_mode": "all-gather"}},
+        None,
+        "cp_mode all-gather has all keys and values before attention starts",
+    ),
+    "no other batch": (
+        {"model": "mixtral-8x7b", "layout": {"ep": 8}, "batch": {"global": 16}, "overlap.ep": True},
+        16,
+        "a replica has one micro-batch in a step | batch.global: 32",
+    ),
+    "multiprocessors that nothing takes": (
+        {"layout": {"tp": 8, "dp": 16}, "overlap": {"dp": False, "sm_share": 0.1}},
+        None,
+        "what hides takes multiprocessors from compute, and nothing hides here | leave sm_share out",
+    ),
+    "layers behind the times of a step": (
+        {"layout": {"dp": 16}, "shard.mode": "fsdp", "overlap.dp": True, "compute": {"forward": "1s", "backward": "2s"}},
+        None,
+        "dp hides under single layers, and compute gives the times of a whole step",
+    ),
+    "pieces of GEMMs in the times of a step": (
+        {"layout": {"tp": 8, "sp": True}, "overlap.tp": True, "compute": {"forward": "1s", "backward": "2s"}},
+        None,
+        "tp hides under single layers",
+    ),
+    "a ring under unknown attention": (
+        {"layout": {"cp": 2}, "overlap.cp": True, "compute": {"forward_per_layer": "1ms", "backward_per_layer": "2ms"}},
+        None,
+        "the ring hides under attention, and the given times of a layer say nothing of it",
+    ),
+    "gradients of one replica that shrink": (
+        {"compression": {"on": "dp", "scheme": "fp16"}},
+        32,
+        "dp x cp is 1: it sends nothing to compress",
+    ),
+    "slower than no stack": (
+        {"slower": 1.1, "stack": "null", "compute": {"forward": "1s", "backward": "2s"}},
+        None,
+        "nothing is said of a stack's speed without a stack | stack: megatron, or leave slower out",
+    ),
+    "a time of several": (
+        {"calls": [{"primitive": "ar", "size": "1MB", "bucket": "25MB", "time": "1ms"}]},
+        None,
+        "the time of one call, and a bucket holds several | leave time or bucket out",
     ),
     "compression of nothing": ({"compression": {"on": "cp", "scheme": "fp16"}}, None, "cp is 1: it sends nothing to compress"),
     "compression of two minds": ({"compression": {"scheme": "fp16", "block": 128}}, None, "fp16 has no block"),

@@ -130,7 +130,21 @@ def test_states(shard: dict[str, Any], expected: tuple[float, ...]) -> None:
 def test_fsdp_keeps_two_gathered_layers() -> None:
     run = setup(16, layout={}, batch={"global": 16}, shard={"mode": "fsdp", "grad_bytes": 2})
     layer = 12 * H * H + 13 * H
-    assert part(memory(run), "gathered layers") == layer * (2 * 2 + 2)
+    ends = 2 * V * H + 2 * H  # the larger unit here
+    assert part(memory(run), "gathered layers") == 2 * (layer + ends) + 2 * ends
+
+
+def test_what_is_gathered_once_a_step_sums_its_gradients_whole() -> None:
+    """FSDP under a pipeline does not scatter before the last micro-batch: weights and gradients of the stage stand whole."""
+    run = setup(16, layout={"pp": 2}, shard={"mode": "fsdp", "grad_bytes": 2})
+    held = 24 * (12 * H * H + 13 * H) + V * H
+    assert part(memory(run), "gathered layers") == held * (2 + 2)
+
+
+def test_a_loss_that_copies_its_logits() -> None:
+    plain, eager = (setup(8, layout={}, batch={"global": 32, "micro": B}, stack=stack) for stack in ("megatron", "fsdp"))
+    assert loss_bytes(plain, shape(plain)) == S * B * V * (2 + 4)
+    assert loss_bytes(eager, shape(eager)) == S * B * V * (2 + 8)
 
 
 def test_the_worst_stage_by_hand() -> None:

@@ -14,7 +14,7 @@ from colltool.workload.files.model import ModelFile
 from colltool.workload.machine import device_of, stack_of
 from colltool.workload.shipped import read_device, read_model, read_stack, shipped
 
-WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source"}
+WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source", "assumed"}
 DEVICES = [
     "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",
     "tpu-v6e",

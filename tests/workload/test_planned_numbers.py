@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from colltool.workload.compression import (
     EXTRA_STEPS,
@@ -14,14 +16,14 @@ from colltool.workload.compression import (
     ratio_of,
     time_to_accuracy,
 )
-from colltool.workload.energy import cable_s, energy_J, parameter_server_terms
 from colltool.workload.job import load_job
 from colltool.workload.overlap import (
     behind_backward,
     behind_layers,
+    behind_pass,
     best_bucket,
-    bucket_ends,
     hidden_share,
+    in_a_row,
     logp,
     logp_step,
 )
@@ -50,9 +52,12 @@ def test_bytes_of_a_model() -> None:
 
 
 def test_number_of_buckets() -> None:
-    assert tensor_buckets(1000, 1e6, 25e6) == 40
-    assert tensor_buckets(1000, 1e6, 26214400) == 39
-    assert tensor_buckets(3, 50e6, 25e6) == 3, "a tensor above the bucket goes alone"
+    """1000 tensors of 1 MB: 40 buckets of 25 MB, 39 of 25 MiB, which hold 26."""
+    for bucket, expect in (("25MB", [(25e6, 40)]), ("25MiB", [(26e6, 38), (12e6, 1)])):
+        job = load_job({"layout": {"dp": 8}, "calls": [
+            {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000, "bucket": bucket}]})  # fmt: skip
+        assert [(one.bytes, one.calls) for one in job.plain_calls(job.setup())] == expect
+    assert tensor_buckets(3, 50e6, 25e6) == ((50e6, 3),), "a tensor above the bucket goes alone"
 
 
 def test_collectives_of_fsdp() -> None:
@@ -152,7 +157,20 @@ def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
     assert behind_backward(1.0, [0.01] * 10).exposed_s == pytest.approx(0.01), "the last is never hidden"
     assert behind_backward(1.0, [0.01] * 10, overhead_s=0.001).exposed_s == pytest.approx(0.01 + 0.02)
     assert behind_backward(1.0, []) == (0.0, 0.0)
-    assert bucket_ends([1, 2, 3], [2, 2, 2]) == [3, 5, 7]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=40), st.floats(0, 100), st.floats(0, 1))
+def test_the_corners_of_a_row_of_buckets_are_its_recursion(takes: list[float], pass_s: float, overhead: float) -> None:
+    """P8 bucket by bucket: end_k = max(ready_k, end_(k-1)) + t_k."""
+    end, whole = 0.0, pass_s + 2 * overhead * len(takes)
+    for index, one in enumerate(takes, 1):
+        end = max(whole * index / len(takes), end) + one
+    assert behind_pass(pass_s, in_a_row(takes), overhead).exposed_s == pytest.approx(end - pass_s)
+
+
+def test_equal_buckets_have_two_corners_however_many_they_are() -> None:
+    assert len(in_a_row([0.25] * 1024).corners) == 2
 
 
 def test_the_best_bucket_is_the_least_of_what_it_costs() -> None:
@@ -219,21 +237,3 @@ def test_time_to_accuracy(comm: float, before: float, after: float, break_even: 
 
 def test_extra_steps_of_each_scheme() -> None:
     assert EXTRA_STEPS == {"fp16": (0, 0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
-
-
-def test_energy() -> None:
-    """P12: 10,000 ranks, 1 GB twice, 30 pJ a bit: 4.8 kJ."""
-    assert energy_J(10_000, 2, 1e9, 30) == pytest.approx(4800)
-
-
-def test_cable() -> None:
-    assert cable_s(100) == pytest.approx(500e-9)
-    assert cable_s(1000) == pytest.approx(5e-6)
-
-
-def test_parameter_server() -> None:
-    """P14 against a ring of 1024: 512 times the bandwidth term with one server, 64 times with eight."""
-    ring = 2 * 1023 / 1024
-    assert parameter_server_terms(1024, 1)[1] / ring == pytest.approx(512, rel=0.03)
-    assert parameter_server_terms(1024, 1)[1] / ring == pytest.approx(500, rel=0.03)
-    assert parameter_server_terms(1024, 8)[1] / ring == pytest.approx(64, rel=0.03)

@@ -12,7 +12,7 @@ from colltool.workload.job import Job, PlainCall
 from colltool.workload.layout import Group
 from colltool.workload.model import active_parameters
 from colltool.workload.results import JobList, JobShown, SentBy
-from colltool.workload.setup import Setup
+from colltool.workload.setup import Setup, ends_as_layers
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
@@ -94,6 +94,8 @@ def layout_text(setup: Setup) -> str:
         text = text.replace(f"tp {layout.tp}", f"tp {layout.tp} (sp)", 1)
     extra = [f"ep {layout.ep}"] * (layout.ep > 1) + [f"etp {layout.etp}"] * (layout.etp > 1)
     extra += [f"virtual {layout.virtual}"] * (layout.virtual > 1)
+    if ends_as_layers(setup):
+        extra.append("the embedding and the head in the place of a layer each")
     return ", ".join((text, *extra))
 
 

@@ -107,7 +107,9 @@ class PrecisionFile(Part):
 
 
 class OverlapFile(Part):
-    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call."""
+    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call; ``sm_share``: by how
+    much compute slows while something runs beside it, the stack's when left out.
+    """  # fmt: skip
 
     dp: MaybeFlag = None
     tp: MaybeFlag = None
@@ -115,7 +117,7 @@ class OverlapFile(Part):
     ep: Annotated[Flag | Literal["shared"] | None, Accepted("true (another batch), shared (a shared expert) or false")] = None
     cp: MaybeFlag = None
     overhead: Duration = 0.0
-    sm_share: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
+    sm_share: Annotated[float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = None
 
 
 class CompressionFile(Part):
@@ -171,7 +173,10 @@ class RanksFile(Part):
 
 
 class CallFile(Part):
-    """Plain collectives of a step; ``time`` takes a known time of one in place of a price."""
+    """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
+
+    With ``bucket`` they are tensors that go out together: a bucket before the next one would overflow it.
+    """
 
     primitive: PrimitiveName
     group: Annotated[
@@ -180,7 +185,14 @@ class CallFile(Part):
     ] = "all"
     size: Size
     count: Dimension = 1
+    bucket: Size | None = None
     time: Duration | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> CallFile:
+        if self.bucket is not None and self.time is not None:
+            raise Slips(Slip("the time of one call, and a bucket holds several", "leave time or bucket out", ("time",)))
+        return self
 
 
 class MeasuredFile(Part):
@@ -191,7 +203,7 @@ class MeasuredFile(Part):
 
 
 class JobFile(Part):
-    """A job file."""
+    """A job file. ``slower``: times as long as the stack says everything computes, such as a measured step found."""
 
     schema_: Annotated[Literal["colltool.job/1"], Field(alias="schema")] = "colltool.job/1"
     name: Label = ""
@@ -221,4 +233,7 @@ class JobFile(Part):
         Field(max_length=MAX_LISTED),
         Accepted("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
     ] = ()
+    slower: Annotated[
+        float | None, Field(ge=0.01, le=100, strict=True), Accepted("times as long as the stack says, such as 1.1")
+    ] = None
     measured: Annotated[MeasuredFile | None, Accepted("a mapping such as {step: 14.8s}")] = None

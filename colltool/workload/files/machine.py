@@ -41,10 +41,13 @@ class StackFile(Part):
     """Software: what its kernels reach of the device, and what it costs beside them.
 
     ``gemm``: the share of peak by precision and generation; ``fp8_half``: the inner dimension at which fp8 reaches half of its
-    share; ``grouped``: of a GEMM over experts, by generation. ``elementwise``: bytes moved a token and layer forward, in units
-    of hidden x bytes of an activation; ``backward_elementwise`` times that backward. ``memory_*``: the share of memory bandwidth
-    that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside everything; ``jitter``: its
-    growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model.
+    share; ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
+    reaches half of that. ``elementwise``: bytes moved a token and layer forward, in units of hidden x bytes of an activation,
+    ``inside``: the part of it in tensor parallel regions; ``backward_elementwise`` times that backward. ``memory_*``: the share
+    of memory bandwidth that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside
+    everything; ``jitter``: its growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model;
+    ``loss_bytes``: of a logit for the loss, beside what the head wrote. ``slowed``: by how much compute slows while communication
+    runs beside it. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -53,9 +56,11 @@ class StackFile(Part):
     date: Words = ""
     gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
     grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    grouped_half: Factor = 100.0
     fp8_half: Factor = 512.0
     attention: Annotated[AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")]
     elementwise: Factor
+    inside: Share = 0.4
     backward_elementwise: Factor = 2.0
     launch: Annotated[dict[Precision, Duration], Field(min_length=1), _LAUNCH]
     memory_gemm: Share = 0.85
@@ -65,3 +70,6 @@ class StackFile(Part):
     fixed: Duration = 0.0075
     jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = 0.007
     runtime: Size
+    assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
+    loss_bytes: Factor = 4.0
+    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0

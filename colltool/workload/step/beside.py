@@ -53,7 +53,8 @@ class Beside:
         pooled = self._other_batch([one for one in sent if one.call.hides == "other batch"])
         simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in sent if _simple(one)] + pooled
         layered = [one for one in sent if one.call.hides == "neighbour layer"]
-        return [self._with_overhead(one) for one in (*simple, *self._layered(layered, simple))]
+        found = [*simple, *self._layered(layered, simple)]
+        return [self._with_overhead(one) for one in found] if self.setup.overlap.overhead_s else found
 
     def _with_overhead(self, one: Sent) -> Sent:
         return one._replace(exposed_s=one.exposed_s + 2 * self.setup.overlap.overhead_s * one.call.calls)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
+from colltool.algorithms.choice import Choice
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
@@ -17,6 +21,18 @@ from colltool.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.workload.layout import Group
 
 Busy = tuple[tuple[str, float], ...]
+Shared = TypeVar("Shared")
+MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
+
+
+class Ran(NamedTuple):
+    """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
+
+    primitive: Primitive
+    ranks: int
+    stride: int
+    choice: Choice
+    bytes: float
 
 
 class Fare(NamedTuple):
@@ -24,6 +40,8 @@ class Fare(NamedTuple):
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
+    ``energy_J`` is what a rank that sends spends on the wires, None where no tier says; ``ran`` what was priced, one for each
+    axis of the group.
     """
 
     algorithm: str
@@ -33,11 +51,19 @@ class Fare(NamedTuple):
     per_domain: tuple[int, ...]
     busy: Busy
     pick: str = ""
+    energy_J: float | None = None
+    ran: tuple[Ran, ...] = ()
 
     @property
     def each_s(self) -> float:
         """Seconds of a call."""
         return self.latency_s + self.bandwidth_s
+
+    def scaled(self, factor: float) -> Fare:
+        """With so many times the bytes on the wires, by the same algorithm."""
+        busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
+        energy_J = None if self.energy_J is None else factor * self.energy_J
+        return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -47,12 +73,18 @@ class Fare(NamedTuple):
     @property
     def wire(self) -> str:
         """The tier whose wires it keeps busiest: two calls of one wire share it; empty for a known time."""
-        return max(self.busy, key=lambda one: one[1])[0] if self.busy else ""
+        return _busiest(self.busy)
 
     @property
     def bound(self) -> str:
         """``latency`` or ``bandwidth``."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
+
+
+@lru_cache(maxsize=16384)
+def _busiest(busy: Busy) -> str:
+    """The name of the busiest; a step asks for it at every pair of calls."""
+    return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
 def known(seconds: float) -> Fare:
@@ -61,28 +93,55 @@ def known(seconds: float) -> Fare:
 
 
 class Fares:
-    """The prices of one fabric under one set of readings; every distinct call is priced once."""
+    """The prices of one fabric under one set of readings; every distinct call is priced once.
+
+    Those of a fabric that differs in one tier stay for groups that do not use it: ``changed``.
+    """
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, Group, float], Fare] = {}
-        self._rounded: dict[int, Fabric] = {}
+        self._kept: dict[tuple[Primitive, Group, float, bool], Fare | ColltoolError] = {}
+        self._in_strides: dict[int, Fabric] = {}
+        self._shared: dict[Hashable, Any] = {}
 
-    def of(self, primitive: Primitive, group: Group, size: float, what: str = "") -> Fare:
-        """One call; of a point-to-point that of the worst pair of neighbours in the group.
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """What several layouts have in common on this fabric, made once; ``key`` holds all that it follows from."""
+        if key not in self._shared:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = make()
+        found: Shared = self._shared[key]
+        return found
+
+    def changed(self, fabric: Fabric, tier: str) -> Fares:
+        """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
+        found = Fares(fabric, self.readings)
+        number = [one.name for one in self.fabric.tiers].index(tier)
+        for key, fare in self._kept.items():
+            primitive, group, *_ = key
+            alone = isinstance(fare, Fare) and primitive is not P2P and len(group.axes) == 1
+            if alone and isinstance(fare, Fare) and fare.per_domain[number] == 1:
+                found._kept[key] = fare
+        return found
+
+    def of(self, primitive: Primitive, group: Group, size: float, what: str = "", *, closed: bool = False) -> Fare:
+        """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
 
         Raises:
             ColltoolError: the group does not fit the fabric; names the dimension.
         """
-        key = (primitive, group, size)
-        if key not in self._kept:
+        key = (primitive, group, size, closed)
+        found = self._kept.get(key)
+        if found is None:
             try:
-                self._kept[key] = self._priced(primitive, group, size)
+                found = self._priced(primitive, group, size, closed)
             except ColltoolError as error:
-                words = said(error.what)
-                fix = f"another layout or order{self._smaller(group)}; {said(error.fix)}"
-                raise ColltoolError(f"{what or 'group'} {group.ranks}: {words}", fix=fix) from error
-        return self._kept[key]
+                found = error
+            self._kept[key] = found
+        if isinstance(found, ColltoolError):
+            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
+            raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
+        return found
 
     def _smaller(self, group: Group) -> str:
         """A size of the innermost domains that holds whole strides: racks of 72 are used as 64."""
@@ -92,12 +151,25 @@ class Fares:
             return ""
         return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
 
-    def _priced(self, primitive: Primitive, group: Group, size: float) -> Fare:
+    def _priced(self, primitive: Primitive, group: Group, size: float, closed: bool) -> Fare:
         if primitive is P2P:
-            pairs = [self._one(P2P, Who(2, apart), size) for apart in self._apart(group)]
+            far = [Who(group.ranks, group.stride)] if closed and self._open(group) else []
+            pairs = [self._one(P2P, who, size) for who in (*far, *(Who(2, apart) for apart in self._apart(group)))]
             return max(pairs, key=lambda one: one.each_s)
         parts = [self._one(kind, Who(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)]
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _open(self, group: Group) -> bool:
+        """Whether a ring of these ranks lies on a line of a lattice, so that its ends are the farthest pair.
+
+        Where ranks meet in switches its ends cross no border that two neighbours do not cross.
+        """
+        inside, ends = 1, group.members[-1]
+        for axis in kind_of(self.fabric.tiers[0]).axes:
+            if inside == group.stride and ends < inside * axis.size:
+                return not (axis.is_ring and group.ranks == axis.size)
+            inside *= axis.size
+        return False
 
     def _apart(self, group: Group) -> list[int]:
         """Distances in ranks of two neighbours that stand for all: inside a domain, and over the border of each larger one."""
@@ -120,9 +192,14 @@ class Fares:
 
     def _whole(self, who: Who) -> Fabric:
         """The fabric in whole strides of a group."""
-        if who.stride not in self._rounded:
-            self._rounded[who.stride] = in_strides(self.fabric, who.stride)
-        return self._rounded[who.stride]
+        if who.stride not in self._in_strides:
+            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
+        return self._in_strides[who.stride]
+
+    def rounded(self, stride: int) -> Fabric | None:
+        """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
+        found = self._in_strides.get(stride, self.fabric)
+        return None if found is self.fabric else found
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -186,6 +263,8 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
+        energy_J=None if row.energy_J is None else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks),
+        ran=(Ran(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
     )
 
 
@@ -202,4 +281,6 @@ def _joined(parts: list[Fare]) -> Fare:
         per_domain=parts[0].per_domain,
         busy=tuple(carried.items()),
         pick=parts[0].pick,
+        energy_J=sum(spent) if (spent := [part.energy_J for part in parts if part.energy_J is not None]) else None,
+        ran=tuple(one for part in parts for one in part.ran),
     )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltool.primitives import A2A, AG, P2P
-from colltool.workload.compression import ratio_of
+from colltool.workload.compression import compressed, squeezes, times_fewer
 from colltool.workload.compute import StageTimes, optimizer_s, stage_times
 from colltool.workload.job import PlainCall
 from colltool.workload.pipelines import Pass
-from colltool.workload.setup import Setup, Stage
+from colltool.workload.setup import Setup, Shard, Stage
 from colltool.workload.step.beside import Beside, Sent
 from colltool.workload.step.fare import Fare, Fares, known
-from colltool.workload.step.once import all_of_it, borders, under_all, under_pass
+from colltool.workload.step.once import PassBuckets, all_of_it, borders, of_a_pass, under_all
 from colltool.workload.traffic.call import Call, Hiding, Phase
-from colltool.workload.traffic.step import stage_calls
+from colltool.workload.traffic.experts import once_a_node
+from colltool.workload.traffic.step import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
 
 PLAIN = "the job's calls"
+UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,64 @@ class StageStep:
         return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
 
-def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCall] = ()) -> StageStep:
-    """A stage with every call priced and what of it is exposed."""
-    times = stage_times(setup, stage)
-    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage)] + [_plain(one, fares, setup) for one in plain]
-    often = [one for one in sent if one.call.per not in ("step", "border")]
-    held = Beside(setup, times).exposed(often + _waiting(sent, setup))
-    passed = _passed(setup, times, held)
-    between = borders([one for one in sent if one.call.per == "border" and setup.overlap.pp], setup, passed.total_s)
-    once = _once([one for one in sent if one.call.per == "step"], setup, times, [*held, *between])
-    slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share
+class Views(NamedTuple):
+    """A setup as parts of its step meet it: layouts that look the same to a part have that part in common."""
+
+    micro_batch: Setup
+    border: Setup
+    step: Setup
+
+
+def views(setup: Setup) -> Views:
+    """What a micro-batch, a border of the pipeline and the end of a step meet.
+
+    A micro-batch meets the sharding where layers are gathered for it, and chunks where stages wait for their messages. Borders
+    meet neither the sharding nor what is computed again. What is sent once a step meets neither micro-batches nor chunks.
+    """
+    unsharded = setup._replace(shard=Shard())
+    whole = setup.layout._replace(virtual=1, stages=())
+    micro_batch = setup if setup.shard.layers and setup.shard.reshard else unsharded
+    return Views(
+        micro_batch=micro_batch._replace(layout=whole, schedule="1f1b") if setup.overlap.pp else micro_batch,
+        border=unsharded._replace(recompute="none"),
+        step=setup._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
+    )
+
+
+class Behind(NamedTuple):
+    """What a stage does once a step: calls by what they hide under (a pass, all of compute, nothing), and the optimizer."""
+
+    back: PassBuckets
+    front: PassBuckets
+    free: tuple[Sent, ...]
+    bare: tuple[Sent, ...]
+    optimizer_s: float
+
+
+class MicroBatch(NamedTuple):
+    """What every micro-batch does on a stage; ``hidden_s`` by wire and by whether it is in the backward pass, over the step."""
+
+    times: StageTimes
+    held: tuple[Sent, ...]
+    passed: Pass
+    hidden_s: dict[tuple[str, bool], float]
+
+
+def stage_step(setup: Setup, views: Views, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> StageStep:
+    """A stage with every call priced and what of it is exposed.
+
+    What layouts have in common by their :class:`Views` is worked out once.
+    """
+    times, held, passed, hidden = fares.shared(("micro-batch", views.micro_batch, stage),
+                                               lambda: _micro_batch(views.micro_batch, stage, fares))  # fmt: skip
+    behind = fares.shared(("step", views.step, stage, plain), lambda: _behind(views.step, stage, fares, plain))
+    between: list[Sent] = []
+    if setup.overlap.pp and setup.layout.pp > 1:
+        messages = fares.shared(("borders", views.border, stage), lambda: _borders(views.border, stage, fares))
+        between = borders(messages, setup, passed.total_s)
+        hidden = _hidden(between, dict(hidden))
+    once = _once(behind, setup, times, hidden)
+    slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share if setup.overlap.sm_share else 0.0
     return StageStep(
         stage=stage,
         compute=times,
@@ -69,14 +120,44 @@ def stage_step(setup: Setup, stage: Stage, fares: Fares, plain: Sequence[PlainCa
         sent=(*held, *between, *once),
         borders_s=sum(one.exposed_s for one in between),
         once_s=sum(one.exposed_s for one in once),
-        optimizer_s=optimizer_s(setup, stage) if setup.model is not None else 0.0,
+        optimizer_s=behind.optimizer_s,
         slowed_s=slowed,
     )
 
 
-def _waiting(sent: Iterable[Sent], setup: Setup) -> list[Sent]:
-    """Pipeline messages that stages wait for."""
-    return [one for one in sent if one.call.per == "border" and not setup.overlap.pp]
+def _micro_batch(setup: Setup, stage: Stage, fares: Fares) -> MicroBatch:
+    times = stage_times(setup, stage)
+    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, OFTEN + GRADIENTS) if call.per != "step"]
+    waiting = [] if setup.overlap.pp else _borders(setup, stage, fares)
+    held = tuple(Beside(setup, times).exposed(sent + waiting))
+    return MicroBatch(times, held, _passed(setup, times, held), _hidden(held, {}))
+
+
+def _behind(setup: Setup, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...]) -> Behind:
+    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, GRADIENTS + ONCE) if call.per == "step"]
+    sent += [_plain(one, fares, setup) for one in plain]
+    passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
+    rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
+    return Behind(
+        back=of_a_pass([one for one in passes if one.back]),
+        front=of_a_pass([one for one in passes if not one.back]),
+        free=tuple(one for one in sent if one.call.hides == "steady pipeline"),
+        bare=tuple(all_of_it(rest, setup.overlap.overhead_s)),
+        optimizer_s=optimizer_s(setup, stage) if setup.model is not None else 0.0,
+    )
+
+
+def _borders(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
+    """Messages between stages."""
+    return [_priced(call, fares, setup) for call in stage_calls(setup, stage, BORDERS)]
+
+
+def _hidden(sent: Iterable[Sent], found: dict[tuple[str, bool], float]) -> dict[tuple[str, bool], float]:
+    """Seconds that calls hide, added up by wire and pass."""
+    for one in sent:
+        key = one.fare.wire, one.back
+        found[key] = found.get(key, 0.0) + one.hidden_s
+    return found
 
 
 def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
@@ -87,46 +168,49 @@ def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
     return Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
 
 
-def _once(sent: Sequence[Sent], setup: Setup, times: StageTimes, others: Sequence[Sent]) -> list[Sent]:
-    """Calls of a step, by what they hide under."""
-    over, compute = setup.overlap.overhead_s, times.all
-    hidden = [one for one in sent if one.call.hides in ("last backward", "first forward", "neighbour layer")]
-    back, front = [one for one in hidden if one.back], [one for one in hidden if not one.back]
-    free = [one for one in sent if one.call.hides == "steady pipeline"]
-    rest = [one for one in sent if one not in hidden and one not in free]
-    found = under_pass(back, compute.backward_s + compute.again_s - _busy(back, others, setup), over)
-    found += under_pass(front, compute.forward_s - _busy(front, others, setup), over)
-    found += under_all(free, compute.total_s * setup.micro_batches, over)
-    return found + all_of_it(rest, over)
+def _once(behind: Behind, setup: Setup, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[Sent]:
+    """Calls of a step with what of them is exposed.
+
+    ``hidden`` is what hides before them, and on the same wires against them: two dimensions on one NIC add up.
+    """
+    over, compute, m = setup.overlap.overhead_s, times.all, setup.micro_batches
+    back, front = (
+        sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
+        for buckets, backward in ((behind.back, True), (behind.front, False))
+    )
+    passes = covering_passes(setup)
+    found = behind.back.exposed(passes * (compute.backward_s + compute.again_s - back), over)
+    found += behind.front.exposed(passes * (compute.forward_s - front), over)
+    found += under_all(behind.free, compute.total_s * m, over)
+    found += behind.bare
+    return found
 
 
-def _busy(sent: Sequence[Sent], others: Sequence[Sent], setup: Setup) -> float:
-    """Seconds of a micro-batch's pass in which others hide on the same wires: two dimensions on one NIC add up."""
-    if not sent:
-        return 0.0
-    wires = {one.fare.wire for one in sent if one.fare.wire}
-    same = (one for one in others if one.fare.wire in wires and one.back is sent[0].back)
-    return sum(one.hidden_s for one in same) / setup.micro_batches
+def covering_passes(setup: Setup) -> int:
+    """Micro-batches under whose passes buckets run: one, and p where stages are interleaved.
+
+    The last p micro-batches pass a chunk before the next chunk has its turn, so that a chunk's gradients go out while p
+    micro-batches pass the others; NVIDIA NeMo, communication overlap: the granularity is a virtual pipeline stage.
+    """
+    return min(setup.layout.pp, setup.micro_batches) if setup.schedule == "interleaved" else 1
 
 
 def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
-    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension)
-    return Sent(call, fare, _each(call, fare, setup))
+    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
+    if call.primitive is A2A and call.dimension == "ep" and setup.layout.deduplicate:
+        fare = fare.scaled(once_a_node(setup, fare.per_domain))
+    return _sent(call, fare, setup)
 
 
-def _each(call: Call, fare: Fare, setup: Setup) -> float:
-    """Seconds of a call, its busiest rank and its compression included; compression divides the bandwidth part alone."""
-    moved = fare.bandwidth_s * call.skew if call.primitive is A2A else fare.bandwidth_s
-    squeezed = setup.compression
-    if squeezed is None or not _squeezes(squeezed.on, call.dimension):
-        return fare.latency_s + moved
-    width = setup.shard.grad_bytes if squeezed.on == "dp" else setup.precision.activation_bytes
-    ratio = max(1.0, ratio_of(squeezed) * width / 4)  # schemes are named against 4 bytes
-    return fare.latency_s + moved / ratio + squeezed.overhead_s
-
-
-def _squeezes(on: str, dimension: str) -> bool:
-    return dimension == on or (on == "dp" and dimension == "expert dp")
+def _sent(call: Call, fare: Fare, setup: Setup) -> Sent:
+    """A call with its price, its busiest rank's load and its compression included."""
+    if call.skew != 1:
+        fare = fare.scaled(call.skew)._replace(energy_J=fare.energy_J)  # others send less
+    if setup.compression is None or not squeezes(setup.compression, call):
+        return Sent(call, fare, fare.each_s)
+    fewer = times_fewer(setup)
+    small = compressed(fare.each_s, fewer, setup.compression.overhead_s, fixed_s=fare.latency_s)
+    return Sent(call, fare.scaled(1 / fewer), small.total_s)
 
 
 def _plain(one: PlainCall, fares: Fares, setup: Setup) -> Sent:
@@ -144,4 +228,4 @@ def _plain(one: PlainCall, fares: Fares, setup: Setup) -> Sent:
         hides = "steady pipeline"
     call = Call(dimension=one.dimension, primitive=one.primitive, group=one.group, bytes=one.bytes, each=one.calls, per="step",
                 phase=phase, hides=hides, calls=one.calls, source=PLAIN)  # fmt: skip
-    return Sent(call, fare, _each(call, fare, setup))
+    return _sent(call, fare, setup)

@@ -12,7 +12,7 @@ from colltool.workload.results import DIMENSIONS
 from colltool.workload.setup import Setup, Stage, stages_of
 from colltool.workload.step.beside import Sent
 from colltool.workload.step.fare import Fares
-from colltool.workload.step.stage import StageStep, stage_step
+from colltool.workload.step.stage import StageStep, stage_step, views
 
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 
@@ -40,14 +40,28 @@ class Step(NamedTuple):
     paced: tuple[Sent, ...]
 
 
-def step_of(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Step:
-    """A step of a job on a fabric.
+class Timed(NamedTuple):
+    """How long a step takes and why, before anybody sorts it by parts: ``jitter`` is a share of it."""
+
+    step_s: float
+    control_s: float
+    stages: tuple[StageStep, ...]
+    slowest: StageStep
+    last: StageStep
+    pipeline_s: float
+    fixed_s: float
+    jitter: float
+
+
+def timed(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> Timed:
+    """How long a step of a job takes on a fabric.
 
     Raises:
         ColltoolError: a group that does not fit the fabric.
     """
     where = stages_of(setup) if setup.model is not None else (Stage(0, 0, 0, embedding=True, head=True),)
-    by_kind = {stage.kind: stage_step(setup, stage, fares, plain) for stage in {one.kind: one for one in where}.values()}
+    seen = views(setup)
+    by_kind = {stage.kind: stage_step(setup, seen, stage, fares, plain) for stage in {one.kind: one for one in where}.values()}
     stages = tuple(by_kind[stage.kind] for stage in where)
     slowest = max(stages, key=lambda one: one.passed.total_s)
     last = max(stages, key=lambda one: one.tail_s)
@@ -57,6 +71,25 @@ def step_of(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Step
     still = pipeline + borders + last.tail_s + fixed
     share = jitter_share(setup)
     free = _pipeline(setup, [one.bare for one in stages]) + max(one.optimizer_s for one in stages) + fixed
+    return Timed(
+        step_s=(1 + share) * still,
+        control_s=(1 + share) * free,
+        stages=stages,
+        slowest=slowest,
+        last=last,
+        pipeline_s=pipeline,
+        fixed_s=fixed,
+        jitter=share / (1 + share),
+    )
+
+
+def step_of(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> Step:
+    """A step of a job on a fabric with its parts.
+
+    Raises:
+        ColltoolError: a group that does not fit the fabric.
+    """
+    step_s, control_s, stages, slowest, last, pipeline, fixed, jitter = timed(setup, fares, plain)
     bubble = pipeline - setup.micro_batches * slowest.passed.total_s
     paced = _paced(slowest, last, stages)
     parts = [
@@ -66,12 +99,12 @@ def step_of(setup: Setup, fares: Fares, plain: Sequence[PlainCall] = ()) -> Step
         StepPart("optimizer", 0.0, last.optimizer_s),
         StepPart("overlap slows compute", 0.0, last.slowed_s),
         StepPart("fixed", 0.0, fixed),
-        StepPart("jitter", 0.0, share * still),
+        StepPart("jitter", 0.0, jitter * step_s),
     ]
     kept = tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > 1e-15 or part.hidden_s)
     return Step(
-        step_s=(1 + share) * still,
-        control_s=(1 + share) * free,
+        step_s=step_s,
+        control_s=control_s,
         parts=kept,
         stages=stages,
         slowest=slowest,

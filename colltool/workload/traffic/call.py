@@ -22,8 +22,8 @@ class Call(NamedTuple):
     ``bytes`` by nccl-tests' convention: of an all-reduce the vector, of an all-gather and a reduce-scatter the total, of an
     all-to-all the send buffer with the rank's own part, of a point-to-point its message. ``each`` calls every ``per``;
     ``calls`` of them a step. ``phase``: where in the step; ``again`` is the forward pass that recomputation repeats. The
-    group of a point-to-point is the whole pipeline or ring, whose neighbours exchange. ``skew`` is the busiest rank's load of
-    an all-to-all over the mean. ``source``: who describes it.
+    group of a point-to-point is the whole pipeline or ring, whose neighbours exchange; ``closed`` where the last one's next is
+    the first. ``skew`` is the busiest rank's load of an all-to-all over the mean. ``source``: who describes it.
     """
 
     dimension: str
@@ -37,6 +37,7 @@ class Call(NamedTuple):
     calls: float
     source: str
     skew: float = 1.0
+    closed: bool = False
 
     @property
     def bytes_a_step(self) -> float:
@@ -73,19 +74,18 @@ class Sender:
 
     def __init__(self, setup: Setup, stage: Stage) -> None:
         self.setup, self.stage = setup, stage
-        m, layout = setup.micro_batches, setup.layout
-        chunks = 2 if setup.schedule == "zbv" and layout.pp > 1 else layout.virtual
+        m = setup.micro_batches
         self.every: dict[Per, int] = {
             "layer": stage.layers * m,
             "dense_layer": stage.dense_layers * m,
             "moe_layer": stage.moe_layers * m,
             "micro_batch": m,
-            "border": chunks * m,
+            "border": setup.chunks * m,
             "step": 1,
         }
 
     def call(self, dimension: str, primitive: Primitive, group: Group, size: float, *, per: Per, phase: Phase, source: str,
-             each: float = 1, hides: Hiding = "nothing", skew: float = 1.0) -> Call:  # fmt: skip
+             each: float = 1, hides: Hiding = "nothing", skew: float = 1.0, closed: bool = False) -> Call:  # fmt: skip
         """A call, its number a step filled in."""
         return Call(
             dimension=dimension,
@@ -99,6 +99,7 @@ class Sender:
             calls=each * self.every[per],
             source=source,
             skew=skew,
+            closed=closed,
         )
 
     def phases(self, *, core: bool = False) -> tuple[Phase, ...]:

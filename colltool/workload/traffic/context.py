@@ -32,8 +32,9 @@ def context_calls(send: Sender) -> Iterator[Call]:
     if layout.cp_mode == "ring":
         around = layout.cp - 1
         for phase in again:
-            yield send.call("cp", P2P, group, block, per="layer", phase=phase, each=around, hides=hides, source=RING)
-        yield send.call("cp", P2P, group, block, per="layer", phase="backward", each=2 * around, hides=hides, source=RING)
+            yield send.call("cp", P2P, group, block, per="layer", phase=phase, each=around, hides=hides, source=RING, closed=True)
+        yield send.call("cp", P2P, group, block, per="layer", phase="backward", each=2 * around, hides=hides, source=RING,
+                        closed=True)  # fmt: skip
         return
     whole = block * layout.cp
     for phase in again:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from colltool.primitives import A2A, AG, RS
+from colltool.workload.setup import Setup
 from colltool.workload.traffic.call import Call, Hiding, Sender
 
 GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
@@ -20,6 +21,20 @@ def copies(ep: int, top_k: int, *, deduplicated: bool) -> float:
     (2.0, 1.875)
     """
     return ep * (1 - (1 - 1 / ep) ** top_k) if deduplicated else float(top_k)
+
+
+def once_a_node(setup: Setup, per_domain: tuple[int, ...]) -> float:
+    """What of a deduplicated all-to-all's bytes crosses the outer wires: a token once a node, not once a rank (DeepEP).
+
+    Args:
+        setup: the job.
+        per_domain: ranks of the group in one domain of each tier, innermost first.
+    """
+    moe = setup.model.shape.moe if setup.model and setup.model.shape else None
+    ranks, inner = setup.layout.ep, max(1, per_domain[0]) if per_domain else 1
+    if moe is None or inner in (1, ranks):
+        return 1.0
+    return copies(ranks // inner, moe.top_k, deduplicated=True) / copies(ranks, moe.top_k, deduplicated=True)
 
 
 def expert_calls(send: Sender) -> Iterator[Call]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 
 from colltool.primitives import AG, AR, RS
 from colltool.workload.layout import Group, cut
@@ -28,13 +27,15 @@ def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
     return tuple((each, count) for each, count in found if count and each > 0.5)
 
 
-def tensor_buckets(tensors: int, size: float, bucket: float) -> int:
-    """Buckets for so many tensors of one size: a bucket goes out before the next tensor would overflow it.
+def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
+    """So many tensors of one size in buckets, as :func:`buckets`: one goes out before the next tensor would overflow it.
 
     >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
-    (40, 39)
+    (((25000000.0, 40),), ((26000000.0, 38), (12000000.0, 1)))
     """
-    return ceil(tensors / max(1, int(bucket // size)))
+    together = max(1, int(bucket // size))
+    full, rest = divmod(tensors, together)
+    return tuple((held * size, count) for held, count in ((together, full), (rest, 1)) if held and count)
 
 
 def gradient_calls(send: Sender) -> Iterator[Call]:

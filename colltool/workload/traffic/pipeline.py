@@ -13,16 +13,19 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 
 def pipeline_calls(send: Sender) -> Iterator[Call]:
-    """b s h w / c, a t-th of it with sequence parallelism, over each border each way; the worst neighbours set the time."""
+    """b s h w / c, a t-th of it with sequence parallelism, over each border each way; the worst neighbours set the time.
+
+    With virtual stages the last stage hands over to the first one's next chunk.
+    """
     setup = send.setup
     model, layout = setup.model, setup.layout
     if layout.pp == 1 or model is None or model.shape is None:
         return
     size = setup.tokens_outside * model.shape.hidden * setup.precision.activation_bytes
     hides: Hiding = "steady pipeline" if setup.overlap.pp else "nothing"
-    group = layout.group("pp")
-    yield send.call("pp", P2P, group, size, per="border", phase="forward", hides=hides, source=NARAYANAN)
-    yield send.call("pp", P2P, group, size, per="border", phase="backward", hides=hides, source=NARAYANAN)
+    group, closed = layout.group("pp"), layout.virtual > 1 and not setup.folded
+    for phase in ("forward", "backward"):
+        yield send.call("pp", P2P, group, size, per="border", phase=phase, hides=hides, source=NARAYANAN, closed=closed)
 
 
 def tied_calls(send: Sender) -> Iterator[Call]:

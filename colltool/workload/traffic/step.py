@@ -12,27 +12,25 @@ from colltool.workload.traffic.gradients import gradient_calls, norm_calls
 from colltool.workload.traffic.pipeline import pipeline_calls, tied_calls
 from colltool.workload.traffic.tensor import tensor_calls, vocabulary_calls
 
-ROWS: tuple[Callable[[Sender], Iterator[Call]], ...] = (
-    tensor_calls,
-    vocabulary_calls,
-    context_calls,
-    expert_calls,
-    pipeline_calls,
-    gradient_calls,
-    tied_calls,
-    norm_calls,
-)
-"""The rows of the table of traffic, each a function of one stage."""
+Rows = tuple[Callable[[Sender], Iterator[Call]], ...]
+
+OFTEN: Rows = (tensor_calls, vocabulary_calls, context_calls, expert_calls)
+BORDERS: Rows = (pipeline_calls,)
+GRADIENTS: Rows = (gradient_calls,)
+ONCE: Rows = (tied_calls, norm_calls)
+ROWS: Rows = OFTEN + BORDERS + GRADIENTS + ONCE
+"""The rows of the table of traffic, each a function of one stage: sent every micro-batch, over the borders of the pipeline, by
+data parallelism every micro-batch or once a step as it is sharded, and once a step."""
 
 
-def stage_calls(setup: Setup, stage: Stage) -> tuple[Call, ...]:
+def stage_calls(setup: Setup, stage: Stage, rows: Rows = ROWS) -> tuple[Call, ...]:
     """The collectives of a rank of a stage, in the order of the table; those that never happen there are left out.
 
     Calls that differ in nothing are one record with their numbers summed.
     """
     send = Sender(setup, stage)
     found: dict[tuple[object, ...], Call] = {}
-    for one in (call for row in ROWS for call in row(send) if call.calls):
+    for one in (call for row in rows for call in row(send) if call.calls):
         key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
         before = found.get(key)
         found[key] = one._replace(each=one.each + before.each, calls=one.calls + before.calls) if before else one

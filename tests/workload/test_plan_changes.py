@@ -1,0 +1,113 @@
+"""What to change: every candidate is a value that somebody can set, and setting it gives exactly that step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planning import dense, thin, two_tiers
+
+import colltool
+from colltool.workload.setup import Setup
+from colltool.workload.step import changes as module
+from colltool.workload.step.candidates import candidates
+from colltool.workload.step.fare import Fares
+from colltool.workload.step.whole import step_of
+
+SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}
+EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 4, "ffn": 2048}}
+JOBS: dict[str, dict[str, Any]] = {
+    "everything again": dense(recompute="full"),
+    "nothing hides": dense(overlap={"dp": False, "pp": False, "cp": False}, layout={"tp": 2, "sp": True, "cp": 2, "pp": 2}),
+    "sharded weights": dense(layout={}, shard={"mode": "fsdp"}),
+    "sharded weights told twice": dense(layout={}, shard={"mode": "fsdp", "gathers": 2, "reshard": True}),
+    "sharded in groups of 16": dense(layout={}, shard={"mode": "hsdp", "group": 16}),
+    "one micro-batch": dense(layout={}, shard={"mode": "ddp"}, batch={"global": 64}),
+    "experts across nodes": dense(model=EXPERTS, layout={"ep": 32}, batch={"global": 256, "micro": 2}),
+    "experts around replicas": dense(model=EXPERTS, layout={"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}),
+    "experts cut in their widths": dense(model=EXPERTS, layout={"tp": 16, "ep": 2}, batch={"global": 64}),
+    "a ring of four": dense(model=SHAPE, layout={"cp": 4}, sequence=16384),
+    "heads dealt out": dense(model=SHAPE, layout={"cp": 4, "cp_mode": "ulysses", "order": ["dp", "tp", "cp", "ep", "pp"]}),
+    "a long pipeline": dense(model=SHAPE, layout={"tp": 2, "sp": True, "pp": 4}, batch={"global": 64, "micro": 2}),
+    "replicas around stages": dense(model=SHAPE, layout={"pp": 4, "order": ["tp", "cp", "ep", "pp", "dp"]}),
+    "known speed": dense(slower=1.2, recompute="selective"),
+    "compressed already": dense(layout={}, shard={"mode": "ddp"}, compression={"scheme": "int8"}),
+}
+FABRIC = colltool.load_fabric(thin(4) | {"tiers": [thin(4)["tiers"][0], thin(4)["tiers"][1] | {"bandwidth": "10GB/s"}]})
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_setting_a_change_gives_its_step(name: str) -> None:
+    job = JOBS[name]
+    found = colltool.plan(job, FABRIC, 64)
+    assert found.changes, "something to tell"
+    for one in found.changes:
+        values = [f"{key}={value}" for key, value in one.set]
+        if one.where == "fabric":
+            again = colltool.plan(job, colltool.load_fabric(thin(4), ["ib.bandwidth=10GB/s", *values]), 64)
+        else:
+            again = colltool.plan(colltool.load_job(job, values), FABRIC, 64)
+        assert again.step_s == pytest.approx(one.step_s, rel=1e-9), one
+        assert one.gain == pytest.approx(1 - again.step_s / found.step_s)
+        assert again.memory is not None
+        assert one.fits is again.memory.fits or one.where == "fabric"
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that gain nothing here: the setup that was priced is the one that the values give."""
+    job = colltool.load_job(JOBS[name])
+    setup = job.setup(64)
+    fares = Fares(FABRIC)
+    made: list[tuple[str, dict[str, str], Setup]] = list(candidates(setup, FABRIC, step_of(setup, fares)))
+    for what, values, other in made:
+        if not job.takes(values) or module.misfits(other) or module.contradictions(other):
+            continue
+        again = colltool.load_job(JOBS[name], [f"{key}={value}" for key, value in values.items()]).setup(64)
+        assert step_of(again, fares).step_s == pytest.approx(step_of(other, fares).step_s, rel=1e-12), what
+
+
+def test_every_kind_of_change_was_met() -> None:
+    """By the jobs above."""
+    fares = Fares(FABRIC)
+    setups = [colltool.load_job(job).setup(64) for job in JOBS.values()]
+    seen = {what for setup in setups for what, _, _ in candidates(setup, FABRIC, step_of(setup, fares))}
+    wanted = {
+        "recompute none", "recompute selective", "sequence parallelism", "TP behind split GEMMs", "the ring behind attention",
+        "gradients behind the backward pass", "pipeline borders behind compute", "tokens behind another batch", "larger buckets",
+        "smaller buckets", "gradients in 16 bits", "gradients in int8, up to 10% more steps", "optimizer states sharded",
+        "weights sharded (FSDP)", "shards inside nvlink, replicas across", "TP inside nvlink", "ep further in", "dp further in",
+        "experts inside nvlink", "a token once to each rank", "context parallel by ring", "context parallel by all-gather",
+        "context parallel by ulysses", "2 chunks a stage", "weight gradients in the bubble", "smaller micro-batches",
+        "larger micro-batches",
+    }  # fmt: skip
+    assert wanted <= seen
+
+
+def test_a_change_that_the_file_contradicts_is_not_told() -> None:
+    """FSDP's gathers are written down: zero1 gathers no layers, and the file would be refused."""
+    free, told = (colltool.plan(JOBS[name], FABRIC, 64) for name in ("sharded weights", "sharded weights told twice"))
+    assert "optimizer states sharded" in [one.change for one in free.changes]
+    assert "optimizer states sharded" not in [one.change for one in told.changes]
+
+
+def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
+    slow = colltool.plan(dense(layout={}, shard={"mode": "ddp"}, batch={"global": 64}), FABRIC, 64)
+    small = next(one for one in slow.changes if one.change.startswith("gradients in int8"))
+    assert dict(small.set)["compression.extra_steps"] == "0.1"
+    assert small.step_s * 1.1 < slow.step_s
+    fast = colltool.plan(dense(layout={}, shard={"mode": "ddp"}, batch={"global": 512}), two_tiers(), 64)
+    assert not [one for one in fast.changes if one.change.startswith("gradients in int8")]
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "nvl72", "clos-4to1"])
+@pytest.mark.parametrize("job", ["everything again", "experts around replicas"])
+def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:
+    """On fabrics whose library picks: the step with one tier faster is that of a fabric loaded so."""
+    sizes = {"dgx-h100": ["ib.size=8"], "nvl72": ["nvlink.size=64"], "clos-4to1": []}[name]
+    found = colltool.plan(JOBS[job], colltool.load_fabric(name, sizes), 64)
+    told = [one for one in found.changes if one.where == "fabric"]
+    for one in told:
+        again = colltool.load_fabric(name, [*sizes, *(f"{key}={value}" for key, value in one.set)])
+        assert colltool.plan(JOBS[job], again, 64).step_s == pytest.approx(one.step_s, rel=1e-9), one.change
+    assert told
