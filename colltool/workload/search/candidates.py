@@ -87,7 +87,7 @@ class Space:
                 yield setup._replace(recompute=again)
 
     def _worth_a_try(self, mode: str, pp: int, *, replicas: bool) -> bool:
-        """Sharding needs replicas; gradients sharded under a pipeline would go out every micro-batch, and no library does that."""
+        """Sharding needs replicas. Gradients sharded under a pipeline would go out every micro-batch: no library does that."""
         if mode in (self.kept.shard, "ddp"):
             return True
         return replicas and not (mode == "zero2" and pp > 1 and self.job.file.shard.mode != "zero2")
