@@ -7,9 +7,9 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 
 __version__ = "0.5.0"
 __all__ = [
-    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "contention", "crossover", "diff",
-    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "search_layouts",
-    "sensitivity", "sweep", "validate", "verify",
+    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "contention",
+    "crossover", "diff", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price",
+    "price_list", "readings", "search_layouts", "sensitivity", "sweep", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         breakdown,
         calibrate,
         compare,
+        compare_plans,
         contention,
         crossover,
         diff,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         load_fabric,
         load_job,
         plan,
+        plan_sensitivity,
         price,
         price_list,
         readings,

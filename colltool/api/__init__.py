@@ -6,7 +6,7 @@ Each imports its part of the house when it is called, so that a price does not w
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.api.arguments import readings
 from colltool.api.choices import compare, sensitivity, sweep
-from colltool.api.jobs import load_job, plan, search_layouts
+from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
 from colltool.api.layouts import contention
 from colltool.api.measured import calibrate, validate
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
@@ -17,7 +17,7 @@ from colltool.pricing.readings import Readings
 
 assert _filled
 __all__ = [
-    "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "contention", "crossover", "diff",
-    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings", "search_layouts",
-    "sensitivity", "sweep", "validate", "verify",
+    "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "compare_plans", "contention", "crossover", "diff",
+    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price", "price_list",
+    "readings", "search_layouts", "sensitivity", "sweep", "validate", "verify",
 ]  # fmt: skip

@@ -194,15 +194,13 @@ def sensitivity(
     Raises:
         ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
     """
-    from colltool.fabric.uncertain import USUAL, uncertain
+    from colltool.fabric.uncertain import ranges_of
     from colltool.study.grid import Asked
     from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    own = [f"{key}={how}" for key, how in (loaded.uncertainty or {}).items()]
-    typed = [vary] if isinstance(vary, str) else list(vary)
-    numbers = uncertain(loaded, typed or own or USUAL)
+    numbers, assumed = ranges_of(loaded, [vary] if isinstance(vary, str) else list(vary))
     return run(
         loaded,
         asked,
@@ -211,7 +209,7 @@ def sensitivity(
         numbers,
         samples=count_of(samples, "samples"),
         seed=count_of(seed, "seed"),
-        assumed=not (typed or own),
+        assumed=assumed,
     )
 
 

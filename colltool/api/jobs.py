@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, under_library
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
 if TYPE_CHECKING:
+    from colltool.study.jobs import Plans, PlanSpread
     from colltool.workload.job import Job
     from colltool.workload.plan import Plan
     from colltool.workload.search.keep import Keep
@@ -113,3 +114,74 @@ def search_layouts(
         top = count_of(top, "top", 1)
     on = under_library(fabric_of(fabric), library)
     return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)
+
+
+def compare_plans(
+    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    fabrics: Sequence[AnyFabric],
+    ranks: int | None = None,
+    *,
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Plans:
+    """One job on several fabrics, each planned as :func:`plan` does, the others held against the first.
+
+    Args:
+        job: a job, or a path, shipped name or mapping to load.
+        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
+        ranks: N; those of the job's layout, and where its dp is auto all of the smallest fabric, when None.
+        library, readings, **parts: as of :func:`plan`.
+
+    Returns:
+        A :class:`colltool.study.jobs.Plans`.
+
+    Raises:
+        ColltoolError: as :func:`plan`.
+    """
+    from colltool.study.jobs import plans as run
+    from colltool.workload.job import Job as Loaded
+
+    loaded = job if isinstance(job, Loaded) else load_job(job)
+    several = [under_library(fabric, library) for fabric in fabrics_of(fabrics)]
+    return run(loaded, several, ranks_of(ranks), checked(readings, **parts))
+
+
+def plan_sensitivity(
+    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    fabric: AnyFabric,
+    ranks: int | None = None,
+    *,
+    vary: Sequence[str] | str = (),
+    samples: int = 100,
+    seed: int = 1,
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> PlanSpread:
+    """The step of a job where numbers of the fabric may be other than the file says.
+
+    Args:
+        job: a job, or a path, shipped name or mapping to load.
+        fabric: a fabric, or a path, shipped name or mapping to load.
+        ranks: as of :func:`plan`.
+        vary: ranges, as of :func:`colltool.sensitivity`.
+        samples: draws of all numbers at once.
+        seed: of the draws.
+        library, readings, **parts: as of :func:`plan`.
+
+    Returns:
+        A :class:`colltool.study.jobs.PlanSpread`.
+
+    Raises:
+        ColltoolError: a key that names no number, a range upside down, or as :func:`plan`.
+    """
+    from colltool.fabric.uncertain import ranges_of
+    from colltool.study.jobs import plan_spread as run
+    from colltool.workload.job import Job as Loaded
+
+    loaded = job if isinstance(job, Loaded) else load_job(job)
+    on = under_library(fabric_of(fabric), library)
+    numbers, assumed = ranges_of(on, [vary] if isinstance(vary, str) else list(vary))
+    drawn = {"samples": count_of(samples, "samples", 2), "seed": count_of(seed, "seed", 0)}
+    return run(loaded, on, ranks_of(ranks), checked(readings, **parts), numbers, assumed=assumed, **drawn)

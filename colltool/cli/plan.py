@@ -19,6 +19,8 @@ Examples:
   colltool plan llama3-70b -f dgx-h100 -n 256
   colltool plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64
   colltool plan llama3-70b -f clos-4to1 --links
+  colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 256
+  colltool plan llama3-70b -f dgx-h100 -n 256 --vary alpha=2x --vary eta.beta=20%
   colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
   colltool plan llama3-70b -f dgx-h100 -n 256 --search
   colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
@@ -69,6 +71,15 @@ def plan(
         int | None,
         typer.Option("--top", metavar="K|all", help=f"So many layouts of a search. [default: {_TOP}]", parser=_top),
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=RANGE",
+            help="Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; "
+            "usual for the fabric's own ranges; repeatable.",
+        ),
+    ] = None,
     *,
     out: Out,
     readings: Readings,
@@ -81,6 +92,7 @@ def plan(
     selective without flash attention. All else of the job stays.
     """
     from colltool import api
+    from colltool.fabric.load import load_fabric
     from colltool.workload.job import load_job
 
     for name, value in (("keep", keep), ("top", top)):
@@ -97,4 +109,12 @@ def plan(
             )
         out.emit(found)
         return
-    out.emit(api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))
+    several = fabric.several
+    if len(several) > 1:
+        loads = [load_fabric(name, fabric.overrides) for name in several]
+        out.emit(api.compare_plans(loaded, loads, ranks, library=library, readings=readings))
+    elif vary:
+        ranges = [one for one in vary if one != "usual"]
+        out.emit(api.plan_sensitivity(loaded, fabric.load(), ranks, vary=ranges, library=library, readings=readings))
+    else:
+        out.emit(api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))

@@ -74,6 +74,16 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
     return tuple(found.values())
 
 
+def ranges_of(fabric: Fabric, typed: Sequence[str]) -> tuple[tuple[Uncertain, ...], bool]:
+    """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
+
+    Raises:
+        ColltoolError: as :func:`uncertain`.
+    """
+    own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
+    return uncertain(fabric, typed or own or USUAL), not (typed or own)
+
+
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
     """Every number that a price may depend on, with its key."""
     return {place: key for place, value in values_of(fabric).items() if isinstance(value, float) and (key := _key(fabric, place))}

@@ -89,6 +89,16 @@ class Plan(Result):
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
 
     @property
+    def wire(self) -> str | None:
+        """The tier whose wires leave most exposed; None where nothing is."""
+        found: dict[str, float] = {}
+        for one in self.collectives:
+            if one.paces and one.sent.fare.wire:
+                found[one.sent.fare.wire] = found.get(one.sent.fare.wire, 0.0) + one.sent.exposed_s
+        worst = max(found, key=lambda tier: found[tier], default=None)
+        return worst if worst is not None and found[worst] > 0 else None
+
+    @property
     def memory_bytes(self) -> float | None:
         """Of the worst stage; None without a model."""
         return self.memory.bytes if self.memory is not None else None

@@ -101,7 +101,7 @@ def _title(result: Plan) -> str:
 def _facts(result: Plan) -> list[str]:
     lines = [f"step {format_time(result.step_s)}; with a free network {format_time(result.control_step_s)}: "
              f"{percent(result.network_share)} of the step is network"]  # fmt: skip
-    if (wire := slow_wire(result)) is not None:
+    if (wire := result.wire) is not None:
         lines.append(f"the wires of {wire} make it slow: {_said_exposed(result, wire)}")
     lines.append(layout_text(result.setup))
     if result.tokens_per_s is not None and result.setup.sequence > 1:
@@ -185,16 +185,6 @@ def _how_far_off(result: Plan, stack: str) -> str:
             f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)} (medians)")  # fmt: skip
 
 
-def slow_wire(result: Plan) -> str | None:
-    """The tier whose wires leave most exposed; None where nothing is."""
-    found: dict[str, float] = {}
-    for one in result.collectives:
-        if one.paces and one.sent.fare.wire:
-            found[one.sent.fare.wire] = found.get(one.sent.fare.wire, 0.0) + one.sent.exposed_s
-    worst = max(found, key=lambda tier: found[tier], default=None)
-    return worst if worst is not None and found[worst] > 0 else None
-
-
 def _said_exposed(result: Plan, wire: str) -> str:
     by: dict[str, float] = {}
     for one in result.collectives:
@@ -212,6 +202,7 @@ def _document(result: Plan) -> Document:
         "step_s": result.step_s,
         "control_step_s": result.control_step_s,
         "network_share": result.network_share,
+        "wire": result.wire,
         "measured_step_s": result.job.measured_step_s,
         "measured_error": result.measured_error,
         "anchor": result.anchor._asdict() if result.anchor is not None else None,

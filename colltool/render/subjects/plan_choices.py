@@ -1,0 +1,152 @@
+"""``plan`` on several fabrics, and ``plan --vary``: jobs as choices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
+from colltool.render.subjects.sensitivity import quantity
+from colltool.study.jobs import Moved, Plans, PlanSpread
+from colltool.words import counted, format_factor, format_time, percent
+from colltool.workload.plan import Plan
+
+
+class _One(NamedTuple):
+    plan: Plan
+    ratio: float
+
+
+_PLANS = (
+    label("job", "job", get=lambda one: one.plan.job.name, hidden=True),
+    label("fabric", "fabric", get=lambda one: one.plan.fabric),
+    label("set", "with", drop=3, get=lambda one: set_text(one.plan.fabric_overrides)),
+    number("ranks", "ranks", get=lambda one: one.plan.ranks, hidden=True),
+    number("step_s", "step", format_time, get=lambda one: one.plan.step_s),
+    number("ratio", "ratio", format_factor, get=lambda one: one.ratio),
+    number("control_step_s", "free network", format_time, 2, get=lambda one: one.plan.control_step_s),
+    number("network_share", "network", percent, get=lambda one: one.plan.network_share),
+    label("wire", "slow wire", drop=1, get=lambda one: one.plan.wire),
+    number("tokens_per_s", "tokens/s", lambda rate: f"{rate:.4g}", 4, get=lambda one: one.plan.tokens_per_s),
+)
+
+
+def _table(result: Plans, title: str = "") -> Table:
+    several = tuple(_One(one, result.ratio(at)) for at, one in enumerate(result.plans))
+    table = Table(_PLANS, several, None, title)
+    return table if any(one.fabric_overrides for one in result.plans) else table.without("set")
+
+
+def _parts(result: Plans) -> Table:
+    """What the steps consist of, side by side."""
+    names = list(dict.fromkeys(part.name for one in result.plans for part in one.parts))
+    columns = [label("part", "part", get=lambda row: row[0])]
+    columns += [_on(at, one) for at, one in enumerate(result.plans)]
+    exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
+    rows = tuple((name, [own.get(name) for own in exposed]) for name in names)
+    return Table(tuple(columns), rows, None, "in the step")
+
+
+def _on(at: int, one: Plan) -> Column:
+    title = on_fabric(one.fabric, one.fabric_overrides)
+    return number(f"{one.fabric}:{at}", title, format_time, get=lambda row: row[1][at])
+
+
+def verdict(result: Plans) -> tuple[str, ...]:
+    """Each fabric against the first, in a sentence."""
+    return tuple(_sentence(result, at) for at in range(1, len(result.plans)))
+
+
+def _sentence(result: Plans, at: int) -> str:
+    ratio, one = result.ratio(at), result.plans[at]
+    name = on_fabric(one.fabric, one.fabric_overrides)
+    if abs(ratio - 1) < 0.005:
+        return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
+    before = {part.name: part.exposed_s for part in result.plans[0].parts}
+    now = {part.name: part.exposed_s for part in one.parts}
+    moves = {part: now.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **now}}
+    most = max(moves, key=lambda part: moves[part] if ratio > 1 else -moves[part])
+    return f"{name}: {percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}, most of it {most} ({_signed(moves[most])})"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '-'}{format_time(abs(seconds))}"
+
+
+def _blocks(result: Plans) -> list[Block]:
+    first = result.plans[0]
+    title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
+    return [_table(result, title), _parts(result), Lines("what follows", verdict(result))]
+
+
+def _document(result: Plans) -> Document:
+    plans = [
+        {
+            "fabric": one.fabric, "set": dict(one.fabric_overrides), "step_s": one.step_s, "control_step_s": one.control_step_s,
+            "ratio": result.ratio(at), "network_share": one.network_share, "wire": one.wire, "tokens_per_s": one.tokens_per_s,
+            "parts": [part._asdict() for part in one.parts],
+        }
+        for at, one in enumerate(result.plans)
+    ]  # fmt: skip
+    first = result.plans[0]
+    head = {"job": first.job.name, "job_set": dict(first.job.overrides), "ranks": first.ranks}
+    return head | {"plans": plans, "verdict": list(verdict(result))}
+
+
+def _summary(result: Plans) -> str:
+    return "; ".join(verdict(result))
+
+
+_MOVED = (
+    label("key", "number", get=lambda one: one.number.key),
+    label("low", "from", get=lambda one: quantity(one.number.key, one.number.low)),
+    label("high", "to", get=lambda one: quantity(one.number.key, one.number.high)),
+    number("low_s", "step then", format_time),
+    number("high_s", "and then", format_time),
+    number("span_s", "moves", format_time),
+)
+
+
+def _spread_blocks(result: PlanSpread) -> list[Block]:
+    whose = "ranges assumed, for nobody gave any" if result.assumed else "ranges as given"
+    lines = (
+        f"step {format_time(result.step_s)} as the file says; 90 of 100 lie between {format_time(result.p5_s)} and "
+        f"{format_time(result.p95_s)} (median {format_time(result.p50_s)})",
+        f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}, seed {result.seed}; {whose}",
+    )
+    return [Lines(_spread_title(result), lines), _spread_table(result, "each number by itself")]
+
+
+def _spread_title(result: PlanSpread) -> str:
+    name = on_fabric(result.job.name, result.job.overrides)
+    return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.overrides)}"
+
+
+def _spread_table(result: PlanSpread, title: str = "") -> Table:
+    return Table(_MOVED, result.moved, None, title)
+
+
+def _spread_document(result: PlanSpread) -> Document:
+    head = {"job": result.job.name, "fabric": result.fabric} | set_field(result.overrides)
+    return head | {
+        "job_set": dict(result.job.overrides), "ranks": result.ranks, "step_s": result.step_s,
+        "control_step_s": result.control_step_s, "p5_s": result.p5_s, "p50_s": result.p50_s, "p95_s": result.p95_s,
+        "samples": result.samples, "seed": result.seed, "assumed": result.assumed,
+        "moved": [_one_moved(one) for one in result.moved],
+    }  # fmt: skip
+
+
+def _one_moved(one: Moved) -> Document:
+    own = one.number
+    return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s}
+
+
+def _spread_summary(result: PlanSpread) -> str:
+    most = f"; {result.moved[0].number.key} moves it most" if result.moved else ""
+    return f"{_spread_title(result)}: step {format_time(result.p5_s)} to {format_time(result.p95_s)}{most}"
+
+
+SUBJECTS = {
+    Plans: Subject("plan-compare", _blocks, _document, _table, _summary),
+    PlanSpread: Subject("plan-sensitivity", _spread_blocks, _spread_document, _spread_table, _spread_summary),
+}
