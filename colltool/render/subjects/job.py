@@ -13,6 +13,7 @@ from colltool.workload.layout import Group
 from colltool.workload.model import active_parameters
 from colltool.workload.results import JobList, JobShown, SentBy
 from colltool.workload.setup import Setup, ends_as_layers
+from colltool.workload.shipped import PARTS, shipped
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
