@@ -98,6 +98,8 @@ def plan(
     for name, value in (("keep", keep), ("top", top)):
         if value and not search:
             raise ColltoolError("is of a search", argument=name, fix="add --search")
+    if search and links:
+        raise ColltoolError("is of one layout", argument="links", fix="plan the best of the search with --links")
     loaded = load_job(job, job_set or (), argument="job_overrides")
     out.keep(loaded.files)
     if search:

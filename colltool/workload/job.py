@@ -26,6 +26,7 @@ from colltool.workload.shipped import shipped, shipped_folder, stem_of
 from colltool.workload.traffic.gradients import tensor_buckets
 
 SHORT = Shorthand(example="layout.tp=4")
+MOST_TRIED = 256  # numbers of replicas, to find one that fits
 
 JobSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -73,7 +74,7 @@ class Job:
         if ranks is None and not layout.dp:
             raise ColltoolError("dp is auto and follows from the ranks", argument="ranks", fix=f"write {given('ranks', inside)}")
         total = inside * layout.dp if ranks is None else ranks
-        if wrong := _unfilled(layout.dp, inside, total):
+        if wrong := self._unfilled(inside, total):
             self.refuse([wrong])
         setup = self.draft._replace(layout=layout._replace(dp=total // inside))
         if found := misfits(setup) or contradictions(setup):
@@ -83,6 +84,29 @@ class Job:
     def takes(self, values: Overrides) -> bool:
         """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
         return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
+
+    def _unfilled(self, inside: int, ranks: int) -> Misfit | None:
+        """What keeps tp, cp, pp and dp from filling the ranks."""
+        dp = self.draft.layout.dp
+        if dp and inside * dp != ranks:
+            fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
+            what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
+            return Misfit(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
+        if ranks % inside:
+            near = self._nearest(inside, ranks)
+            fix = f"{' or '.join(given('ranks', size) for size in near)}{', or ' if near else ''}a smaller tp, cp or pp"
+            return Misfit(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
+        return None
+
+    def _nearest(self, inside: int, ranks: int) -> list[int]:
+        """The nearest numbers of ranks, below and above, on which nothing else of the job is amiss."""
+        below = range(ranks // inside, 0, -1)
+        above = range(ranks // inside + 1, ranks // inside + MOST_TRIED)
+        found = (next((dp for dp in side if self._sound(dp)), None) for side in (below[:MOST_TRIED], above))
+        return [dp * inside for dp in found if dp is not None]
+
+    def _sound(self, dp: int) -> bool:
+        return not misfits(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
 
     def refuse(self, found: list[Misfit]) -> None:
         """Raises what does not fit, each thing at its place in the file or at its override."""
@@ -203,16 +227,3 @@ def _named_group(setup: Setup, name: str) -> Group:
     if name == "all":
         return Group(((setup.layout.ranks, 1),))
     return setup.layout.group(name, experts=name == "ep")
-
-
-def _unfilled(dp: int, inside: int, ranks: int) -> Misfit | None:
-    """What keeps tp, cp, pp and dp from filling the ranks."""
-    if dp and inside * dp != ranks:
-        fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
-        what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
-        return Misfit(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
-    if ranks % inside:
-        near = [size for size in (ranks // inside * inside, (ranks // inside + 1) * inside) if size]
-        fix = f"{' or '.join(given('ranks', size) for size in near)}, or a smaller tp, cp or pp"
-        return Misfit(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
-    return None

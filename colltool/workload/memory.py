@@ -149,18 +149,23 @@ def gathered_bytes(setup: Setup, stage: Stage) -> float:
     return whole * setup.precision.param_bytes + max(layer, ends) * setup.shard.grad_bytes
 
 
-def smallest_change(setup: Setup) -> tuple[dict[str, object], Memory] | None:
-    """The first change, of those that cost least, with which the job fits: values by key as ``--set`` takes them, and its memory.
+class Cure(NamedTuple):
+    """A change with which a job fits: values by key as ``--set`` takes them, its memory, and the job so changed."""
 
-    None where it fits already or nothing of these helps.
-    """
+    values: dict[str, object]
+    memory: Memory
+    setup: Setup
+
+
+def smallest_change(setup: Setup) -> Cure | None:
+    """The first change, of those that cost least, with which the job fits; None where it fits already or none of these helps."""
     if memory(setup).fits is not False:
         return None
     for changes, changed in candidates(setup):
         if not misfits(changed):
             then = memory(changed)
             if then.fits:
-                return changes, then
+                return Cure(changes, then, changed)
     return None
 
 
@@ -174,12 +179,13 @@ def candidates(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
         yield {"shard.mode": "zero1"}, setup._replace(shard=shard._replace(mode="zero1"))
     if setup.micro_batch > 1:
         yield {"batch.micro": 1}, setup._replace(micro_batch=1)
+    apart = _tokens_apart(setup)
     if plain:
-        yield {"layout.sp": True}, spread
+        yield apart, spread
     if scores:
         yield {"recompute": "selective"}, setup._replace(recompute="selective")
     if plain and scores:
-        yield {"layout.sp": True, "recompute": "selective"}, spread._replace(recompute="selective")
+        yield apart | {"recompute": "selective"}, spread._replace(recompute="selective")
     if setup.recompute != "full":
         yield {"recompute": "full"}, setup._replace(recompute="full")
     if not shard.layers:
@@ -194,6 +200,12 @@ def candidates(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
         yield from ((made | {"recompute": "full"}, changed) for made, changed in _wider(again))
 
 
+def _tokens_apart(setup: Setup) -> dict[str, object]:
+    """Sequence parallelism, with experts cut as they are: how they are cut follows from it where a job does not say."""
+    shape = setup.model.shape if setup.model is not None else None
+    return {"layout.sp": True} | ({"layout.etp": setup.layout.etp} if shape is not None and shape.moe is not None else {})
+
+
 def _wider(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
     """The same ranks with fewer replicas: a wider tensor group, or a longer pipeline."""
     layout = setup.layout
@@ -202,7 +214,7 @@ def _wider(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:
             continue
         fewer = layout.dp // factor
         wider = layout._replace(tp=layout.tp * factor, sp=True, dp=fewer)
-        yield {"layout.tp": wider.tp, "layout.sp": True}, setup._replace(layout=wider)
+        yield {"layout.tp": wider.tp} | _tokens_apart(setup), setup._replace(layout=wider)
         schedule = "1f1b" if setup.schedule == "interleaved" else setup.schedule
         deeper = layout._replace(pp=layout.pp * factor, dp=fewer, virtual=1, stages=())
         made: dict[str, object] = {"layout.pp": deeper.pp, "layout.virtual": 1, "schedule": schedule}

@@ -119,7 +119,8 @@ def _experts(setup: Setup, shape: Shape) -> Iterator[Misfit]:
     if layout.dp and (layout.tp * layout.cp * layout.dp) % (layout.ep * layout.etp):
         inside = layout.tp * layout.cp * layout.dp
         what = f"ep x etp = {layout.ep * layout.etp} does not divide the {inside} ranks of a stage (tp x cp x dp)"
-        yield Misfit(path, what, f"ep: {divisors(inside // layout.etp)}")
+        both = [one for one in range(1, moe.experts + 1) if moe.experts % one == 0 and inside // layout.etp % one == 0]
+        yield Misfit(path, what, f"ep: {', '.join(map(str, both))}")
     elif layout.dp and layout.pp > 1:
         ours, theirs = (strides(sizes, layout.order)["pp"] for sizes in (layout.dense_sizes, layout.expert_sizes))
         if ours != theirs:

@@ -99,6 +99,16 @@ class Plan(Result):
         return worst if worst is not None and found[worst] > 0 else None
 
     @property
+    def exposed_s(self) -> float:
+        """Seconds of communication that the step waits for, of the stages that set its pace."""
+        return sum(one.sent.exposed_s for one in self.collectives if one.paces)
+
+    @property
+    def hidden_s(self) -> float:
+        """Seconds of communication that run under compute, of the same stages."""
+        return sum(one.sent.hidden_s for one in self.collectives if one.paces)
+
+    @property
     def memory_bytes(self) -> float | None:
         """Of the worst stage; None without a model."""
         return self.memory.bytes if self.memory is not None else None
@@ -199,17 +209,22 @@ def rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
 
 
 def _collectives(setup: Setup, step: Step, *, energy: bool) -> tuple[Planned, ...]:
-    """Each collective once, with the stages that send it; the stages that set the pace speak for the others."""
-    paced = _merged(step.paced)
+    """Each collective with the stages that send it so often; those of the stages that set the pace carry the step's figures."""
+    paced = {_as_often(key, one): one for key, one in _merged(step.paced).items()}
     first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
     for number, stage in enumerate(step.stages):
-        for key, one in _merged(stage.sent).items():
+        for key, one in ((_as_often(key, one), one) for key, one in _merged(stage.sent).items()):
             first.setdefault(key, one)
             senders.setdefault(key, []).append(number)
             if energy and (joule := energy_J(setup, one)) is not None:
                 spent[key] = spent.get(key, 0.0) + joule
     planned = [Planned(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
     return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
+
+
+def _as_often(key: object, one: Sent) -> object:
+    """What tells a collective apart: also how often a stage sends it."""
+    return key, one.call.calls
 
 
 def _merged(sent: Sequence[Sent]) -> dict[object, Sent]:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.results import Result
 from colltool.workload.compute import StageTimes, stage_times
+from colltool.workload.files.values import written
 from colltool.workload.flops import model_flops
 from colltool.workload.job import Job, PlainCall
 from colltool.workload.memory import Memory, memory, smallest_change
@@ -83,8 +84,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
     kept, change = memory(setup), smallest_change(setup)
     cure = None
     if change is not None:
-        cure = (tuple((key, str(value).lower() if isinstance(value, bool) else str(value)) for key, value in change[0].items()),
-                change[1].bytes)  # fmt: skip
+        cure = tuple((key, written(value)) for key, value in change.values.items()), change.memory.bytes
     return JobShown(
         job,
         setup,

@@ -18,6 +18,8 @@ from colltool.workload.files.model import ModelFile, unknown
 
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
+PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")
+"""What a job file names."""
 
 
 def shipped_folder(kind: Kind) -> Path:

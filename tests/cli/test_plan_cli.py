@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused_where_it_was_said(run: Any, folder: Path, 
 @pytest.mark.parametrize(
     ("ranks", "says", "cure"),
     [
-        ("18", "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks", "-n 16 or -n 20"),
+        ("18", "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks", "-n 16 or -n 32"),
         ("12", "mine.yaml:3:17: batch.global: 64 sequences are no multiple of micro 1 x dp 3 = 3", "global: 63"),
     ],
 )

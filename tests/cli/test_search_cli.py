@@ -94,7 +94,11 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
         (("--search", "--keep", "dp=4"), "--keep: nothing is called 'dp'", "what can be kept: tp, sp,"),
         (("--search", "--keep", "shard=zero"), "--keep: shard cannot be 'zero'", "one of ddp, zero1"),
         (("--search", "--keep", "tp"), "--keep: 'tp' keeps nothing", "write --keep tp=8"),
-        (("--search", "--keep", "pp=3"), "--keep: pp=3: tp x cp x pp = 3 does not divide 16 ranks", "-n 15"),
+        (
+            ("--search", "--keep", "pp=3"),
+            "--keep: pp=3: tp x cp x pp = 3 does not divide 16 ranks",
+            "sizes whose product",
+        ),
         (("--search", "--keep", "ep=2"), "--keep: no layout of mine on 16 ranks with ep=2", "the model has no experts"),
         (("--search", "--top", "0"), "--top", ""),
         (("--search", "--top", "1,2"), "--top: takes one number here", "one number, or all"),

@@ -164,7 +164,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "ranks that tp, cp and pp do not divide": (
         {},
         100,
-        "job.yaml:5:9: layout: tp x cp x pp = 32 does not divide 100 ranks | -n 96 or -n 128,",
+        "job.yaml:5:9: layout: tp x cp x pp = 32 does not divide 100 ranks | -n 64 or -n 128,",
     ),
     "a dp that does not fill": (
         {"layout.dp": 4},

@@ -264,7 +264,7 @@ def test_divisors() -> None:
         ("tp=8", "expected names with values", ""),
         (3, "expected names with values", ""),
         ({"shard": "hsdp"}, "hsdp needs the size of its shard group", "group: 8"),
-        ({"tp": 3}, "tp x cp x pp = 3 does not divide 16 ranks", "ranks=15"),
+        ({"tp": 3}, "tp x cp x pp = 3 does not divide 16 ranks", "sizes whose product divides them"),
         ({"tp": 8}, "no layout of job on 16 ranks with tp=8", "for layout.tp: tp 8 does not divide heads 4"),
         ({"pp": 1, "tp": 1, "shard": "ddp"}, "with tp=1, pp=1, shard=ddp", "none fits 42.9 GB: the smallest takes"),
     ],

@@ -13,6 +13,7 @@ from colltool.workload.layout import Group
 from colltool.workload.model import active_parameters
 from colltool.workload.results import JobList, JobShown, SentBy
 from colltool.workload.setup import Setup, ends_as_layers
+from colltool.workload.shipped import PARTS, shipped
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
@@ -222,10 +223,22 @@ def _list_table(result: JobList) -> Table:
     return Table(_LIST, result.jobs)
 
 
+def _list_blocks(result: JobList) -> list[Block]:
+    return [
+        _list_table(result),
+        Lines("a job file may also name", tuple(f"{kind}: {', '.join(names)}" for kind, names in _named())),
+    ]
+
+
+def _named() -> list[tuple[str, list[str]]]:
+    """What else is shipped."""
+    return [(kind, shipped(kind)) for kind in PARTS]
+
+
 def _list_document(result: JobList) -> Document:
     rows = [{"name": one.name, "description": one.description, "model": _model(one), "ranks": one.draft.layout.ranks or None}
             for one in result.jobs]  # fmt: skip
-    return {"jobs": rows}
+    return {"jobs": rows} | dict(_named())
 
 
 def _list_summary(result: JobList) -> str:
@@ -234,5 +247,5 @@ def _list_summary(result: JobList) -> str:
 
 SUBJECTS = {
     JobShown: Subject("job-show", _blocks, _document, _table, _summary),
-    JobList: Subject("job-list", lambda result: [_list_table(result)], _list_document, _list_table, _list_summary),
+    JobList: Subject("job-list", _list_blocks, _list_document, _list_table, _list_summary),
 }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
-from colltool.render.subjects.job import layout_text, numbers_text
+from colltool.render.subjects.job import numbers_text
+from colltool.render.subjects.plan_facts import facts
 from colltool.render.subjects.plan_links import links_blocks, links_fields
-from colltool.words import format_bytes, format_count, format_duration, format_energy, format_time, percent, whole_bytes
+from colltool.words import counted, format_bytes, format_count, format_energy, format_time, percent, whole_bytes
 from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
-from colltool.workload.step.against import MEMORY, against
-from colltool.workload.step.anchor import BELIEVED
 from colltool.workload.step.changes import Change
 from colltool.workload.step.squeezed import Squeezed
 
@@ -44,14 +43,15 @@ _COLLECTIVES = (
     number("energy_J", "energy", format_energy, drop=8, get=lambda row: row[1].energy_J, hidden=True),
     label("bound", "bound by", drop=6, get=lambda row: row[1].sent.fare.bound),
     label("stages", "stages", drop=7, get=lambda row: numbers_text(row[1].stages), hidden=True),
+    label("paces", "paces", get=lambda row: "yes" if row[1].paces else "no", hidden=True),
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("where", "in the"),
-    label("set", "with", lambda pairs: _pairs(pairs), drop=2),
+    label("where", "in the", drop=3),
+    label("set", "with", lambda pairs: _pairs(pairs), drop=1),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
-    label("fits", "fits", {True: "yes", False: "NO", None: "-"}.__getitem__, drop=1),
+    label("fits", "fits", {True: "yes", False: "NO", None: "-"}.__getitem__, drop=2),
 )
 _WIRES = (
     label("tier", "busiest wires"),
@@ -86,112 +86,27 @@ def _parts_table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
-    out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _parts_table(result), _table(result)]
+    out: list[Block] = [Lines(_title(result), tuple(facts(result))), _parts_table(result), *_paced(result)]
     out.append(Table(_WIRES, result.wires, None, "the busiest wire of each tier"))
     out += links_blocks(result.links)
     out.append(Table(_CHANGES, result.changes, None, "what to change, each priced again"))
     return out
 
 
+def _paced(result: Plan) -> list[Block]:
+    """The collectives of the stages that set the pace, whose exposed seconds are those of the parts."""
+    table = _table(result)
+    others = sum(not one.paces for one in result.collectives)
+    paced = table._replace(records=tuple(row for row in table.records if row[1].paces))
+    if not others:
+        return [paced]
+    said = f"{counted(others, 'row')} of other stages, which set no pace: --format json or csv"
+    return [paced._replace(title=f"{table.title}, on the stages that set its pace"), Lines("not shown", (said,))]
+
+
 def _title(result: Plan) -> str:
     name = on_fabric(result.job.name, result.job.overrides)
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-
-
-def _facts(result: Plan) -> list[str]:
-    lines = [f"step {format_time(result.step_s)}; with a free network {format_time(result.control_step_s)}: "
-             f"{percent(result.network_share)} of the step is network"]  # fmt: skip
-    if (wire := result.wire) is not None:
-        lines.append(f"the wires of {wire} make it slow: {_said_exposed(result, wire)}")
-    lines.append(layout_text(result.setup))
-    if result.tokens_per_s is not None and result.setup.sequence > 1:
-        lines.append(f"{result.tokens_per_s:.4g} tokens/s, {result.tokens_per_s / result.ranks:.4g} a rank")
-    if result.mfu is not None:
-        lines.append(f"MFU {percent(result.mfu)} ({MFU_CONVENTION})")
-    if (stack := result.setup.stack) is not None:
-        lines.append(f"compute rests on the kernels of stack {stack.name}: {_how_far_off(result, stack.name)}")
-    lines += result.grounds
-    kept = result.memory
-    if kept is not None:
-        room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
-        fits = {True: "", False: ": DOES NOT FIT", None: ""}[kept.fits]
-        lines.append(f"memory: {format_bytes(kept.bytes, 3)}{room} on stage {kept.worst_stage}, the worst{fits}; see job show")
-    return [*lines, *_measured(result), *_run(result)]
-
-
-def _measured(result: Plan) -> list[str]:
-    """What was measured, how far the plan was off, and what makes it meet the measured step."""
-    lines, job, anchor = [], result.job, result.anchor
-    if job.measured_step_s is not None and result.measured_error is not None:
-        off = percent(result.measured_error, sign="+")
-        planned = "" if anchor is None else f", it says {format_time(anchor.before_s)}"
-        lines.append(f"measured {format_time(job.measured_step_s)}: the plan is off by {off}{planned}")
-    if anchor is not None and result.setup.stack is not None:
-        says = f"{anchor.factor:.4g} times as long as stack {result.setup.stack.name} says"
-        lines.append(f"everything computes {says}, which makes it the measured step")
-        lines.append(f"at that speed another layout or fabric: slower: {anchor.factor:.6g} in the place of measured.step")
-        if not anchor.believable:
-            beyond = "stacks are off by less: look for another reason in the layout, the device, or what was measured"
-            lines.append(f"{anchor.factor:.3g} is beyond {BELIEVED[0]:g} to {BELIEVED[1]:g}: {beyond}")
-    if job.measured_memory_bytes is not None and result.memory_error is not None:
-        measured = format_bytes(job.measured_memory_bytes, 3)
-        lines.append(f"measured memory {measured}: the plan is off by {percent(result.memory_error, sign='+')}")
-    return lines
-
-
-def _run(result: Plan) -> list[str]:
-    """Energy, compression, and the time of all steps."""
-    lines, small, steps = [], result.squeezed, result.job.steps
-    if result.energy_J is not None:
-        lines.append(f"energy on the wires: {format_energy(result.energy_J)} a step")
-    if small is not None:
-        lines += _compression(small)
-    if steps is not None and result.run_s is not None:
-        run = f"{steps:,} steps take {format_duration(result.run_s)}"
-        if small is not None:
-            more = f"with {percent(small.given.extra_steps)} more steps counted"
-            run += f" {more}, and {format_duration(small.plain_run_s(steps))} without compression"
-        lines.append(run)
-    return lines
-
-
-def _compression(small: Squeezed) -> list[str]:
-    """What a call and a step gain by it, and what would make it gain nothing."""
-    given = small.given
-    blocks = f" in blocks of {given.block}" if given.block else ""
-    lines = [f"{given.scheme}{blocks} on {given.on}: {small.times_fewer:.4g} times fewer bytes on the wires "
-             f"({small.ratio:.4g} against 4-byte elements)"]  # fmt: skip
-    took = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
-    verdict = "pays" if small.pays else "does not pay"
-    lines.append(f"a call takes {took}: an overhead of {format_time(given.overhead_s)} {verdict}, "
-                 f"below {format_time(small.largest_overhead_s)} it does")  # fmt: skip
-    change = percent(small.step_s / small.plain_step_s - 1, sign="+") if small.plain_step_s else "0%"
-    sooner = "is reached sooner" if small.gains else "is not reached sooner"
-    lines.append(f"a step takes {format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change}): with "
-                 f"{percent(given.extra_steps)} more steps the same accuracy {sooner}, "
-                 f"it gains up to {percent(small.break_even_extra_steps)}")  # fmt: skip
-    return lines
-
-
-def _how_far_off(result: Plan, stack: str) -> str:
-    """What published runs say of steps and memory like these."""
-    model = result.setup.model
-    moe = bool(model and model.moe_layers)
-    found = against(stack, moe=moe)
-    if found is None:
-        return "no run beside it"
-    kind = "with experts, evenly loaded," if moe else "of dense models"
-    return (f"{found.runs} published runs {kind} were off by {percent(found.median_error)}, "
-            f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)} (medians)")  # fmt: skip
-
-
-def _said_exposed(result: Plan, wire: str) -> str:
-    by: dict[str, float] = {}
-    for one in result.collectives:
-        if one.paces and one.sent.fare.wire == wire and one.sent.exposed_s:
-            by[one.sent.call.dimension] = by.get(one.sent.call.dimension, 0.0) + one.sent.exposed_s
-    most = sorted(by, key=lambda name: -by[name])[:3]
-    return ", ".join(f"{name} {format_time(by[name])} exposed" for name in most)
 
 
 def _document(result: Plan) -> Document:
@@ -203,6 +118,8 @@ def _document(result: Plan) -> Document:
         "control_step_s": result.control_step_s,
         "network_share": result.network_share,
         "wire": result.wire,
+        "exposed_s": result.exposed_s,
+        "hidden_s": result.hidden_s,
         "measured_step_s": result.job.measured_step_s,
         "measured_error": result.measured_error,
         "anchor": result.anchor._asdict() if result.anchor is not None else None,

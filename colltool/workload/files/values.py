@@ -77,3 +77,8 @@ def _share(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("expected a share")
     return value
+
+
+def written(value: object) -> str:
+    """A value as files and options write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

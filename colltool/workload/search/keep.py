@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from colltool.errors import ColltoolError, given, nearest
 from colltool.shown import shown
 from colltool.units import parse_count
+from colltool.workload.files.values import written
 
 SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
 MODES = ("ddp", "zero1", "zero2", "fsdp")
@@ -46,11 +47,6 @@ class Kept(NamedTuple):
     def spoken(self) -> str:
         """``tp=8, sp=true``."""
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
-
-
-def written(value: Any) -> str:
-    """A value as files and options write it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def kept_of(keep: Keep | None) -> Kept:

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from heapq import nsmallest
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, given, said
+from colltool.errors import ColltoolError, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings
 from colltool.words import counted, format_bytes
+from colltool.workload.files.values import written
 from colltool.workload.job import Job
 from colltool.workload.memory import memory, worst_stage
 from colltool.workload.model import Model, Shape
 from colltool.workload.plan import rates, seated
 from colltool.workload.search.candidates import Frame, Space
-from colltool.workload.search.keep import Keep, Kept, kept_of, written
+from colltool.workload.search.keep import Keep, Kept, kept_of
 from colltool.workload.search.results import CHOICES, TIE, Own, Search, Searched, Ties, choice_of
 from colltool.workload.search.values import values_of
 from colltool.workload.setup import Setup
@@ -147,8 +148,7 @@ def _divides(kept: Kept, ranks: int) -> None:
     inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
     if ranks % inside:
         what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {ranks} ranks"
-        fix = f"sizes that do, or {given('ranks', inside * max(1, round(ranks / inside)))}"
-        raise ColltoolError(what, argument="keep", fix=fix)
+        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
 
 
 def _searched(one: Figures, best: Figures) -> Searched:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.workload.files.job import ShardFile
+from colltool.workload.files.values import written
 from colltool.workload.job import Job
-from colltool.workload.search.keep import written
 from colltool.workload.search.overlap import followed
 from colltool.workload.setup import Setup
 

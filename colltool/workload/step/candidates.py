@@ -189,8 +189,9 @@ def _pipeline(setup: Setup, shown: _Shown) -> Made:
     layout, model = setup.layout, setup.model
     if model is None or layout.pp == 1 or layout.stages or not shown.any("bubble"):
         return
-    held = model.layers // layout.pp
-    more = next((v for v in range(layout.virtual + 1, held + 1) if held % v == 0), 0)
+    ends = (model.layers + 2) // layout.pp if (model.layers + 2) % layout.pp == 0 else 0  # a layer's place each
+    held = [count for count in (model.layers // layout.pp, ends) if count]
+    more = next((v for v in range(layout.virtual + 1, max(held) + 1) if any(count % v == 0 for count in held)), 0)
     if more and setup.schedule in ("1f1b", "interleaved"):
         other = setup._replace(schedule="interleaved", layout=layout._replace(virtual=more))
         yield f"{more} chunks a stage", {"layout.virtual": more, "schedule": "interleaved"}, other

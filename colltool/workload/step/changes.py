@@ -9,8 +9,9 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.workload.contradictions import contradictions
+from colltool.workload.files.values import written
 from colltool.workload.job import Job, PlainCall
-from colltool.workload.memory import memory
+from colltool.workload.memory import memory, smallest_change
 from colltool.workload.misfits import misfits
 from colltool.workload.setup import Setup
 from colltool.workload.step.candidates import LEAST_GAIN, candidates
@@ -38,7 +39,10 @@ Made = tuple[str, dict[str, str], Fabric, str]
 
 
 def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> tuple[Change, ...]:
-    """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out."""
+    """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out.
+
+    What a job that does not fit its device needs stands before them.
+    """
     found = []
     for what, values, fabric, tier in _of_fabric(fares.fabric, now):
         found += _priced(what, "fabric", values, setup, step_of(setup, fares.changed(fabric, tier), plain).step_s, now)
@@ -50,7 +54,19 @@ def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], 
         except ColltoolError:
             continue
         found += [one for one in _priced(what, "job", _kept(job, setup, values), other, step_s, now) if job.takes(dict(one.set))]
-    return tuple(sorted(found, key=lambda one: -one.gain))
+    return (*_to_fit(job, setup, fares, plain, now), *sorted(found, key=lambda one: -one.gain))
+
+
+def _to_fit(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Iterator[Change]:
+    """Of a job that does not fit its device the smallest change with which it does, whatever it costs."""
+    cure = smallest_change(setup) if setup.model is not None else None
+    if cure is None:
+        return
+    values = {key: written(value) for key, value in cure.values.items()}
+    step_s = step_of(cure.setup, fares, plain).step_s
+    one = Change("to fit the memory", "job", tuple(_kept(job, setup, values).items()), step_s, 1 - step_s / now.step_s, fits=True)
+    if job.takes(dict(one.set)):
+        yield one
 
 
 def _priced(what: str, where: str, values: dict[str, str], other: Setup, step_s: float, now: Step) -> list[Change]:
