@@ -45,6 +45,7 @@ def compare(
     stride: o.StrideOption = 1,
     alone: o.AloneOption = False,
     library: o.LibraryOption = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -52,18 +53,19 @@ def compare(
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in sentences."""
     from colltool import api
 
-    out.emit(
-        api.compare(
-            fabric.several,
-            primitive.split(","),
-            ranks=values.counts(ranks or [], "ranks"),
-            sizes=o.sizes(size),
-            vary=vary or (),
-            overrides=fabric.overrides,
-            algorithms=o.names(algorithm),
-            stride=stride,
-            alone=alone,
-            library=library,
-            readings=readings,
-        )
+    o.check_plot(plot)
+    result = api.compare(
+        fabric.several,
+        primitive.split(","),
+        ranks=values.counts(ranks or [], "ranks"),
+        sizes=o.sizes(size),
+        vary=vary or (),
+        overrides=fabric.overrides,
+        algorithms=o.names(algorithm),
+        stride=stride,
+        alone=alone,
+        library=library,
+        readings=readings,
     )
+    o.draw(plot, result)
+    out.emit(result)

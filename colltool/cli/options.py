@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -169,7 +169,7 @@ PlotWhatOption = Annotated[
 ]  # fmt: skip
 
 
-def check_plot(path: Path | None, what: PlotWhat) -> None:
+def check_plot(path: Path | None, what: PlotWhat = PlotWhat.TIME) -> None:
     """Refuse a picture that cannot be drawn before the work starts.
 
     Raises:
@@ -179,3 +179,12 @@ def check_plot(path: Path | None, what: PlotWhat) -> None:
         from colltool.render import plot
 
         plot.check_plot(path, what.value)
+
+
+def draw(path: Path | None, result: Any) -> None:
+    """Write the picture of a choice where one is asked for."""
+    if path is not None:
+        from colltool.files import write_file
+        from colltool.render.plot import choice_picture
+
+        write_file(path, choice_picture(result, path.suffix))

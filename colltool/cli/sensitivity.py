@@ -42,6 +42,7 @@ def sensitivity(
     seed: Annotated[int, typer.Option("--seed", metavar="K", help="Of the draws.", parser=values.count("seed"))] = 1,
     algorithm: o.AlgorithmOption = None,
     library: o.LibraryOption = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -49,17 +50,18 @@ def sensitivity(
     """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what to measure."""
     from colltool import api
 
-    out.emit(
-        api.sensitivity(
-            fabric.load(),
-            primitive,
-            size=o.single(size, "size", "size"),
-            vary=vary or (),
-            samples=samples,
-            seed=seed,
-            algorithms=o.names(algorithm),
-            library=library,
-            readings=readings,
-            **group.arguments,
-        )
+    o.check_plot(plot)
+    result = api.sensitivity(
+        fabric.load(),
+        primitive,
+        size=o.single(size, "size", "size"),
+        vary=vary or (),
+        samples=samples,
+        seed=seed,
+        algorithms=o.names(algorithm),
+        library=library,
+        readings=readings,
+        **group.arguments,
     )
+    o.draw(plot, result)
+    out.emit(result)

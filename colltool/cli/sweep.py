@@ -60,6 +60,7 @@ def sweep(
             "--limit", metavar="CELLS", help="The most cells. [default: 100000]", parser=values.count("limit", 1, 10**7)
         ),
     ] = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -67,6 +68,7 @@ def sweep(
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner changes."""
     from colltool import api
 
+    o.check_plot(plot)
     result = api.sweep(
         fabric.several,
         primitive,
@@ -83,4 +85,5 @@ def sweep(
     )
     if pivot is not None or rows or cols:
         result = result.pivoted(str((pivot or o.PivotWhat.BUSBW).value), rows, cols)  # type: ignore[arg-type]
+    o.draw(plot, result)
     out.emit(result)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from colltool.study.compare import Comparison
+    from colltool.study.sensitivity import Sensitivity
+    from colltool.study.sweep import Sweep
+
 # No dates and no versions, so that the same plot is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
@@ -68,6 +72,27 @@ def validation_picture(result: Validation, suffix: str, what: What = "time") -> 
     """
     title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
     return _drawn(validation_panels(result, what), title, suffix, what)
+
+
+def choice_picture(result: Sweep | Comparison | Sensitivity, suffix: str) -> bytes:
+    """Winners over two axes, bus bandwidth of columns over size, or what numbers move, as the bytes of a picture.
+
+    Raises:
+        ColltoolError: a sweep with one value on every axis.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from colltool.render.plot_choices import draw_choice
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        figure = Figure(layout="constrained")
+        FigureCanvasAgg(figure)
+        draw_choice(result, figure)
+        return _picture(figure, suffix.lower())
 
 
 def check_plot(path: Path, what: str = "time") -> None:

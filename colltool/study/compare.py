@@ -17,6 +17,7 @@ from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
 
 SAME = 0.02  # a smaller difference is none: prices are not known better
+NEAR = 1.25  # sizes that far apart are one in a sentence
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
 
@@ -30,6 +31,10 @@ class Option(NamedTuple):
     fabric: str
     set: tuple[tuple[str, str], ...]
     load: Load
+
+
+Met = tuple[int, tuple["Run", ...]]
+"""A number of ranks, and what a column does there."""
 
 
 class Line(NamedTuple):
@@ -115,17 +120,28 @@ def _finding(asked: Asked, columns: Sequence[Option], groups: Sequence[Who], siz
     found: list[Finding] = []
     for at in range(1, len(columns)):
         each = [(group.ranks or 0, _runs([line for line in lines if line.ranks == group.ranks], at)) for group in groups]
-        for _, alike in groupby(each, key=lambda one: [run.outcome for run in one[1]]):
-            several = list(alike)
-            found.append(
-                Finding(
-                    columns[at].name,
-                    asked.primitive,
-                    tuple(ranks for ranks, _ in several),
-                    _merged([runs for _, runs in several]),
-                )
-            )
+        for alike in _alike(each):
+            runs = _merged([runs for _, runs in alike])
+            found.append(Finding(columns[at].name, asked.primitive, tuple(ranks for ranks, _ in alike), runs))
     return found
+
+
+def _alike(each: Sequence[Met]) -> list[list[Met]]:
+    """Numbers of ranks in a row that meet the same at about the same sizes."""
+    groups: list[list[Met]] = []
+    for one in each:
+        if groups and _same_runs(groups[-1][0][1], one[1]):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+def _same_runs(some: Sequence[Run], others: Sequence[Run]) -> bool:
+    if [run.outcome for run in some] != [run.outcome for run in others]:
+        return False
+    edges = ((one.to_bytes, other.to_bytes) for one, other in zip(some, others, strict=True))
+    return all(max(pair) <= NEAR * min(pair) for pair in edges)
 
 
 def _runs(lines: Sequence[Line], column: int) -> tuple[Run, ...]:

@@ -33,8 +33,8 @@ Floats = NDArray[np.float64]
 class Cell(NamedTuple):
     """One point of a grid: the values of its axes, the fastest schedule there, and the next one.
 
-    ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention. Where nothing can be priced
-    all is None but ``reason``.
+    ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention, in ``ideal_s``. Where nothing
+    can be priced all is None but ``reason``.
     """
 
     at: tuple[Any, ...]
@@ -47,6 +47,7 @@ class Cell(NamedTuple):
     runner_up: str | None = None
     runner_up_s: float | None = None
     ideal: str | None = None
+    ideal_s: float | None = None
     reason: str = ""
 
 
@@ -172,7 +173,8 @@ def _winners(rows: Sequence[Row], ideal: Sequence[Row], count: int) -> list[Cell
     each = np.arange(count)
     latency = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each] / totals[first, each]
     busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
-    quiet = _totals(ideal, count).argmin(axis=0)
+    without = _totals(ideal, count)
+    quiet = without.argmin(axis=0)
     return [
         Cell(
             at=(),
@@ -185,6 +187,7 @@ def _winners(rows: Sequence[Row], ideal: Sequence[Row], count: int) -> list[Cell
             runner_up=rows[second[n]].title if len(rows) > 1 else None,
             runner_up_s=float(totals[second[n], n]) if len(rows) > 1 else None,
             ideal=ideal[quiet[n]].title,
+            ideal_s=float(without[quiet[n], n]),
         )
         for n in range(count)
     ]

@@ -47,13 +47,23 @@ class Telling(NamedTuple):
     gain_s: float
 
 
+class Move(NamedTuple):
+    """A number at both of its ends, the others as the file says: seconds of today's winner there."""
+
+    key: str
+    low: float
+    high: float
+    low_s: float
+    high_s: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Result):
     """What numbers that may be off do to a choice.
 
     ``holds``: the share of samples in which today's winner is the fastest. ``regret_p95`` and ``regret_mean``: what it takes
     longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
-    measures that. ``assumed``: the ranges are ours.
+    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -72,6 +82,7 @@ class Sensitivity(Result):
     seed: int
     samples: int
     rows: tuple[Spread, ...]
+    moves: tuple[Move, ...]
     flips: tuple[Flip, ...]
     telling: tuple[Telling, ...]
     numbers: tuple[Uncertain, ...]
@@ -127,6 +138,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         seed=seed,
         samples=samples,
         rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
+        moves=_moves(fabric, asked._replace(only=(names[today],)), group, size, numbers),
         flips=flips(fabric, asked, group, size, numbers),
         telling=telling,
         numbers=tuple(numbers),
@@ -181,6 +193,18 @@ def _nominal(fabric: Fabric, asked: Asked, group: Who, size: float) -> dict[str,
 def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: float) -> Spread:
     low, middle, high = (float(one) for one in np.quantile(totals, (0.05, 0.5, 0.95)))
     return Spread(title, spec, nominal_s=nominal, p5_s=low, p50_s=middle, p95_s=high, wins=wins)
+
+
+def _moves(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> tuple[Move, ...]:
+    """Today's winner at both ends of every number, what moves it most first."""
+    count = 2 * len(numbers)
+    values = {one.place: np.full(count, one.value) for one in numbers}
+    for at, one in enumerate(numbers):
+        values[one.place][2 * at : 2 * at + 2] = one.low, one.high
+    (row,) = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+    seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
+    found = (Move(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
+    return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
 
 
 def _telling(numbers: Sequence[Uncertain], drawn: dict[Place, Floats], totals: Floats) -> tuple[Telling, ...]:

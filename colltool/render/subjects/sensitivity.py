@@ -124,6 +124,7 @@ def _document(result: Sensitivity) -> Document:
         "rows": [row._asdict() for row in result.rows],
         "regret_p95": result.regret_p95,
         "flips": [flip._asdict() for flip in result.flips],
+        "moves": [one._asdict() for one in result.moves],
         "telling": [one._asdict() for one in result.telling],
         "experiment": result.experiment or None,
         "ranges": [{"key": one.key, "value": one.value, "low": one.low, "high": one.high} for one in result.numbers],

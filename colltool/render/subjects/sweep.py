@@ -69,13 +69,14 @@ def _told(result: Sweep) -> dict[str, bool]:
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables: list[Block] = [_table(result, _title(result))]
+    tables: list[Block] = [_table(result, sweep_title(result))]
     if result.pivot is not None:
         tables = _pivots(result, result.pivot)
     return [*tables, *_changes(result), *_notes(result)]
 
 
-def _title(result: Sweep) -> str:
+def sweep_title(result: Sweep) -> str:
+    """What was asked, without what is varied."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     where = on_fabric(str(single["fabric"]), result.overrides) if "fabric" in single else on_fabric("", result.overrides).strip()
     parts = [f"{result.primitive.spoken} on {where}" if where else result.primitive.spoken]
@@ -104,7 +105,7 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
     found: list[Block] = []
     for at, rows in pivot_tables(result, pivot):
         several = [f"{_TITLES.get(key, key)} {shown(key, value)}" for key, value in at if len(_values(result, key)) > 1]
-        title = ", ".join([f"{pivot.value} of {_title(result)}", *several])
+        title = ", ".join([f"{pivot.value} of {sweep_title(result)}", *several])
         found.append(Table((head, *columns), tuple(zip(down.values, rows, strict=True)), None, title))
     return found
 
@@ -176,12 +177,13 @@ def _cell(result: Sweep, cell: Cell) -> Document:
         "runner_up_s": cell.runner_up_s,
         "close": is_close(cell),
         "ideal_algorithm": cell.ideal,
+        "ideal_s": cell.ideal_s,
     } | protocol | reason  # fmt: skip
 
 
 def _summary(result: Sweep) -> str:
     names = list(dict.fromkeys(cell.algorithm for cell in result.cells if cell.algorithm))
-    return f"{_title(result)}: {counted(len(result.cells), 'cell')}, fastest {', '.join(names)}"
+    return f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {', '.join(names)}"
 
 
 SUBJECTS = {Sweep: Subject("sweep", _blocks, _document, _table, _summary)}
