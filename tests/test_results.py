@@ -54,6 +54,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "jobs": JobList((colltool.load_job("llama3-70b"),)),
         "jobs checked": JobsChecked((check_job("llama3-70b"),)),
         "plan": colltool.plan("mixtral-8x7b", "dgx-h100", 128),
+        "sweep": colltool.sweep([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
+        "comparison": colltool.compare([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
+        "sensitivity": colltool.sensitivity(WHERE, "ar", size="1MB", samples=200),
+        "plans": colltool.compare_plans("mixtral-8x7b", ["dgx-h100", "hgx-h200"], 128),
+        "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, samples=5),
         "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
     }
 
