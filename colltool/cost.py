@@ -135,6 +135,15 @@ def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float,
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size
 
 
+def energy_J(ranks: int, n_beta: Number, size: Number, J_per_bit: float) -> Number:
+    """Joule of a collective on one tier: each of N ranks moves n_β·M bytes over it, N n_β M · 8 · energy of a bit.
+
+    >>> round(energy_J(10_000, 2, 1e9, 30e-12))
+    4800
+    """
+    return ranks * n_beta * size * 8 * J_per_bit
+
+
 class Pipeline(NamedTuple):
     """A schedule that streams segments.
 

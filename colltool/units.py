@@ -1,7 +1,7 @@
-"""Sizes, times and rates: strict text to SI numbers; :mod:`colltool.words` writes them.
+"""Sizes, times, rates, lengths, energies: strict text to SI numbers; :mod:`colltool.words` writes them.
 
 Bytes, seconds, bytes/s inside. Case matters, because ``Gb`` is a bit and ``GB`` a byte; kilo, mega, giga are powers of ten
-and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; a time always needs its unit.
+and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; whatever else always needs its unit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for 
     f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
 }
 
+_LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "ft": 0.3048}
+_ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}  # per J/bit
+
 _FLOPS = {f"{prefix}FLOP{per}": factor for prefix, factor in _DECIMAL.items() for per in ("/s", "S")}
+
+_USUAL = {"time": ("us", "ns"), "length": ("m", "km"), "bit energy": ("pJ/bit", "nJ/bit")}
+"""What people probably mean who leave the unit out."""
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
 _WHOLE = re.compile("-?[0-9]+")
@@ -83,6 +89,25 @@ def parse_flops(value: Quantity) -> float:
     return _not_negative(value, _parse(value, _FLOPS, kind, "989TFLOP/s or 2.5PFLOP/s", unitless=True), kind)
 
 
+def parse_length(value: Quantity) -> float:
+    """Metres of ``100m``, ``2km``, ``30ft``; a plain number is refused in text and taken as metres in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    return _not_negative(value, _parse(value, _LENGTHS, "length", "100m, 2km or 30ft", unitless=False), "length")
+
+
+def parse_energy(value: Quantity) -> float:
+    """J/bit of ``30pJ/bit``; a plain number is refused in text and taken as J/bit in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    kind = "bit energy"
+    return _not_negative(value, _parse(value, _ENERGIES, kind, "30pJ/bit or 1nJ/bit", unitless=False), kind)
+
+
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
     """A whole number of something: ranks, segments, groups.
 
@@ -128,12 +153,13 @@ def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *,
         raise ColltoolError(f"'{clipped(value)}' is not a {kind}", fix=f"write {example}")
     number, unit = float(match[1]), match[2] or ""
     if not unit and not unitless:
-        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {value.strip()}us or {value.strip()}ns")
+        two = " or ".join(value.strip() + unit for unit in _USUAL[kind])
+        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {two}")
     if unit and unit not in units:
         hint = _unit_hint(unit, units, kind, match[1], example)
         raise ColltoolError(f"'{clipped(unit)}' is not a unit of {kind} in '{clipped(value)}'", fix=hint)
     factor = units.get(unit, 1.0)
-    result = number / factor if units is _TIMES else number * factor
+    result = number / factor if units in (_TIMES, _ENERGIES) else number * factor
     if not math.isfinite(result):
         raise ColltoolError(f"'{clipped(value)}' is too large for a {kind}", fix=f"write {example}")
     return result

@@ -65,6 +65,24 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
 
 
+def format_energy(joule: float, digits: int = 4) -> str:
+    """``4.8 kJ``: the unit that keeps the number above one."""
+    for unit, factor in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6)):
+        if abs(joule) >= factor * 0.99995:
+            return f"{_significant(joule / factor, digits)} {unit}"
+    return f"{_significant(joule / 1e-9, digits)} nJ" if joule else "0 J"
+
+
+def format_length(metres: float) -> str:
+    """``100 m``, ``1.2 km``."""
+    return f"{metres / 1e3:.6g} km" if metres >= 1e3 else f"{metres:.6g} m"
+
+
+def format_bit_energy(joule_per_bit: float) -> str:
+    """``30 pJ/bit``."""
+    return f"{joule_per_bit * 1e12:.6g} pJ/bit"
+
+
 def format_rate(rate: float, digits: int = 4) -> str:
     """``450 GB/s``, in powers of ten."""
     return f"{format_bytes(rate, digits)}/s"

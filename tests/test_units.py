@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.errors import ColltoolError
-from colltool.units import parse_count, parse_rate, parse_size, parse_time
-from colltool.words import format_bytes, format_rate, format_size, format_time
+from colltool.units import parse_count, parse_energy, parse_length, parse_rate, parse_size, parse_time
+from colltool.words import format_bit_energy, format_bytes, format_energy, format_length, format_rate, format_size, format_time
 
 BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
 BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
@@ -249,3 +250,34 @@ def test_what_is_no_rate_of_arithmetic(text: str, says: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         parse_flops(text)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "metres"), [("100m", 100), ("2km", 2000), ("30 ft", 9.144), ("50cm", 0.5), (3, 3)])
+def test_lengths(text: str, metres: float) -> None:
+    assert parse_length(text) == pytest.approx(metres)
+
+
+@pytest.mark.parametrize(("text", "joule"), [("30pJ/bit", 30e-12), ("1nJ/bit", 1e-9), ("500fJ/bit", 5e-13), (1e-12, 1e-12)])
+def test_energies_of_a_bit(text: str, joule: float) -> None:
+    assert parse_energy(text) == pytest.approx(joule)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "words"),
+    [
+        (parse_length, "100", "write 100m or 100km"),
+        (parse_energy, "30", "write 30pJ/bit or 30nJ/bit"),
+        (parse_energy, "30PJ/bit", "did you mean 30pJ/bit"),
+        (parse_length, "-1m", "cannot be negative"),
+    ],
+)
+def test_what_is_no_length_and_no_energy(parse: Any, text: str, words: str) -> None:
+    with pytest.raises(ColltoolError) as caught:
+        parse(text)
+    assert words in str(caught.value)
+
+
+def test_energies_and_lengths_as_people_read_them() -> None:
+    assert [format_energy(number) for number in (4800, 0.3482, 2.5e6, 3e-9, 0)] == ["4.8 kJ", "348.2 mJ", "2.5 MJ", "3 nJ", "0 J"]
+    assert [format_length(number) for number in (100, 1200, 0.5)] == ["100 m", "1.2 km", "0.5 m"]
+    assert format_bit_energy(30e-12) == "30 pJ/bit"

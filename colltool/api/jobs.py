@@ -41,6 +41,7 @@ def plan(
     ranks: int | None = None,
     *,
     library: str | None = None,
+    links: bool = False,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Plan:
@@ -51,6 +52,7 @@ def plan(
         fabric: a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
+        links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.workload.plan.Plan.links`.
         readings: of the model; the defaults when None.
         **parts: single readings by name, in place of those.
 
@@ -64,4 +66,4 @@ def plan(
     from colltool.workload.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts))
+    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts), links=links)

@@ -31,7 +31,8 @@ from colltool.primitives import AR, Primitive
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
     from colltool.fabric.model import Fabric
-    from colltool.pricing.results import Breakdown, Crossover, Explanation, Ladder, Price, PriceList
+    from colltool.pricing.explained import Explanation
+    from colltool.pricing.results import Breakdown, Crossover, Ladder, Price, PriceList
     from colltool.proof.results import Verification
     from colltool.study.results import Diff
 

@@ -17,6 +17,7 @@ EXAMPLES = """
 Examples:
   colltool plan llama3-70b -f dgx-h100 -n 256
   colltool plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64
+  colltool plan llama3-70b -f clos-4to1 --links
   colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
 """
 
@@ -38,6 +39,9 @@ def plan(
     job_set: Annotated[
         list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
     ] = None,
+    links: Annotated[
+        bool, typer.Option("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.")
+    ] = False,
     library: o.LibraryOption = None,
     *,
     out: Out,
@@ -51,4 +55,4 @@ def plan(
 
     loaded = api.load_job(job, job_set or ())
     out.keep(loaded.files)
-    out.emit(api.plan(loaded, fabric.load(), ranks, library=library, readings=readings))
+    out.emit(api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))

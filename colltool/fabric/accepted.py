@@ -30,7 +30,7 @@ class Accepted:
     """
 
     words: str
-    kind: Literal["", "time", "rate", "size", "text"] = ""
+    kind: Literal["", "time", "rate", "size", "length", "energy", "text"] = ""
     instead: str = ""
 
 

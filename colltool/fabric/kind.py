@@ -23,12 +23,35 @@ class DistanceClass(NamedTuple):
         group: endpoints under one domain of this class.
         alpha_s: α of a pair, seconds, without η.
         oversubscription: of the uplinks that enter it from the class below, 1 for the nearest.
+        cable_m: metres of cable, whose delay is in α.
     """
 
     name: str
     group: int
     alpha_s: float
     oversubscription: float = 1.0
+    cable_m: float = 0.0
+
+
+SPEED_IN_FIBRE = 2e8
+"""m/s: light in glass, 5 ns a metre."""
+
+
+def cable_s(metres: float) -> float:
+    """What a cable adds to α, seconds: its length over 200 m/us.
+
+    >>> round(cable_s(100) * 1e9)
+    500
+    """
+    return metres / SPEED_IN_FIBRE
+
+
+def distance_class(
+    name: str, group: int, alpha_s: float, oversubscription: float = 1.0, *, cable: float | None = None
+) -> DistanceClass:
+    """Pairs with an α as the fabric gives it, and what a cable of so many metres adds."""
+    metres = cable or 0.0
+    return DistanceClass(name, group, alpha_s + cable_s(metres), oversubscription, metres)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +137,10 @@ class Kind(ABC, Generic[Of]):
 
     @abstractmethod
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """The fields of the tier with α of the nearest class set to ``alpha_s``; farther ones keep what they add to it."""
+        """The fields of the tier with α of the nearest class set to ``alpha_s``; farther ones keep what they add to it.
+
+        Cables add theirs on top.
+        """
 
     @property
     @abstractmethod

@@ -30,6 +30,8 @@ from colltool.fabric.values import (
     AlgorithmName,
     Alpha,
     Bandwidth,
+    BitEnergy,
+    Cable,
     Count,
     Flag,
     Name,
@@ -47,13 +49,15 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has."""
+    """What every tier has. ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy."""
 
     name: Name
     bandwidth: Bandwidth
     eta: Annotated[Eta, Field(default_factory=lambda: Eta()), ETA]
     ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
     max_size: Count | None = None
+    cable: Cable | None = None
+    energy: BitEnergy | None = None
     protocols: Annotated[tuple[Annotated[Protocol, PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
     algorithms: Annotated[
         dict[

@@ -16,6 +16,7 @@ from colltool.fabric.values import (
     MAX_LISTED,
     Alpha,
     Bandwidth,
+    Cable,
     Count,
     Flag,
     Fraction,
@@ -84,12 +85,16 @@ class InNetwork(Part):
 
 
 class Level(Part):
-    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here."""
+    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here.
+
+    ``cable`` in metres, in the place of the tier's.
+    """
 
     name: Name
     group: Count
     alpha: Alpha
     oversubscription: Annotated[Ratio, Accepted("a number from 1 to 1000, such as 2")] = 1.0
+    cable: Cable | None = None
 
 
 class Measured(Part):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, assert_never
 
 from colltool.algorithms.group import Axis
 from colltool.elementwise import largest
-from colltool.fabric.kind import DistanceClass, Kind
+from colltool.fabric.kind import DistanceClass, Kind, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing
 from colltool.fabric.values import MAX_RANKS
@@ -48,7 +48,7 @@ class _Simple(Kind[OneAlpha]):
     @property
     def classes(self) -> tuple[DistanceClass, ...]:
         """One: every pair is alike."""
-        return (DistanceClass(self.tier.name, self.tier.endpoints, self.tier.alpha),)
+        return (distance_class(self.tier.name, self.tier.endpoints, self.tier.alpha, cable=self.tier.cable),)
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         """The one α."""
@@ -197,8 +197,11 @@ class Clos(Kind[ClosTier]):
     def classes(self) -> tuple[DistanceClass, ...]:
         """One for each level."""
         if self.tier.alpha is not None:
-            return (DistanceClass(self.tier.name, self.tier.size, self.tier.alpha),)
-        return tuple(DistanceClass(one.name, one.group, one.alpha, one.oversubscription) for one in self.levels)
+            return (distance_class(self.tier.name, self.tier.size, self.tier.alpha, cable=self.tier.cable),)
+        own = self.tier.cable
+        return tuple(
+            distance_class(one.name, one.group, one.alpha, one.oversubscription, cable=one.cable or own) for one in self.levels
+        )
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         """α of the first level; the others rise or fall with it."""

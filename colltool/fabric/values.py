@@ -13,12 +13,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from colltool.errors import ColltoolError
 from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.primitives import SHORT, Primitive, parse_primitive
-from colltool.units import MAX_SIZE, parse_rate, parse_size, parse_time
-from colltool.words import format_rate, format_time
+from colltool.units import MAX_SIZE, parse_energy, parse_length, parse_rate, parse_size, parse_time
+from colltool.words import format_bit_energy, format_length, format_rate, format_time
 
 # Bounds that catch a slipped unit rather than a bold design.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
+MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7  # a millimetre is a slip; twenty thousand kilometres are half way round the earth
+MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8  # J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
 MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
 MAX_RANKS = 10_000_000
 MAX_DEPTH = 8
@@ -38,10 +40,15 @@ def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
         raise Slips(Slip(error.what, error.fix)) from error
 
 
-def _time(value: Any) -> float:
-    if not isinstance(value, str):
-        raise ValueError("a time needs its unit")
-    return float(units_own(parse_time, value))
+def _with_unit(parse: Callable[[Any], float]) -> BeforeValidator:
+    """Of a quantity that is nothing without its unit."""
+
+    def read(value: Any) -> float:
+        if not isinstance(value, str):
+            raise ValueError("expected text with a unit")
+        return float(units_own(parse, value))
+
+    return BeforeValidator(read)
 
 
 def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
@@ -74,6 +81,20 @@ _TIME_SCHEMA = WithJsonSchema(
         "description": "A time with its unit: 0.5us, 500ns, 2ms.",
     }
 )
+_LENGTH_SCHEMA = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*\+?{_NUMBER} ?(m|km|cm|ft)\s*$",
+        "description": "A length with its unit: 100m, 2km, 30ft.",
+    }
+)
+_ENERGY_SCHEMA = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*\+?{_NUMBER} ?[fpn]J/bit\s*$",
+        "description": "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.",
+    }
+)
 _RATE_SCHEMA = WithJsonSchema(
     {
         "type": ["string", "number"],
@@ -98,19 +119,33 @@ _RATE = Accepted(f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(
 
 Alpha = Annotated[
     float,
-    BeforeValidator(_time),
+    _with_unit(parse_time),
     Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S),
     _TIME_SCHEMA,
     Accepted(f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us", "time"),
 ]
 Overhead = Annotated[
     float,
-    BeforeValidator(_time),
+    _with_unit(parse_time),
     Field(ge=0, le=MAX_ALPHA_S),
     _TIME_SCHEMA,
     Accepted(f"a time from 0 s to {format_time(MAX_ALPHA_S)}, such as 2us", "time"),
 ]
 Bandwidth = Annotated[float, _quantity(parse_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA, _RATE]
+Cable = Annotated[
+    float,
+    _with_unit(parse_length),
+    Field(ge=MIN_CABLE_M, le=MAX_CABLE_M),
+    _LENGTH_SCHEMA,
+    Accepted(f"a length from {format_length(MIN_CABLE_M)} to {format_length(MAX_CABLE_M)}, such as 100m", "length"),
+]
+BitEnergy = Annotated[
+    float,
+    _with_unit(parse_energy),
+    Field(ge=MIN_ENERGY, le=MAX_ENERGY),
+    _ENERGY_SCHEMA,
+    Accepted(f"an energy from {format_bit_energy(MIN_ENERGY)} to {format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit", "energy"),
+]
 Size = Annotated[
     float,
     _quantity(parse_size),

@@ -15,6 +15,8 @@ from colltool.shown import shown
 
 _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 """Ratios and shares as people say them: 3:1, 80%, 2x."""
+_UNITS = {"length": "m", "energy": "pJ/bit"}
+"""The unit that a bare number probably has."""
 _SECONDS_BELOW = 1e-3
 """A bare time below it is in seconds: nobody means a thousandth of a microsecond."""
 _MOST_LOOKED_AT = 20 * MOST  # several may be of one value
@@ -120,6 +122,8 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
         if 0 < value < _SECONDS_BELOW:
             return f"are these seconds? write {value * 1e6:g}us"
         return f"is the unit missing? write {shown(value)}us or {shown(value)}ns"
+    if means in _UNITS and value > 0:
+        return f"is the unit missing? write {shown(value)}{_UNITS[means]}"
     return "put it in quotes" if means == "text" else ""
 
 

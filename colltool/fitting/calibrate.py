@@ -14,6 +14,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.values import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.fabric.write import fabric_text
 from colltool.fitting.account import head, line_notes, series_notes
+from colltool.fitting.cables import without_cables
 from colltool.fitting.naming import notes_on
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
@@ -65,6 +66,7 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
         raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     data = deepcopy(data)
+    without_cables(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []

@@ -14,7 +14,7 @@ from colltool.library.hardware import Hardware
 from colltool.library.latency import latency_terms
 from colltool.library.model import estimates, pick
 from colltool.library.ways import spec_of
-from colltool.pricing.results import EstimateParts, Explained, Explanation
+from colltool.pricing.explained import EstimateParts, Explained, Explanation
 from colltool.primitives import Primitive
 
 

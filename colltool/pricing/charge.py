@@ -30,6 +30,7 @@ class Charge(NamedTuple):
         eta_beta: what survives of it: min(η_β, share).
         share: what oversubscription leaves of it, 1 where it is not felt.
         crosses: whether messages cross an oversubscribed boundary at all.
+        energy: J for a bit of n_beta, the mean of the tiers that the bytes go over; None where those give none.
     """
 
     tier: str
@@ -42,6 +43,7 @@ class Charge(NamedTuple):
     eta_beta: float
     share: float = 1.0
     crosses: bool = False
+    energy: float | None = None
 
     @property
     def effective_Bps(self) -> float:
@@ -102,6 +104,7 @@ def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, bet
         eta_beta=beta,
         share=share,
         crosses=_crosses(level),
+        energy=level.energy,
     )
 
 
@@ -122,8 +125,20 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
         weight = sum(w for _, w in charges)
         alpha = sum(c.alpha_s * w for c, w in charges) / weight
         eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in charges)
-    crosses = any(c.crosses for c, _ in charges)
-    return slowest._replace(n_alpha=n_alpha, n_beta=n_beta, alpha_s=alpha, eta_alpha=eta, crosses=crosses)
+    return slowest._replace(
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        alpha_s=alpha,
+        eta_alpha=eta,
+        crosses=any(c.crosses for c, _ in charges),
+        energy=_mean_energy([(c.energy, w) for c, w in charges]),
+    )
+
+
+def _mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
+    """J a bit of bytes that go over several tiers in such parts; a tier that gives none adds none, and all of them give None."""
+    known = [energy * part for energy, part in parts if energy is not None]
+    return sum(known) / sum(part for _, part in parts) if known else None
 
 
 @_charge.register
@@ -167,7 +182,8 @@ def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list
     for k in range(log2_ceil(reach.ranks)):
         level = reach.block(2 << k)
         lanes.append((_at(level, 0, 0, reach, _tree_flows(terms, reach, route)), 1))
-    return [_blend(lanes, terms.n_alpha, terms.n_beta)]
+    edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
+    return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=_mean_energy(edges))]
 
 
 def _tree_flows(terms: Terms, reach: Reach, route: Trees) -> Flows:
@@ -187,9 +203,10 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
         flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
-        charges.append(_at(level, 1, load, reach, flows))
+        one = _at(level, 1, load, reach, flows)
+        charges.append(one._replace(energy=_shift_energy(stride, reach)) if route.partner == "shift" else one)
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta))):
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
@@ -205,6 +222,17 @@ class _Same:
         return isinstance(other, _Same) and same(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
+
+
+def _shift_energy(stride: int, reach: Reach) -> float | None:
+    """J a bit where every rank sends ``stride`` further: of a domain as many messages leave as it is far, at most all."""
+    far, parts = min(stride, reach.ranks - stride), []
+    left = 1.0
+    for level in reach.used():
+        beyond = min(1.0, far / level.span) if level.span < reach.ranks else 0.0
+        parts.append((level.energy, left - beyond))
+        left = beyond
+    return _mean_energy(parts)
 
 
 @_charge.register
@@ -241,7 +269,9 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             lanes.append(_at(level, terms.n_alpha, load, reach, flows))
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
-    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha)]
+    sent = _mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])
+    per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
+    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha, energy=per_load)]
 
 
 @_charge.register

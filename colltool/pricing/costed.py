@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
-from colltool.cost import Number, Pipeline, Route, split_seconds
+from colltool.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.elementwise import anywhere, largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
@@ -50,8 +50,8 @@ class Part(NamedTuple):
             return own.n_alpha, own.n_beta
         return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
-    def phase(self, size: Number, readings: Readings) -> Phase:
-        """The part at a size, in bytes of the whole collective."""
+    def phase(self, size: Number, readings: Readings, ranks: int) -> Phase:
+        """The part at a size, in bytes of the whole collective, which so many ranks take part in."""
         own, payload = self.charge, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
@@ -73,6 +73,7 @@ class Part(NamedTuple):
             bandwidth_Bps=own.bandwidth_Bps,
             share=own.share,
             label=self.label,
+            energy_J=None if own.energy is None else energy_J(ranks, n_beta, payload, own.energy),
         )
 
     def curve(self, readings: Readings) -> Curve:
@@ -100,6 +101,17 @@ class Curve(NamedTuple):
     def at(self, size: Any) -> Any:
         """Seconds at one size, or at many."""
         return self.a + self.b * size + self.c * size**0.5
+
+    @property
+    def balance(self) -> float | None:
+        """n*, bytes: the size whose bytes take as long as all that no size changes, launch included; None with a root in it.
+
+        Without a launch overhead n_α·α·BW/n_β; of a message between two ranks α·BW.
+
+        >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
+        4050000
+        """
+        return self.a / self.b if self.c == 0 and self.b > 0 else None
 
     def slope(self, size: float) -> float:
         """Seconds that a byte more takes at a size."""
@@ -183,7 +195,7 @@ class Costed:
         return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
 
     def _phases(self, size: Number) -> tuple[Phase, ...]:
-        return tuple(part.phase(size, self.readings) for part in self.parts)
+        return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
     def _row(self, size: Number, alpha_s: Number, moved: Moved, phases: Laid) -> Row:
         n_alpha, n_beta = self._counts(size)

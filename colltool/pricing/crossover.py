@@ -55,7 +55,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         model=model(reading, primitive),
         pairs=pairs,
         winners=tuple(_won(listed, everything, ())),
-        balance={one.title: size for one in single if (size := _balance(one.curve)) is not None},
+        balance={one.title: size for one in single if (size := one.curve.balance) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.standing == 0 for one in everything),
@@ -164,11 +164,6 @@ def _approximations(one: Sequence[Costed], other: Sequence[Costed]) -> dict[str,
     return textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
 
 
-def _balance(curve: Curve) -> float | None:
-    """The size at which latency and bandwidth take the same time: n_α·α·BW/n_β."""
-    return curve.a / curve.b if curve.c == 0 and curve.b > 0 else None
-
-
 def _probes(readings: Readings) -> list[float]:
     """Sizes at which to look for the fastest choices of compositions: all where prices have no closed form, else the ends."""
     return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
@@ -214,14 +209,14 @@ def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
     def fastest(size: float) -> tuple[str, str]:
         return _key(min(candidates, key=lambda costed: costed.seconds(size)))
 
-    specs = {_key(one): one.choice.spec for one in candidates}
-    winners = [Winner(1.0, None, *fastest(1.0), specs[fastest(1.0)])]
+    known = {_key(one): one for one in candidates}
+    winners = [_winner(1.0, None, known[fastest(1.0)])]
     for low, high in pairwise(_GRID):
         last = (winners[-1].algorithm, winners[-1].protocol)
         if fastest(high) != last:
             border = _bisected(low, high, fastest, last)
             winners[-1] = winners[-1]._replace(to_bytes=border)
-            winners.append(Winner(border, None, *fastest(high), specs[fastest(high)]))
+            winners.append(_winner(border, None, known[fastest(high)]))
     return winners
 
 
@@ -233,8 +228,12 @@ def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
     """Who is lowest from 1 byte on."""
     cuts = lower_envelope({_key(costed): costed.curve for costed in candidates}, 1.0)
     ends = [*(start for start, _ in cuts[1:]), None]
-    specs = {_key(one): one.choice.spec for one in candidates}
-    return [Winner(start, end, *key, specs[key]) for (start, key), end in zip(cuts, ends, strict=True)]
+    known = {_key(one): one for one in candidates}
+    return [_winner(start, end, known[key]) for (start, key), end in zip(cuts, ends, strict=True)]
+
+
+def _winner(start: float, end: float | None, one: Costed) -> Winner:
+    return Winner(start, end, one.title, one.protocol, one.choice.spec, one.curve.balance)
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from colltool.elementwise import anywhere, least
+from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import kind_of
@@ -36,6 +37,8 @@ class Level(NamedTuple):
         boundaries: uplinks that a message of this class crosses inside its tier.
         thinned: those of them that are oversubscribed; others carry whatever the endpoints below can send.
         dedicated: every pair has a link of its own.
+        energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
+        cable_s: what cables have in α.
     """
 
     tier: str
@@ -48,6 +51,8 @@ class Level(NamedTuple):
     boundaries: tuple[Boundary, ...] = ()
     thinned: tuple[Boundary, ...] = ()
     dedicated: bool = False
+    energy: float | None = None
+    cable_s: float = 0.0
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
@@ -212,6 +217,8 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: S
                 boundaries=boundaries,
                 thinned=tuple(boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)),
                 dedicated=dedicated,
+                energy=None if tier.energy is None else tier.energy / nics,
+                cable_s=cable_s(one.cable_m),
             )
         )
     return tuple(levels)
@@ -231,13 +238,17 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, s
 
 
 def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
-    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit."""
+    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit.
+
+    The way through it is as long as from one endpoint to another: each pass has its part of that cable.
+    """
     spanned = 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
     if readings.placement == "scattered":
         spanned = len(levels)
     only_level = len(levels) == 1
     height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
-    return InSwitch(spec.alpha_switch, height, {} if readings.ideal else spec.own_eta)
+    passes = 2 * height  # up and down again
+    return InSwitch(spec.alpha_switch + levels[spanned - 1].cable_s / passes, height, {} if readings.ideal else spec.own_eta)
 
 
 def flat_reach(tiers: Sequence[tuple[Tier, Sits]], ranks: int, readings: Readings) -> Reach:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from inspect import cleandoc
 
 from colltool.algorithms.choice import parse_choice
@@ -9,12 +10,14 @@ from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
 from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm
 from colltool.errors import ColltoolError, nearest, said
+from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import CannotRun
-from colltool.pricing.groups import place
+from colltool.fabric.topology import kind_of
+from colltool.pricing.catalogue import CannotRun, catalogue
+from colltool.pricing.explained import Cabled, Explained, Explanation
+from colltool.pricing.groups import Placed, place, tier_group
 from colltool.pricing.price import mode, price
 from colltool.pricing.readings import Readings
-from colltool.pricing.results import Explained, Explanation
 from colltool.pricing.row import Row
 from colltool.pricing.who import AnyGroup
 from colltool.primitives import SIZE_MEANS, Primitive
@@ -53,15 +56,26 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     priced = [_priced(row, name, fabric, size, group, reading) for row in chosen]
     if all(entry.row is None for entry in priced):
         raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
+    placed = place(fabric, group)
     return Explanation(
         algorithm=base,
         entries=tuple(priced),
         fabric=fabric.name,
-        group=place(fabric, group).seats,
+        group=placed.seats,
         bytes=size,
         mode=mode(reading),
         overrides=fabric.overrides,
+        cables=tuple(_cables(placed, reading)),
     )
+
+
+def _cables(placed: Placed, readings: Readings) -> Iterator[Cabled]:
+    """The cables that messages of the group go through, innermost tier first."""
+    for span in placed.spans:
+        _, reach = tier_group(span, readings, scale_out=False)
+        for one in kind_of(span.tier).classes[: len(reach.used()) if not reach.scattered else None]:
+            if one.cable_m:
+                yield Cabled(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
 
 
 def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> Explained:
@@ -69,11 +83,13 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
+        listed = catalogue(fabric, group, row.primitive, readings).named([name], [size])
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
-    return _words(row, found)
+    run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
+    return _words(row, found)._replace(balance=run.curve.balance)
 
 
 def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:

@@ -10,7 +10,7 @@ from typing import Any
 from colltool.pricing.row import Phase, Row
 
 _ROW = ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")
-_PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share")
+_PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
 
 Chosen = Callable[[Sequence[Any]], Any]
 
@@ -47,7 +47,10 @@ def _phases(rows: Sequence[Row], chosen: Chosen) -> tuple[Phase, ...]:
     order = sorted(everywhere, key=lambda place: max(list(phases).index(place) for phases in found if place in phases))
     merged = []
     for place in order:
-        absent = everywhere[place]._replace(n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0)
+        there = everywhere[place]
+        absent = there._replace(
+            n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=None if there.energy_J is None else 0.0
+        )
         same = [phases.get(place, absent) for phases in found]
         merged.append(absent._replace(**{name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}))
     return tuple(merged)

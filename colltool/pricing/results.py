@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from colltool.algorithms.registry import Status
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
@@ -170,13 +169,17 @@ class Pair(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end."""
+    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end.
+
+    ``balance`` is its n*, bytes: below it latency takes most of its time; None where its price has no closed form.
+    """
 
     from_bytes: float
     to_bytes: float | None
     algorithm: str
     protocol: str = ""
     spec: str = ""
+    balance: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,69 +232,3 @@ class Ladder(Result):
     description: str
     bytes: float
     rows: tuple[Rung, ...]
-
-
-class EstimateParts(NamedTuple):
-    """What a library's own estimate of a call is made of.
-
-    Args:
-        algorithm, protocol: as the library calls them.
-        latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
-        plateau: what the size makes of the latency.
-        bus_Bps: of all channels under the protocol.
-        bandwidth_Bps: what the schedule makes of it, bytes of the call over time.
-        correction: what is left of that at the size.
-        seconds: the estimate.
-        picked: whether the library would take it.
-    """
-
-    algorithm: str
-    protocol: str
-    latency: tuple[tuple[str, float, float], ...]
-    plateau: float
-    bus_Bps: float
-    bandwidth_Bps: float
-    correction: float
-    seconds: float
-    picked: bool
-
-
-class Explained(NamedTuple):
-    """One algorithm for one primitive in words, and priced where a fabric was given."""
-
-    algorithm: str
-    primitive: Primitive
-    title: str
-    formula: tuple[str, ...]
-    text: str
-    size_means: str
-    runs_on: str
-    requires: tuple[str, ...]
-    status: Status
-    shipped_by: tuple[str, ...]
-    source: str
-    note: str
-    in_switch: bool
-    row: Row | None = None
-    reason: str = ""
-    estimates: tuple[EstimateParts, ...] = ()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Result):
-    """Every use of one algorithm name; ``fabric``, ``group`` and ``bytes`` when numbers are put in."""
-
-    subject: ClassVar[str] = "explain"
-    algorithm: str
-    entries: tuple[Explained, ...]
-    fabric: str = ""
-    group: Seats | None = None
-    bytes: float = 0.0
-    mode: str = ""
-    overrides: Overrides = ()
-    library: str = ""
-
-    @property
-    def ranks(self) -> int:
-        """N; 0 without numbers."""
-        return self.group.ranks if self.group else 0

@@ -31,7 +31,8 @@ class Phase(NamedTuple):
     """One phase of a schedule on one distance class.
 
     ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
-    ``bandwidth_s`` are its seconds, η included.
+    ``bandwidth_s`` are its seconds, η included; ``energy_J`` is what all ranks of the collective spend in it, None where the
+    tiers give no energy of a bit.
     """
 
     tier: str
@@ -49,6 +50,7 @@ class Phase(NamedTuple):
     bandwidth_Bps: Number
     share: Number
     label: str = ""
+    energy_J: Number | None = None
 
     @property
     def total_s(self) -> Number:
@@ -140,6 +142,22 @@ class Row:
     def total_s(self) -> Number:
         """Seconds of the whole call."""
         return (self.alpha_s + self.overhead_s) + (self.moved() if callable(self.moved) else self.moved)
+
+    @cached_property
+    def energy_J(self) -> Number | None:
+        """Joule of the whole collective on its wires, all ranks of the one group together: Σ over its phases N n_β M · 8 · J/bit.
+
+        None where no tier that it crosses gives an ``energy``; a tier without one adds nothing. Where not every rank sends as
+        much as the busiest (rooted trees), each is counted as if it did. Sibling groups and repeated calls each spend it again.
+
+        >>> from colltool.api import load_fabric, price
+        >>> tier = {"name": "net", "topology": "star", "size": 10000, "alpha": "1us", "bandwidth": "50GB/s", "energy": "30pJ/bit"}
+        >>> found = price(load_fabric({"name": "one", "tiers": [tier]}), "all_reduce", size="1GB", algorithms=["ring"])
+        >>> round(float(found.best.energy_J))
+        4800
+        """
+        known = [phase.energy_J for phase in self.phases if phase.energy_J is not None]
+        return sum(known[1:], start=known[0]) if known else None
 
     @property
     def algbw_Bps(self) -> Number:

@@ -11,7 +11,16 @@ from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import format_count, format_rate, format_time, plain_number, title_size, whole_bytes, whole_percent
+from colltool.words import (
+    format_count,
+    format_energy,
+    format_rate,
+    format_time,
+    plain_number,
+    title_size,
+    whole_bytes,
+    whole_percent,
+)
 
 WHY_NOT_RANKED = {
     "reference": "reference: a baseline of the textbooks that no library runs",
@@ -57,6 +66,7 @@ _ROW: tuple[Column, ...] = (
     number("bandwidth_share", "bw%", whole_percent, 10, get=lambda one: float(one.row.bandwidth_s / one.row.total_s)),
     number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
     number("busbw_Bps", "busbw", format_rate, 1, get=lambda one: float(one.row.busbw_Bps)),
+    number("energy_J", "energy", format_energy, 8, get=lambda one: plain_number(one.row.energy_J)),
     label("status", "status", drop=4, get=lambda one: one.row.status),
     label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
     label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
@@ -65,9 +75,14 @@ _ROW: tuple[Column, ...] = (
 
 
 def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None, *, sizes: bool = False) -> Table:
-    """Rows with what they are rows of; for CSV alone: a launch overhead that is nowhere paid, protocols where there are none."""
+    """Rows with what they are rows of; for CSV alone: a launch overhead that is nowhere paid, protocols where there are none.
+
+    Energy only where the fabric gives what a bit takes.
+    """
     idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
-    columns = (*context(ranked[0].price if ranked else None), *_ROW)
+    measured = any(one.row.energy_J is not None for one in ranked)
+    own = tuple(column for column in _ROW if measured or column.key != "energy_J")
+    columns = (*context(ranked[0].price if ranked else None), *own)
     table = Table(columns, tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
 
@@ -196,26 +211,35 @@ def asked_fields(price: Price) -> Document:
 def row_fields(row: Row) -> Document:
     """The promised fields of one priced schedule."""
     array = hasattr(row.bytes, "tolist")
-    return {
-        "algorithm": row.algorithm,
-        "detail": row.detail,
-        "spec": row.spec,
-        "n_alpha": plain_number(row.n_alpha),
-        "n_beta": plain_number(row.n_beta),
-        "alpha_s": plain_number(row.alpha_s),
-        "bandwidth_s": plain_number(row.bandwidth_s),
-        "overhead_s": plain_number(row.overhead_s),
-        "total_s": plain_number(row.total_s),
-        "bound": None if array else row.bound,
-        "algbw_Bps": plain_number(row.algbw_Bps),
-        "busbw_Bps": plain_number(row.busbw_Bps),
-        "status": row.status,
-        "shipped_by": list(row.shipped_by),
-        "leads": row.leads,
-        "why_not": why_not_ranked(row),
-        "notes": list(row.notes),
-        "phases": [_phase(phase) for phase in row.phases],
-    } | under(row.protocol)
+    return (
+        {
+            "algorithm": row.algorithm,
+            "detail": row.detail,
+            "spec": row.spec,
+            "n_alpha": plain_number(row.n_alpha),
+            "n_beta": plain_number(row.n_beta),
+            "alpha_s": plain_number(row.alpha_s),
+            "bandwidth_s": plain_number(row.bandwidth_s),
+            "overhead_s": plain_number(row.overhead_s),
+            "total_s": plain_number(row.total_s),
+            "bound": None if array else row.bound,
+            "algbw_Bps": plain_number(row.algbw_Bps),
+            "busbw_Bps": plain_number(row.busbw_Bps),
+            "status": row.status,
+            "shipped_by": list(row.shipped_by),
+            "leads": row.leads,
+            "why_not": why_not_ranked(row),
+            "notes": list(row.notes),
+            "phases": [_phase(phase) for phase in row.phases],
+        }
+        | energy_field(row.energy_J)
+        | under(row.protocol)
+    )
+
+
+def energy_field(joule: Any) -> Document:
+    """The energy, where the fabric gives what a bit takes."""
+    return {} if joule is None else {"energy_J": plain_number(joule)}
 
 
 def under(protocol: Any) -> Document:
@@ -240,4 +264,4 @@ def _phase(phase: Phase) -> Document:
         "eta_beta": plain_number(phase.eta_beta),
         "bandwidth_Bps": plain_number(phase.bandwidth_Bps),
         "share": plain_number(phase.share),
-    }
+    } | energy_field(phase.energy_J)

@@ -159,7 +159,7 @@ class Meshed(Wires):
 
     def __init__(self, tier: FullMeshTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        self.alpha_s, size = tier.alpha, tier.endpoints
+        self.alpha_s, size = kind_of(tier).classes[0].alpha_s, tier.endpoints
         if self.copies * size * size > 2**25:
             what = f"{tier.name} has {self.copies * size * (size - 1)} links, too many to follow"
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
@@ -193,7 +193,8 @@ class Links(Wires):
 
     def __init__(self, tier: LatticeTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        self.shape, self.alpha_s, self.hop_alpha_s = tier.shape, tier.alpha, tier.alpha
+        self.shape, self.alpha_s = tier.shape, kind_of(tier).classes[0].alpha_s
+        self.hop_alpha_s = self.alpha_s
         self.strides = [prod(tier.shape[:axis]) for axis in range(len(tier.shape))]
         self.closed = [axis.is_ring for axis in kind_of(tier).axes]
         self.lines = []

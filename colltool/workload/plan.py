@@ -12,6 +12,7 @@ from colltool.pricing.readings import Readings
 from colltool.results import Result
 from colltool.workload.flops import model_flops
 from colltool.workload.job import Job
+from colltool.workload.links import JobLinks, links_of
 from colltool.workload.memory import Memory, memory
 from colltool.workload.setup import Setup
 from colltool.workload.step.beside import Sent
@@ -43,8 +44,8 @@ class Plan(Result):
     """A training step on a fabric, in seconds.
 
     ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
-    ``step_s``. ``wires``: by tier. ``changes``: what would make it faster, best first. ``mfu`` by :data:`MFU_CONVENTION`; None
-    without a device or a shape.
+    ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
+    best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape.
     """
 
     subject: ClassVar[str] = "plan"
@@ -61,6 +62,7 @@ class Plan(Result):
     changes: tuple[Change, ...]
     tokens_per_s: float | None
     mfu: float | None
+    links: JobLinks | None = None
 
     @property
     def ranks(self) -> int:
@@ -83,7 +85,7 @@ class Plan(Result):
         return self.step_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
 
 
-def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None) -> Plan:
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
     """A training step priced on a fabric.
 
     Args:
@@ -91,6 +93,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         fabric: where; its library, where it names one, picks the algorithms.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         readings: of the model; the defaults when None.
+        links: also find the busiest link of each kind.
 
     Raises:
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
@@ -120,6 +123,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         changes=changes(setup, fares, plain, step),
         tokens_per_s=tokens,
         mfu=share,
+        links=links_of(setup, fabric, step, readings) if links else None,
     )
 
 

@@ -147,7 +147,8 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
-            "name, bandwidth, eta, ports, max_size, protocols, algorithms, size, topology, alpha, in_network, notes, source",
+            "name, bandwidth, eta, ports, max_size, cable, energy, protocols, algorithms, size, topology, alpha, "
+            "in_network, notes, source",
         ),
         (
             "ib.levels.spin.alpha=1us",

@@ -14,7 +14,6 @@ from colltool.workload.compression import (
     ratio_of,
     time_to_accuracy,
 )
-from colltool.workload.energy import cable_s, energy_J, parameter_server_terms
 from colltool.workload.job import load_job
 from colltool.workload.overlap import (
     behind_backward,
@@ -219,21 +218,3 @@ def test_time_to_accuracy(comm: float, before: float, after: float, break_even: 
 
 def test_extra_steps_of_each_scheme() -> None:
     assert EXTRA_STEPS == {"fp16": (0, 0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
-
-
-def test_energy() -> None:
-    """P12: 10,000 ranks, 1 GB twice, 30 pJ a bit: 4.8 kJ."""
-    assert energy_J(10_000, 2, 1e9, 30) == pytest.approx(4800)
-
-
-def test_cable() -> None:
-    assert cable_s(100) == pytest.approx(500e-9)
-    assert cable_s(1000) == pytest.approx(5e-6)
-
-
-def test_parameter_server() -> None:
-    """P14 against a ring of 1024: 512 times the bandwidth term with one server, 64 times with eight."""
-    ring = 2 * 1023 / 1024
-    assert parameter_server_terms(1024, 1)[1] / ring == pytest.approx(512, rel=0.03)
-    assert parameter_server_terms(1024, 1)[1] / ring == pytest.approx(500, rel=0.03)
-    assert parameter_server_terms(1024, 8)[1] / ring == pytest.approx(64, rel=0.03)

@@ -9,7 +9,16 @@ from colltool.pricing.row import Phase, Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, group_columns
-from colltool.words import format_bytes, format_count, format_time, title_size, whole_bytes, whole_percent
+from colltool.words import (
+    format_bytes,
+    format_count,
+    format_energy,
+    format_time,
+    plain_number,
+    title_size,
+    whole_bytes,
+    whole_percent,
+)
 
 
 class _Part(NamedTuple):
@@ -44,11 +53,14 @@ _PHASE = (
     number("share", "of total", whole_percent, get=lambda one: float(one.phase.total_s / one.row.total_s)),
 )
 
+_ENERGY = number("energy_J", "energy", format_energy, 8, get=lambda one: plain_number(one.phase.energy_J))
+
 
 def _table(result: Breakdown, title: str = "") -> Table:
     price, row = result.price, result.price.results[0]
     apart = group_columns(price.group, lambda one: one.price.group)
-    columns = (*_CONTEXT, *apart, *((r.SET,) if price.overrides else ()), *_PHASE)
+    energy = (_ENERGY,) if row.energy_J is not None else ()
+    columns = (*_CONTEXT, *apart, *((r.SET,) if price.overrides else ()), *_PHASE, *energy)
     return Table(columns, tuple(_Part(price, row, phase) for phase in row.phases), None, title)
 
 
@@ -66,6 +78,7 @@ def _sums(row: Row) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
     return sums + f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
 
 

@@ -66,6 +66,7 @@ _WINNER = (
     number("to_bytes", "to", format_bytes, get=lambda one: one.winner and one.winner.to_bytes),
     label("algorithm", "fastest of all", get=lambda one: one.winner and one.winner.algorithm),
     label("protocol", "under protocol", get=lambda one: one.winner and one.winner.protocol),
+    number("balance", "balance", format_bytes, 8, get=lambda one: one.winner and one.winner.balance),
     label("spec", "spec", get=lambda one: one.winner and one.winner.spec, hidden=True),
 )
 
@@ -100,7 +101,8 @@ def _picks(result: Crossover) -> list[Block]:
     """What the library itself takes at which size."""
     if not result.picks:
         return []
-    columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in _WINNER)
+    own = (column for column in _WINNER if column.key != "balance")
+    columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in own)
     picks = tuple(_Met(result, winner=one) for one in result.picks)
     return [Table(columns, picks, None, f"what {_library(result)} picks by its own cost model")]
 
@@ -144,6 +146,7 @@ def _document(result: Crossover) -> Document:
 
 def _winner(one: Winner) -> Document:
     interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
+    interval |= {} if one.balance is None else {"balance": one.balance}
     return interval | r.under(one.protocol)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import EstimateParts, Explained, Explanation
+from colltool.pricing.explained import Cabled, EstimateParts, Explained, Explanation
 from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import format_bytes, format_rate, format_size, format_time, whole_bytes
+from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
 _SAME = 1e-9
 
@@ -95,6 +95,7 @@ def _title(entry: Explained) -> str:
 def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     """The formula with numbers put in, a line for each summand."""
     lines = [f"protocol {row.protocol}"] if row.protocol else []
+    lines += [_cable(one) for one in result.cables]
     for phase in row.phases:
         label_ = f"{phase.level}{f', {phase.label}' if phase.label else ''}" if len(row.phases) > 1 else phase.level
         if phase.n_alpha:
@@ -111,10 +112,25 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    if entry.balance is not None:
+        lines.append(f"n* = {format_bytes(entry.balance)}: {_at_balance(row, entry.balance)}")
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
     return lines
+
+
+def _at_balance(row: Row, balance: float) -> str:
+    """What n* is, and on which side of it the size lies."""
+    latency = "latency with the launch" if row.overhead_s else "latency"
+    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so bytes take more"
+    return f"there {latency} and bytes take the same time; {format_size(float(row.bytes))} is {side}"
+
+
+def _cable(one: Cabled) -> str:
+    """What α is put together from: ``alpha of ib spine: 500 ns of it are 100 m of cable``."""
+    where = one.tier if one.level == one.tier else f"{one.tier} {one.level}"
+    return f"alpha of {where}: {format_time(one.adds_s)} of it are {format_length(one.metres)} of cable, before eta"
 
 
 def _document(result: Explanation) -> Document:
@@ -123,25 +139,30 @@ def _document(result: Explanation) -> Document:
         fields |= {"fabric": result.fabric} | set_field(result.overrides)
         fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
         fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode}
+        fields |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
     return fields | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
 def _fields(entry: Explained) -> Document:
-    return {
-        "primitive": str(entry.primitive),
-        "title": entry.title,
-        "formula": list(entry.formula),
-        "text": entry.text,
-        "size_means": entry.size_means,
-        "runs_on": entry.runs_on,
-        "requires": list(entry.requires),
-        "status": entry.status,
-        "shipped_by": list(entry.shipped_by),
-        "source": entry.source,
-        "note": entry.note,
-        "result": None if entry.row is None else row_fields(entry.row),
-        "reason": entry.reason,
-    } | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
+    return (
+        {
+            "primitive": str(entry.primitive),
+            "title": entry.title,
+            "formula": list(entry.formula),
+            "text": entry.text,
+            "size_means": entry.size_means,
+            "runs_on": entry.runs_on,
+            "requires": list(entry.requires),
+            "status": entry.status,
+            "shipped_by": list(entry.shipped_by),
+            "source": entry.source,
+            "note": entry.note,
+            "result": None if entry.row is None else row_fields(entry.row),
+            "reason": entry.reason,
+        }
+        | ({"balance": entry.balance} if entry.balance is not None else {})
+        | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
+    )
 
 
 def _estimate(one: EstimateParts) -> Document:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.derive import TierFacts
+from colltool.fabric.kind import DistanceClass, cable_s
 from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.results import FabricList, FabricShown
@@ -14,7 +15,7 @@ from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_rate, format_time, whole_percent
+from colltool.words import counted, format_bit_energy, format_length, format_rate, format_time, whole_percent
 
 
 def _blocks(result: FabricShown) -> list[Block]:
@@ -103,17 +104,25 @@ def _tier_lines(tier: Tier, indent: str) -> list[str]:
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     kind = kind_of(tier)
     per = "port" if kind.joined_by == "switches" else "link"
-    alpha = "" if tier.alpha is None else f"alpha {format_time(tier.alpha)}, "
-    lines = [f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}"]
-    classes = kind.classes if kind.levels or len(kind.classes) > 1 else ()
+    listed_levels = bool(kind.levels)
+    alpha = "" if listed_levels else f"{_alpha(kind.classes[0])}, "
+    energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+    lines = [f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}{energy}"]
+    classes = kind.classes if listed_levels else ()
     for one in reversed(classes):
         s = f", s {one.oversubscription:g}" if one is not classes[0] else ""
-        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, alpha {format_time(one.alpha_s)}{s}")
+        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, {_alpha(one)}{s}")
     if kind.in_network is not None:
         lines.append(f"{indent}|    in-network: {_in_network(kind.in_network)}")
     lines += [f"{indent}|    protocol {one.name}: {_protocol(one)}" for one in tier.protocols or ()]
     listed = (tier.algorithms or {}).items()
     return lines + [f"{indent}|    {primitive.spoken} runs {', '.join(names)}" for primitive, names in listed]
+
+
+def _alpha(one: DistanceClass) -> str:
+    """``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
+    cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
+    return f"alpha {format_time(one.alpha_s)}{cable}"
 
 
 def _eta(eta: Eta) -> str:

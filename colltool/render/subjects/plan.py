@@ -5,6 +5,7 @@ from __future__ import annotations
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import layout_text, numbers_text
+from colltool.render.subjects.plan_links import links_blocks, links_fields
 from colltool.words import format_bytes, format_count, format_time, percent, whole_bytes
 from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
 from colltool.workload.step.against import against
@@ -80,6 +81,7 @@ def _parts_table(result: Plan) -> Table:
 def _blocks(result: Plan) -> list[Block]:
     out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _parts_table(result), _table(result)]
     out.append(Table(_WIRES, result.wires, None, "the busiest wire of each tier"))
+    out += links_blocks(result.links)
     out.append(Table(_CHANGES, result.changes, None, "what to change, each priced again"))
     return out
 
@@ -140,23 +142,27 @@ def _said_exposed(result: Plan, wire: str) -> str:
 def _document(result: Plan) -> Document:
     head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks} | set_field(result.fabric_overrides)
     kept = result.memory
-    return head | {
-        "job_set": dict(result.job.overrides),
-        "step_s": result.step_s,
-        "control_step_s": result.control_step_s,
-        "network_share": result.network_share,
-        "measured_step_s": result.job.measured_step_s,
-        "tokens_per_s": result.tokens_per_s,
-        "mfu": result.mfu,
-        "mfu_convention": MFU_CONVENTION,
-        "parts": [part._asdict() for part in result.parts],
-        "collectives": [_planned(one) for one in result.collectives],
-        "memory": [part._asdict() for part in kept.parts] if kept else [],
-        "memory_bytes": kept.bytes if kept else None,
-        "fits": kept.fits if kept else None,
-        "busiest": [wire._asdict() for wire in result.wires],
-        "changes": [_change(one) for one in result.changes],
-    }
+    return (
+        head
+        | {
+            "job_set": dict(result.job.overrides),
+            "step_s": result.step_s,
+            "control_step_s": result.control_step_s,
+            "network_share": result.network_share,
+            "measured_step_s": result.job.measured_step_s,
+            "tokens_per_s": result.tokens_per_s,
+            "mfu": result.mfu,
+            "mfu_convention": MFU_CONVENTION,
+            "parts": [part._asdict() for part in result.parts],
+            "collectives": [_planned(one) for one in result.collectives],
+            "memory": [part._asdict() for part in kept.parts] if kept else [],
+            "memory_bytes": kept.bytes if kept else None,
+            "fits": kept.fits if kept else None,
+            "busiest": [wire._asdict() for wire in result.wires],
+            "changes": [_change(one) for one in result.changes],
+        }
+        | links_fields(result.links)
+    )
 
 
 def _planned(one: Planned) -> Document:

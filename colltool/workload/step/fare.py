@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from colltool.algorithms.choice import Choice
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
@@ -19,11 +20,22 @@ from colltool.workload.layout import Group
 Busy = tuple[tuple[str, float], ...]
 
 
+class Ran(NamedTuple):
+    """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
+
+    primitive: Primitive
+    ranks: int
+    stride: int
+    choice: Choice
+    bytes: float
+
+
 class Fare(NamedTuple):
     """One call: seconds of latency with launch, and of bandwidth.
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
-    each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
+    each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest;
+    ``ran`` what was priced, one for each axis of the group.
     """
 
     algorithm: str
@@ -33,6 +45,7 @@ class Fare(NamedTuple):
     per_domain: tuple[int, ...]
     busy: Busy
     pick: str = ""
+    ran: tuple[Ran, ...] = ()
 
     @property
     def each_s(self) -> float:
@@ -186,6 +199,7 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
+        ran=(Ran(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
     )
 
 
@@ -202,4 +216,5 @@ def _joined(parts: list[Fare]) -> Fare:
         per_domain=parts[0].per_domain,
         busy=tuple(carried.items()),
         pick=parts[0].pick,
+        ran=tuple(one for part in parts for one in part.ran),
     )
