@@ -9,8 +9,8 @@ from colltool.fabric.derive import TierFacts
 from colltool.fabric.kind import DistanceClass, cable_s
 from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.plans import ClosPlan, FatTree
 from colltool.fabric.results import FabricList, FabricShown
-from colltool.fabric.sizing import FatTree, RailPods
 from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
@@ -160,7 +160,7 @@ def _sizing(tier: TierFacts) -> list[Block]:
     return out
 
 
-def _rails(pods: RailPods) -> list[str]:
+def _rails(pods: ClosPlan) -> list[str]:
     return [
         f"{pods.rails} rails, each with {pods.leaves} leaves and {pods.spines} spines",
         f"{pods.down_ports} ports down and {pods.up_ports} up on a leaf",
