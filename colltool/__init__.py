@@ -9,7 +9,7 @@ __version__ = "0.4.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "contention", "crossover", "diff",
     "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "price", "price_list", "readings",
-    "sensitivity", "sweep", "validate", "verify",
+    "sensitivity", "size_fabric", "sweep", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         price_list,
         readings,
         sensitivity,
+        size_fabric,
         sweep,
         validate,
         verify,

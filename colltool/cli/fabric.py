@@ -1,13 +1,17 @@
-"""``colltool fabric list|show|check|schema``."""
+"""``colltool fabric list|show|check|init|size|schema``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from colltool.cli import options as o
+from colltool.cli import values
 from colltool.cli.shared import Out, command, each_checked
+
+MOST = 10_000_000  # endpoints, as of a fabric
 
 SHOW_EXAMPLES = """
 \b
@@ -15,6 +19,20 @@ Examples:
   colltool fabric show nvl72
   colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
 """
+
+SIZE_EXAMPLES = """
+\b
+Examples:
+  colltool fabric size --fat-tree 64
+  colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
+  colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
+  colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
+"""
+
+
+def _count(argument: str) -> Callable[[str], int]:
+    return values.count(argument, 1, MOST)
+
 
 app = typer.Typer(
     help="Shipped fabrics; show, check and describe fabric files.",
@@ -81,3 +99,72 @@ def schema(output: o.OutputOption = None) -> None:
     from colltool.render.machine import to_json
 
     write(to_json(fabric_json_schema()), output)
+
+
+@app.command(short_help="Switches, cables and cost of a fat-tree or a Clos.", epilog=SIZE_EXAMPLES)
+@command(overrides="--price")
+def size(
+    endpoints: Annotated[
+        int | None, typer.Option("--endpoints", metavar="E", help="What it joins: GPUs or nodes.", parser=_count("endpoints"))
+    ] = None,
+    radix: Annotated[int | None, typer.Option("--radix", metavar="R", help="Ports of a switch.", parser=_count("radix"))] = None,
+    fat_tree: Annotated[
+        int | None,
+        typer.Option("--fat-tree", metavar="K", help="The k-ary fat-tree of k^3/4 endpoints instead.", parser=_count("fat_tree")),
+    ] = None,
+    levels: Annotated[
+        int | None,
+        typer.Option("--levels", metavar="1|2|3", help="Of switches. [default: the fewest that fit]", parser=_count("levels")),
+    ] = None,
+    oversubscription: Annotated[
+        str | None,
+        typer.Option(
+            "--oversubscription",
+            metavar="S1,S2",
+            help="Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]",
+        ),
+    ] = None,
+    rails: Annotated[
+        int, typer.Option("--rails", metavar="N", help="Separate fabrics that the ports spread over.", parser=_count("rails"))
+    ] = 1,
+    ports_per_endpoint: Annotated[
+        int,
+        typer.Option(
+            "--ports-per-endpoint", metavar="P", help="Ports of one: the NICs of a node.", parser=_count("ports_per_endpoint")
+        ),
+    ] = 1,
+    prices: Annotated[
+        str | None,
+        typer.Option("--prices", metavar="FILE", help="Prices: a fabric with the key prices, or a file of its keys."),
+        o.READ,
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price",
+            metavar="KEY=VALUE",
+            help="One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",
+        ),
+    ] = None,
+    *,
+    out: Out,
+) -> None:
+    """How many switches, cables and optics a fat-tree or a Clos of one to three levels takes, and what they cost.
+
+    Whole switches, each wired evenly to those above: where that takes more than ports alone ask for, a note says so. The
+    oversubscription is hop by hop: downlinks over uplinks of a switch, so that 2,2 is 4:1 against the endpoints.
+    """
+    from colltool import api
+
+    result = api.size_fabric(
+        endpoints,
+        radix,
+        fat_tree=fat_tree,
+        levels=levels,
+        oversubscription=oversubscription or (),
+        rails=rails,
+        ports_per_endpoint=ports_per_endpoint,
+        prices=prices,
+        overrides=price or (),
+    )
+    out.emit(result)

@@ -26,8 +26,8 @@ class Prices(Part):
     """What the parts of a network cost: of the file, with their ``source``; yours, for none ships with colltool.
 
     ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but for those that enter the levels
-    (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; where none is named all but the innermost, which is
-    inside a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
+    (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; without it all but the innermost, which is inside
+    a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
     """
 
     currency: Currency

@@ -13,6 +13,7 @@ from math import ceil, prod
 
 from colltool.errors import ColltoolError, given
 from colltool.fabric.plans import ClosPlan, FatTree, Stage
+from colltool.fabric.values import MAX_RANKS
 from colltool.fabric.wiring import Pod, Split, Wired, most_ports, splits_of, wired
 
 LEVELS = ("leaf", "spine", "core")
@@ -49,6 +50,15 @@ def fat_tree(k: int) -> FatTree:
         paths=core,
         planes=k // 2,
     )
+
+
+def fat_tree_plan(k: int) -> ClosPlan:
+    """:func:`fat_tree` level by level: what :func:`clos_plan` makes of its endpoints.
+
+    Raises:
+        ColltoolError: as :func:`fat_tree`.
+    """
+    return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
 
 
 def fat_tree_for(endpoints: int) -> FatTree:
@@ -115,9 +125,15 @@ def clos_plan(
     Raises:
         ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
     """
-    _at_least_one(endpoints=endpoints, ports=ports, rails=rails, radix=radix)
+    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    if endpoints * ports > MAX_RANKS:
+        raise ColltoolError(f"{endpoints * ports} ports are more than {MAX_RANKS}", argument="endpoints", fix="size a part of it")
+    if levels is not None and not 1 <= levels <= len(LEVELS):
+        raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
     if not 2 <= radix <= MOST_PORTS:
-        raise ColltoolError(f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix")
+        raise ColltoolError(
+            f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix", fix=f"write {given('radix', 64)}"
+        )
     on_rail = ceil(endpoints * ports / rails)
     found, made = _first_that_fits(on_rail, radix, levels, hops, leaves_in_pod)
     stages = _stages(made, radix, rails, endpoints * ports, names)
@@ -220,4 +236,4 @@ def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int,
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ColltoolError(f"{name} must be at least 1, got {count}", argument=name)
+            raise ColltoolError(f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}")

@@ -54,7 +54,7 @@ def splits_of(radix: int, ratio: float) -> list[Split]:
     """Whole ports down and up: exactly in the ratio where that is possible, else a little less oversubscribed."""
     fewest = max(1, ceil(radix / (1 + ratio) - 1e-9))
     exact = abs(radix - fewest - ratio * fewest) <= 1e-9 * radix
-    found = []
+    found: list[Split] = []
     for up in range(fewest, radix):
         split = Split(radix - up, up, (radix - up) / up)
         if found and (exact or split.ratio < max(1.0, _SLACK * ratio)):
