@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.shared import Out, command, each_checked
+from colltool.cli.completion import words
+from colltool.cli.shared import FABRIC_SUFFIXES, Out, command, each_checked, to_file
+from colltool.errors import ColltoolError
 
 MOST = 10_000_000  # endpoints, as of a fabric
 
@@ -18,8 +22,18 @@ SHOW_EXAMPLES = """
 Examples:
   colltool fabric show nvl72
   colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
+  colltool fabric show nvl72 --set ib.size=64 --format yaml -o mine.yaml
 """
 
+INIT_EXAMPLES = """
+\b
+Examples:
+  colltool fabric init -o mine.yaml
+  colltool fabric init --from dgx-h100 --set ib.size=128 -o mine.yaml
+  colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us -o mine.yaml
+  colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,eth:clos:4/32:400Gbps:5us/10us:s=2
+  colltool fabric init --tiers ici:torus:8x8x4:45GB/s:1us
+"""
 SIZE_EXAMPLES = """
 \b
 Examples:
@@ -28,6 +42,20 @@ Examples:
   colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
   colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
 """
+
+
+class ShowFormat(StrEnum):
+    """How a fabric is shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    YAML = "yaml"
+
+
+SHOW_FORMATS = tuple(str(one.value) for one in ShowFormat)
 
 
 def _count(argument: str) -> Callable[[str], int]:
@@ -60,16 +88,70 @@ def show(
         str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric), o.READ
     ],
     set_: o.SetOption = None,
-    *,
-    out: Out,
+    form: Annotated[
+        ShowFormat | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(SHOW_FORMATS),
+            help="How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]",
+            parser=values.choice("format", ShowFormat),
+            autocompletion=words(SHOW_FORMATS),
+        ),
+    ] = None,
+    output: o.OutputOption = None,
+    columns: o.ColumnsOption = None,
 ) -> None:
-    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, and sizing."""
+    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the bill of its parts."""
     from colltool.fabric.derive import fabric_facts
     from colltool.fabric.load import load_fabric
     from colltool.fabric.results import FabricShown
 
+    path = to_file(output)
+    if form is ShowFormat.YAML or (form is None and path is not None and path.suffix in FABRIC_SUFFIXES):
+        from colltool.cli.streams import write
+        from colltool.fabric.start import yaml_of
+
+        if columns is not None:
+            raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
+        write(yaml_of(fabric, set_ or ()), path)
+        return
     loaded = load_fabric(fabric, set_ or ())
-    out.emit(FabricShown(loaded, fabric_facts(loaded)))
+    Out(None if form is None else o.Format(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
+
+
+@app.command(short_help="Start a fabric file of your own.", epilog=INIT_EXAMPLES)
+@command(source="--from")
+def init(
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FABRIC", help="Take this one over.", autocompletion=o.complete_fabric),
+        o.READ,
+    ] = None,
+    tiers: Annotated[
+        str | None,
+        typer.Option("--tiers", metavar="TIER,...", help="NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first; see below."),
+    ] = None,
+    set_: o.SetOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT.yaml", help="Where to write it. [default: the terminal]"),
+        o.WRITTEN,
+    ] = None,
+) -> None:
+    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers on a line, or another fabric.
+
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape, 8x8x4; a clos may list the groups of
+    its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for
+    three levels), eta=1.2/0.8 or ports=4 may follow.
+    """
+    from colltool.cli.streams import write
+    from colltool.fabric.start import fabric_start
+
+    path = to_file(output)
+    if path is not None and path.suffix not in FABRIC_SUFFIXES:
+        fix = f"name it {path.stem}.yaml"
+        raise ColltoolError(f"a fabric file ends in .yaml, got {path}", argument="output", fix=fix)
+    write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)
 
 
 @app.command(short_help="Validate fabric files.", epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")

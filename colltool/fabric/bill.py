@@ -100,7 +100,10 @@ def bill_of(fabric: Fabric) -> Bill:
 
 def bill_of_plan(plan: ClosPlan, prices: Prices | None) -> Bill:
     """The parts of a Clos that was sized."""
-    return _bill(_stages("", plan, 1), prices, [])
+    levels = [one.name for one in plan.levels]
+    elsewhere = [name for name in (prices.copper if prices else None) or () if name not in levels]
+    notes = [f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"] if elsewhere else []
+    return _bill(_stages("", plan, 1), prices, notes)
 
 
 def _stages(tier: str, plan: ClosPlan, domains: int) -> Iterator[_Counted]:

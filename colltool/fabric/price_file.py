@@ -45,6 +45,6 @@ def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:
-        fix = f"give a file with prices, or {given('overrides', ['currency=USD', 'switch=30000'])}"
+        fix = f"give a file with prices, or {given('overrides', ['currency=USD'])} and more"
         raise ColltoolError("is a fabric without prices", where=name, fix=fix)
     return found

@@ -43,7 +43,8 @@ def _blocks(result: FabricSized) -> list[Block]:
     plan = result.plan
     out: list[Block] = [_table(result), Lines("in all", tuple(_totals(plan)))]
     out += bill_blocks(result.bill) if result.bill.cost else []
-    return [*out, Lines("notes", plan.notes)] if plan.notes else out
+    notes = (*plan.notes, *result.bill.notes)
+    return [*out, Lines("notes", notes)] if notes else out
 
 
 def _totals(plan: ClosPlan) -> list[str]:
