@@ -214,7 +214,7 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
 def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int, asked: Sequence[float | Split]) -> Iterator[str]:
     """What was rounded up, or is left over, on one rail; ``of_endpoint`` ports of an endpoint are on it."""
     for stage, split, ratio in zip(stages, made.splits, asked, strict=False):
-        if isinstance(ratio, float) and abs(ratio - split.ratio) > 1e-9:
+        if not isinstance(ratio, Split) and abs(ratio - split.ratio) > 1e-9:
             ports = f"{split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
             yield f"{stage.name}: {ports}, where {ratio:g}:1 is no whole number of ports"
     leaf, top = stages[0], stages[-1]

@@ -65,9 +65,8 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
         ColltoolError: both a source and tiers, or as :func:`colltool.fabric.load.load_fabric`.
     """
     if source is not None and tiers is not None:
-        raise ColltoolError(
-            "is one way to start, another is --from", argument="tiers", fix=f"leave out --from or {given('tiers')}"
-        )
+        fix = f"leave out {given('source')} or {given('tiers')}"
+        raise ColltoolError("a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix)
     data = fabric_data(_drafted(tiers) if source is None else source, overrides)
     called = _NO_NAME.sub("-", name).strip("-_")[:64]
     data = _with_schema(data | ({"name": called} if called else {}))
