@@ -218,19 +218,20 @@ def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int,
             ports = f"{split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
             yield f"{stage.name}: {ports}, where {ratio:g}:1 is no whole number of ports"
     leaf, top = stages[0], stages[-1]
+    rail = " on a rail" if leaf.switches > leaf.per_rail else ""
     if len(made.splits) and on_rail % leaf.down_ports:
-        yield f"{on_rail} ports on a rail fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports only in part"
+        yield f"{on_rail} ports{rail} fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports only in part"
     if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
         ports = f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports} down-ports"
         yield f"{ports}: some endpoints straddle two leaves"
     for stage in stages[1:]:
         if stage.per_rail > stage.least:
             alone = f"their ports alone would do with {stage.least}"
-            yield f"{stage.name}: {stage.per_rail} switches on a rail, so that uplinks spread evenly; {alone}"
+            yield f"{stage.name}: {stage.per_rail} switches{rail}, so that uplinks spread evenly; {alone}"
     if len(stages) <= len(made.splits):
-        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins a whole rail: no switches above it are needed"
+        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins all{rail}: no switches above it are needed"
     elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
-        yield f"{top.per_rail} {top.name} switches on a rail use {used} of their {top.down_ports} ports"
+        yield f"{top.per_rail} {top.name} switches{rail} use {used} of their {top.down_ports} ports"
 
 
 def _at_least_one(**counts: int) -> None:

@@ -109,7 +109,7 @@ def test_a_split_that_is_not_whole_is_no_more_oversubscribed_than_asked() -> Non
     plan = clos_plan(1024, 1, 64, hops=(2.0,))
     assert (plan.leaves, plan.spines, plan.levels[1].least) == (25, 11, 9)
     assert any("2:1 is no whole number of ports" in note for note in plan.notes)
-    assert any("11 switches on a rail, so that uplinks spread evenly; their ports alone would do with 9" in n for n in plan.notes)
+    assert any("11 switches, so that uplinks spread evenly; their ports alone would do with 9" in n for n in plan.notes)
 
 
 def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
