@@ -76,9 +76,9 @@ def cost_of(fabric: Fabric) -> Cost | None:
         fabric: any; never changed, and no time depends on its prices.
 
     Returns:
-        Money in the file's currency and watts, the same for every group and every job on the fabric; None where the file gives no
-        prices, or prices a part whose number nothing decides (a Clos without ``sizing``). The file's ``tiers`` are counted, else
-        all but the innermost, for which a fabric of one tier counts that.
+        Money in the file's currency and watts, the same for every group and every job on the fabric. Counted are the file's
+        ``tiers``, else all but the innermost, or the only one. None where the file gives no prices of parts, or prices one whose
+        number nothing decides (the switches of a Clos without ``sizing``).
     """
     return bill_of(fabric).cost if fabric.prices else None
 
@@ -129,6 +129,8 @@ def _levels_of(tier: Tier, facts: TierFacts) -> Iterable[_Counted]:
 
 def _bill(counted: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
     lines = [line for one in counted for line in _lines(one, prices)]
+    if prices and all(line.price is None for line in lines):
+        notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")
     return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
 
 
@@ -153,9 +155,9 @@ def _lines(one: _Counted, prices: Prices | None) -> Iterator[BillLine]:
 
 
 def _cost(lines: Iterable[BillLine], prices: Prices) -> Cost | None:
-    """The sum; None where a priced part is not counted."""
+    """The sum; None where nothing is priced, or a priced part is not counted."""
     priced = [line for line in lines if line.price is not None]
-    if any(line.count is None for line in priced):
+    if not priced or any(line.count is None for line in priced):
         return None
     parts, power = sum(line.cost or 0.0 for line in priced), sum(line.power_W or 0.0 for line in priced)
     energy = None if prices.power is None else power / 1e3 * HOURS_A_YEAR * prices.power

@@ -13,10 +13,10 @@ from math import ceil, prod
 
 from colltool.errors import ColltoolError, given
 from colltool.fabric.plans import ClosPlan, FatTree, Stage
-from colltool.fabric.values import MAX_RANKS
 from colltool.fabric.wiring import Pod, Split, Wired, most_ports, splits_of, wired
 
 LEVELS = ("leaf", "spine", "core")
+MOST_ENDPOINTS = 10**9
 MOST_PORTS = 1024
 """Of a switch: the largest have 512, and the search for a wiring stays short."""
 
@@ -126,8 +126,9 @@ def clos_plan(
         ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
     """
     _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
-    if endpoints * ports > MAX_RANKS:
-        raise ColltoolError(f"{endpoints * ports} ports are more than {MAX_RANKS}", argument="endpoints", fix="size a part of it")
+    if endpoints * ports > MOST_ENDPOINTS:
+        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
+        raise ColltoolError(what, argument="endpoints", fix="size a part of it")
     if levels is not None and not 1 <= levels <= len(LEVELS):
         raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
     if not 2 <= radix <= MOST_PORTS:

@@ -59,6 +59,12 @@ def test_no_prices_no_cost() -> None:
     assert bill_of(colltool.load_fabric("nvl72")).cost is None
 
 
+def test_a_currency_alone_costs_nothing_that_is_known() -> None:
+    fabric = colltool.load_fabric("nvl72", {"prices": {"currency": "USD", "power": "0.10/kWh"}})
+    assert cost_of(fabric) is None
+    assert bill_of(fabric).notes == ("prices has none of the parts that are counted: switch, cable, optic, nic",)
+
+
 def test_what_nothing_counts_has_no_cost() -> None:
     """Without its radix nobody knows the switches; cables and NICs alone can be priced."""
     fabric = colltool.load_fabric("clos-4to1", {"prices": PRICES})

@@ -49,7 +49,8 @@ def _blocks(result: FabricSized) -> list[Block]:
 
 def _totals(plan: ClosPlan) -> list[str]:
     ends, on_rail = plan.levels[0].cables, " on a rail" if plan.rails > 1 else ""
-    lines = [f"{_switches(plan.switches)}, {plan.cables} cables between them and {ends} to endpoints"]
+    between = f"{plan.cables} cables between them and " if plan.cables else ""
+    lines = [f"{_switches(plan.switches)}, {between}{counted(ends, 'cable')} to endpoints"]
     if len(plan.levels) > 1:
         lines.append(f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints")
         between = "pods" if plan.pods > 1 else "leaves"
@@ -109,7 +110,7 @@ def _document(result: FabricSized) -> Document:
 
 def _summary(result: FabricSized) -> str:
     levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
-    return f"{result.plan.ports} ports of endpoints: {_switches(result.plan.switches)} ({levels})"
+    return f"{counted(result.plan.ports, 'endpoint port')}: {_switches(result.plan.switches)} ({levels})"
 
 
 SUBJECTS = {FabricSized: Subject("fabric-size", _blocks, _document, _table, _summary)}
