@@ -20,7 +20,7 @@ SHOW_EXAMPLES = """
 Examples:
   colltool fabric show nvl72
   colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
-  colltool fabric show nvl72 --set ib.size=64 --format yaml -o mine.yaml
+  colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
 """
 
 INIT_EXAMPLES = """
@@ -61,7 +61,7 @@ def _count(argument: str) -> Callable[[str], int]:
 
 
 app = typer.Typer(
-    help="Shipped fabrics; start, show and check your own; size and price a network.",
+    help="Shipped fabrics; start, show, check, size your own.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,

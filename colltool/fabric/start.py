@@ -19,7 +19,7 @@ _OVERHEAD = "5us"
 COMMENTS = {
     "name": "for titles; any letters, digits, - and _",
     "tiers": "innermost first",
-    "tiers.name": "as --set has it: --set NAME.bandwidth=...",
+    "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
     "tiers.topology": "star, full_mesh, torus, mesh or clos",
     "tiers.0.size": "ranks that it joins",
     "tiers.size": "domains of the tier before that it joins",
