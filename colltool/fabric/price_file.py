@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +10,12 @@ from colltool.errors import ColltoolError, given
 from colltool.fabric.definition import read
 from colltool.fabric.load import FabricSource, fabric_data, find_fabric
 from colltool.fabric.overrides import Overrides, Shorthand
-from colltool.fabric.places import from_mapping
 from colltool.fabric.prices import Prices
 from colltool.fabric.source import scan
 from colltool.inputs import read_text
 
 _SHORT = Shorthand(example="switch=30000")
+_EACH = given("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
@@ -28,23 +29,28 @@ def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Price
         ManyErrors: everything that is wrong with them, such as a currency that is missing.
         ColltoolError: no such file, or a fabric without prices.
     """
-    if prices is None or isinstance(prices, Mapping):
-        source, _ = from_mapping(prices or {})
-        return read(Prices, _inner(source.data, "prices", prices) if prices else {}, "", overrides, _SHORT).result()
+    if prices is None:
+        return read(Prices, {}, "", overrides, _SHORT).result()
+    if isinstance(prices, Mapping):
+        return read(Prices, _inner(prices, "prices", prices), "", overrides, _SHORT).result()
+    if not isinstance(prices, str | os.PathLike):
+        what = f"expected prices, got a {type(prices).__name__}"
+        raise ColltoolError(what, argument="prices", fix='give a file, or a mapping such as {"currency": "USD", "switch": 30000}')
     file, name = find_fabric(prices)
     text = read_text(file, "definition", name)
     source, problems = scan(text, name)
-    if not problems and "tiers" in source.data:
-        return read(Prices, _inner(source.data, name, prices), name, overrides, _SHORT).result()
-    return read(Prices, text, name, overrides, _SHORT).result()
+    whole = not problems and _inner(source.data, name, prices) is not source.data
+    return read(Prices, _inner(source.data, name, prices) if whole else text, name, overrides, _SHORT).result()
 
 
 def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
-    """The key ``prices`` of a fabric that holds; a mapping of prices as it is."""
-    if "tiers" not in data:
+    """The key ``prices`` of a fabric that holds, or of a file that has nothing else; a mapping of prices as it is."""
+    if list(data) == ["prices"] and isinstance(data["prices"], Mapping):
+        inner: Mapping[str, Any] = data["prices"]
+        return inner
+    if "name" not in data:  # as every fabric has; both may have tiers
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:
-        fix = f"give a file with prices, or {given('overrides', ['currency=USD'])} and more"
-        raise ColltoolError("is a fabric without prices", where=name, fix=fix)
+        raise ColltoolError("is a fabric without prices", where=name, fix=f"give a file with prices, or {_EACH} and more")
     return found

@@ -115,3 +115,5 @@ def test_the_bill_of_a_sized_clos() -> None:
     sized = colltool.size_fabric(2048, 64, prices=PRICES, overrides={"switch": 40000})
     assert sized.bill.cost is not None
     assert sized.bill.cost.parts == 96 * 40000 + 4096 * 200 + 8192 * 600 + 2048 * 1500
+    assert colltool.size_fabric(2048, 64, prices={"prices": PRICES | {"switch": 40000}}).bill == sized.bill
+    assert colltool.size_fabric(2048, 64, prices=PRICES | {"switch": 40000, "tiers": ["ib"]}).bill == sized.bill

@@ -135,6 +135,7 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
         ({"endpoints": 0, "radix": 64}, "at least 1"),
         ({"endpoints": 64, "radix": 64, "prices": {"switch": 3}}, "'currency' is missing"),
         ({"endpoints": 64, "radix": 64, "prices": "nvl72"}, "without prices"),
+        ({"endpoints": 64, "radix": 64, "prices": 3}, "expected prices, got a int"),
     ],
 )
 def test_what_cannot_be_sized(arguments: dict[str, object], words: str) -> None:
