@@ -1,4 +1,4 @@
-"""Sizes, times, rates, lengths, energies: strict text to SI numbers; :mod:`colltool.words` writes them.
+"""Sizes, times, rates, lengths, energies, powers: strict text to SI numbers; :mod:`colltool.words` writes them.
 
 Bytes, seconds, bytes/s inside. Case matters, because ``Gb`` is a bit and ``GB`` a byte; kilo, mega, giga are powers of ten
 and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; whatever else always needs its unit.
@@ -29,9 +29,18 @@ _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for 
 _LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "ft": 0.3048}
 _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}  # per J/bit
 
+_POWERS = {"W": 1.0, "kW": 1e3, "MW": 1e6}
+_PER_ENERGY = {"/kWh": 1.0, "/MWh": 1e3}  # per unit of money a kWh
+
 _FLOPS = {f"{prefix}FLOP{per}": factor for prefix, factor in _DECIMAL.items() for per in ("/s", "S")}
 
-_USUAL = {"time": ("us", "ns"), "length": ("m", "km"), "bit energy": ("pJ/bit", "nJ/bit")}
+_USUAL = {
+    "time": ("us", "ns"),
+    "length": ("m", "km"),
+    "bit energy": ("pJ/bit", "nJ/bit"),
+    "power": ("W", "kW"),
+    "price of energy": ("/kWh", "/MWh"),
+}
 """What people probably mean who leave the unit out."""
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
@@ -108,6 +117,25 @@ def parse_energy(value: Quantity) -> float:
     return _not_negative(value, _parse(value, _ENERGIES, kind, "30pJ/bit or 1nJ/bit", unitless=False), kind)
 
 
+def parse_power(value: Quantity) -> float:
+    """Watts of ``1700W``, ``1.7kW``; a plain number is refused in text and taken as watts in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    return _not_negative(value, _parse(value, _POWERS, "power", "1700W or 1.7kW", unitless=False), "power")
+
+
+def parse_energy_price(value: Quantity) -> float:
+    """Money for a kWh of ``0.10/kWh``, ``80/MWh``; a plain number is refused in text and taken as for a kWh in Python.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    kind = "price of energy"
+    return _not_negative(value, _parse(value, _PER_ENERGY, kind, "0.10/kWh or 80/MWh", unitless=False), kind)
+
+
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
     """A whole number of something: ranks, segments, groups.
 
@@ -159,7 +187,7 @@ def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *,
         hint = _unit_hint(unit, units, kind, match[1], example)
         raise ColltoolError(f"'{clipped(unit)}' is not a unit of {kind} in '{clipped(value)}'", fix=hint)
     factor = units.get(unit, 1.0)
-    result = number / factor if units in (_TIMES, _ENERGIES) else number * factor
+    result = number / factor if units in (_TIMES, _ENERGIES, _PER_ENERGY) else number * factor
     if not math.isfinite(result):
         raise ColltoolError(f"'{clipped(value)}' is too large for a {kind}", fix=f"write {example}")
     return result

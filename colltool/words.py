@@ -81,6 +81,19 @@ def format_energy(joule: float, digits: int = 4) -> str:
     return f"{_significant(joule / 1e-9, digits)} nJ" if joule else "0 J"
 
 
+def format_power(watts: float, digits: int = 4) -> str:
+    """``45.9 kW``: the unit that keeps the number above one."""
+    for unit, factor in (("MW", 1e6), ("kW", 1e3)):
+        if watts >= factor * 0.99995:
+            return f"{_significant(watts / factor, digits)} {unit}"
+    return f"{_significant(watts, digits)} W"
+
+
+def format_money(amount: float, currency: str = "") -> str:
+    """``1,234,567 USD``: whole units from 100 on, else two decimals."""
+    return f"{amount:,.{0 if amount >= 100 or amount == int(amount) else 2}f} {currency}".rstrip()
+
+
 def format_length(metres: float) -> str:
     """``100 m``, ``1.2 km``."""
     return f"{metres / 1e3:.6g} km" if metres >= 1e3 else f"{metres:.6g} m"

@@ -49,6 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "validation": colltool.validate("dgx-h100", log),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
+        "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
         "checked": FabricsChecked((check_fabric("nvl72", "nvl72"),)),
         "job": show_job(colltool.load_job("llama3-70b"), 512),
         "jobs": JobList((colltool.load_job("llama3-70b"),)),
@@ -65,8 +66,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "checked",
-    "job", "jobs", "jobs checked", "plan", "search",
+    "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "sized", "checked",
+    "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

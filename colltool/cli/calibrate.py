@@ -11,7 +11,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words
-from colltool.cli.shared import FabricChoice, command, to_file
+from colltool.cli.shared import FABRIC_SUFFIXES, FabricChoice, command, to_file
 from colltool.errors import ColltoolError
 
 EXAMPLES = """
@@ -22,8 +22,6 @@ Examples:
   colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
   colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
 """
-
-FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
 @command(primitive="--collective")

@@ -24,6 +24,8 @@ from colltool.pricing.readings import DECLARED, KINDS, Readings, words
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
+FABRIC_SUFFIXES = (".yaml", ".yml")
+
 Parameters = Iterator[inspect.Parameter]
 Checked = TypeVar("Checked")
 

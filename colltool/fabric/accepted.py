@@ -30,7 +30,7 @@ class Accepted:
     """
 
     words: str
-    kind: Literal["", "time", "rate", "size", "length", "energy", "text"] = ""
+    kind: Literal["", "time", "rate", "size", "length", "energy", "power", "energy price", "text"] = ""
     instead: str = ""
 
 

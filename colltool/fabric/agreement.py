@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.accepted import Slip, Slips
+from colltool.fabric.values import MAX_RATIO
 from colltool.primitives import SHORT, Primitive
 
 if TYPE_CHECKING:  # the model's validators call these
@@ -159,6 +160,18 @@ def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int)
     _raise(slips)
 
 
+def check_totals(totals: Sequence[float]) -> None:
+    """Hops of oversubscription multiply to no more than one level may give.
+
+    Raises:
+        Slips: at the first that does.
+    """
+    for index, total in enumerate(totals):
+        if total > MAX_RATIO:
+            fix = f"hops multiply from the endpoints up: at most {MAX_RATIO} in all"
+            raise Slips(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", index, "oversubscription")))
+
+
 def check_common_protocols(fabric: Fabric) -> None:
     """A collective runs under one protocol throughout, so the tiers that list any need one in common.
 
@@ -172,6 +185,27 @@ def check_common_protocols(fabric: Fabric) -> None:
             listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
             what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"
             raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
+
+
+def check_priced(fabric: Fabric) -> None:
+    """``prices`` speak of tiers and levels that are there.
+
+    Raises:
+        Slips: they do not.
+    """
+    if fabric.prices is None:
+        return
+    tiers = [tier.name for tier in fabric.tiers]
+    levels = [name for tier in fabric.tiers for name in tier.level_names]
+    known = {"tiers": (fabric.prices.tiers, tiers), "copper": (fabric.prices.copper, [*tiers, *levels])}
+    _raise(
+        [
+            Slip(f"there is no '{name}'", f"{nearest(name, names)} known: {', '.join(names)}".strip(), ("prices", key, index))
+            for key, (given, names) in known.items()
+            for index, name in enumerate(given or ())
+            if name not in names
+        ]
+    )
 
 
 def _repeated(names: Sequence[str]) -> int | None:

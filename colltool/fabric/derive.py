@@ -11,8 +11,23 @@ from dataclasses import dataclass
 from colltool.errors import ColltoolError
 from colltool.fabric.kind import Kind
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.sizing import FatTree, RailPods, fat_tree_for, rail_pods
+from colltool.fabric.plans import ClosPlan, FatTree
+from colltool.fabric.sizing import LEVELS, clos_plan, fat_tree_for
 from colltool.fabric.topology import kind_of
+
+
+@dataclass(frozen=True)
+class LevelFacts:
+    """One level of a Clos: oversubscription of the boundary below it, against the endpoints and hop by hop.
+
+    ``oversubscription``: bandwidth of all endpoints below over that of the uplinks that enter the level. ``uplinks``: downlinks
+    of the switches below over their uplinks; the totals multiply these.
+    """
+
+    name: str
+    group: int
+    oversubscription: float
+    uplinks: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class TierFacts:
         switches: one for a star, however many chips share its ports; 0 where there are none, None when the
             file does not give the radix that decides.
         fat_tree: for a Clos without counts of its own, the one that would join the same ports without oversubscription.
+        misfits: where ``sizing`` in the file does not agree with the rest of the tier; among the notes too.
     """
 
     name: str
@@ -44,9 +60,11 @@ class TierFacts:
     neighbours: int
     links: int
     switches: int | None
-    sizing: RailPods | None = None
+    sizing: ClosPlan | None = None
     fat_tree: FatTree | None = None
     notes: tuple[str, ...] = ()
+    levels: tuple[LevelFacts, ...] = ()
+    misfits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,7 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """The derived facts of one tier, whose endpoints hold ``planes`` ranks each and of which there are ``domains``."""
     kind, copies = kind_of(tier), planes * tier.ports
-    sizing, notes = _sizing(kind, planes)
+    sizing, misfits = _sizing(kind, planes)
     return TierFacts(
         name=tier.name,
         topology=tier.topology,
@@ -90,30 +108,51 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and kind.as_fat_tree else None,
-        notes=(*_plane_notes(planes), *notes),
+        notes=(*_plane_notes(planes), *(sizing.notes if sizing else ()), *misfits),
+        levels=_levels(kind),
+        misfits=misfits,
     )
 
 
-def _sizing(kind: Kind[Tier], planes: int) -> tuple[RailPods | None, tuple[str, ...]]:
-    """The rails of a Clos that has a ``sizing`` block; a block that does not fit its tier is a note, not an error."""
-    tier, block, levels = kind.tier, kind.sizing, kind.levels
+def _levels(kind: Kind[Tier]) -> tuple[LevelFacts, ...]:
+    """Those that the file lists."""
+    below = [1.0, *(one.oversubscription for one in kind.classes)]
+    return tuple(
+        LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
+        for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
+    )
+
+
+def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
+    """The switches of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
+    tier, block, levels = kind.tier, kind.sizing, _levels(kind)
     if block is None:
         return None, ()
-    if len(kind.reached) > 2:
-        return None, ("sizing covers two levels, and this tier has more",)
-    if block.rails * block.nics_per_rail != planes * tier.ports:
-        nics = block.rails * block.nics_per_rail
+    nics, reached = block.rails * block.nics_per_rail, levels[: len(kind.reached)]
+    if nics != planes * tier.ports:
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
-    ratio = levels[1].oversubscription if len(levels) > 1 else 1.0
+    if len(reached) > len(LEVELS):
+        return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
+    # a leaf is bought with its uplinks, also where a group of this size needs no spine
+    hops = [max(one.uplinks, 1.0) for one in (levels[1 : max(2, len(reached))])] or [1.0]
+    inside = reached[1].group // reached[0].group if len(reached) == len(LEVELS) else None
     try:
-        sizing = rail_pods(tier.endpoints, block.rails, block.nics_per_rail, block.radix, ratio)
+        plan = clos_plan(
+            tier.endpoints,
+            nics,
+            block.radix,
+            rails=block.rails,
+            levels=len(hops) + 1,
+            hops=hops,
+            names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
+            leaves_in_pod=inside,
+        )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
-    fits = sizing.down_ports // block.nics_per_rail
+    fits = plan.down_ports // block.nics_per_rail
     if levels and levels[0].group != fits:
-        told = f"a leaf has down-ports for {fits} endpoints, the level '{levels[0].name}' says {levels[0].group}"
-        return sizing, (*sizing.notes, told)
-    return sizing, sizing.notes
+        return plan, (f"a leaf has down-ports for {fits} endpoints, the level '{levels[0].name}' says {levels[0].group}",)
+    return plan, ()
 
 
 def _plane_notes(planes: int) -> tuple[str, ...]:

@@ -17,12 +17,15 @@ from colltool.fabric.agreement import (
     check_common_protocols,
     check_levels,
     check_named_once,
+    check_priced,
     check_protocols,
     check_switch,
     check_tier_names,
+    check_totals,
 )
 from colltool.fabric.library import FabricLibrary, Library, LibraryName
-from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing
+from colltool.fabric.prices import Prices
+from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing, totals
 from colltool.fabric.values import (
     MAX_DEPTH,
     MAX_LISTED,
@@ -44,6 +47,7 @@ from colltool.primitives import Primitive
 
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
+_PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _SHAPE = Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size")
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
@@ -76,6 +80,11 @@ class TierBase(Part):
     @abstractmethod
     def endpoints(self) -> int:
         """Endpoints that the tier joins: ranks, or whole lower-tier domains."""
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Of the levels that it lists; most kinds have none."""
+        return ()
 
     def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
         """The protocols under which a primitive runs here, by name; empty where the tier lists none for it."""
@@ -165,6 +174,11 @@ class ClosTier(SizedTier):
     in_network: Annotated[InNetwork | None, IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Of its levels, bottom up."""
+        return tuple(one.name for one in self.levels or ())
+
     @model_validator(mode="after")
     def _switch_agrees(self) -> ClosTier:
         check_switch(self.in_network, self.protocols or ())
@@ -173,6 +187,7 @@ class ClosTier(SizedTier):
     @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
         check_levels(self.alpha, self.levels, self.size)
+        check_totals(totals(self.levels or ()))
         return self
 
 
@@ -201,6 +216,7 @@ class Fabric(Part):
         dict[str, str] | None,
         Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
     ] = None
+    prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
@@ -250,4 +266,5 @@ class Fabric(Part):
         if self.ranks > MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
         check_common_protocols(self)
+        check_priced(self)
         return self

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric
+from colltool.fabric.odd import PORT_GBPS, Implausible, odd_together
 from colltool.fabric.places import KeyPath, value_at
+from colltool.fabric.topology import kind_of
 from colltool.words import format_rate, format_time
 
 
@@ -33,17 +35,8 @@ ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens
 ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
 OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
 
-# Rates at which network ports are sold, in Gb/s; those inside a node are quoted in GB/s.
-PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
 
-
-class Implausible(NamedTuple):
-    """Something that is read as written, and is probably not meant: its key path, place, what it says and why that is odd."""
-
-    path: KeyPath
-    where: str
-    what: str
-    why: str
+_OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
 
 
 class Checked(NamedTuple):
@@ -78,6 +71,9 @@ def implausible(fabric: Fabric, written: dict[str, Any] | None = None) -> list[I
         written: its data as the file spells it, for slips of the unit.
     """
     data = fabric.model_dump(by_alias=True, exclude_none=True)
+    for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
+        for level, one in zip(told.get("levels", ()), kind_of(tier).classes, strict=False):
+            level["oversubscription"] = one.oversubscription
     found = list(_outside(("launch_overhead",), data, OVERHEAD_S, format_time))
     for index, tier in enumerate(data["tiers"]):
         path = ("tiers", index)
@@ -87,9 +83,9 @@ def implausible(fabric: Fabric, written: dict[str, Any] | None = None) -> list[I
         found += _outside((*path, "bandwidth"), data, usual, format_rate)
         found += _bits(path, value_at((*path, "bandwidth"), written), innermost=index == 0, alone=len(data["tiers"]) == 1)
         found += _numbers(path, tier, data)
-        found += _falling(path, tier)
         found += _switch_levels(path, tier)
-    return found
+    told = {one.path[-1] for one in found}  # a tier's number that is off by itself is off beside others too: said once
+    return [*found, *(one for one in odd_together(fabric) if len(one.path) > _OF_TIER or one.path[-1] not in told)]
 
 
 def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[Implausible]:
@@ -127,17 +123,6 @@ def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Itera
     if not (alone and rated):
         why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
         yield Implausible((*path, "bandwidth"), "", f"{text} is in bits, an eighth of as many bytes", why)
-
-
-def _falling(path: KeyPath, tier: dict[str, Any]) -> Iterator[Implausible]:
-    """A level that is nearer than the one within it."""
-    levels = tier.get("levels", ())
-    for index in range(1, len(levels)):
-        below, above = levels[index - 1], levels[index]
-        if above["alpha"] < below["alpha"]:
-            what = f"alpha falls from {format_time(below['alpha'])} on '{below['name']}' to {format_time(above['alpha'])}"
-            why = "a pair that meets at a higher level passes the lower ones as well"
-            yield Implausible((*path, "levels", index, "alpha"), "", what, why)
 
 
 def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[Implausible]:

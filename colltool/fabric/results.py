@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.derive import FabricFacts
 from colltool.fabric.model import Fabric
+from colltool.fabric.plans import ClosPlan
 from colltool.fabric.plausible import Checked
 from colltool.results import Result
 
@@ -21,11 +23,27 @@ class FabricList(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricShown(Result):
-    """One fabric, and what follows from it."""
+    """One fabric, what follows from it, and what it is made of."""
 
     subject: ClassVar[str] = "fabric"
     fabric: Fabric
     facts: FabricFacts
+
+    @property
+    def bill(self) -> Bill:
+        """Its parts, with what they cost where the file has prices."""
+        return bill_of(self.fabric)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricSized(Result):
+    """A Clos in whole switches for so many endpoints of so many ports, and what it is made of."""
+
+    subject: ClassVar[str] = "fabric_size"
+    endpoints: int
+    ports_per_endpoint: int
+    plan: ClosPlan
+    bill: Bill
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,60 +1,42 @@
-"""Sizing: how many switches and cables a k-ary fat-tree or a rail-optimised Clos takes."""
+"""Sizing: how many switches and cables a k-ary fat-tree or a Clos of equal switches takes, on one rail or several.
+
+``s`` of a level is hop by hop here, downlinks over uplinks of one of its switches. By ports alone, with E ports of endpoints on a
+rail and switches of r ports: d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, leaves ceil(E/d_1), spines ceil(leaves·u_1/d_2), top
+ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. Whole switches are wired evenly on top of that:
+:mod:`colltool.fabric.wiring`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Iterator, Sequence
+from math import ceil, prod
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
+from colltool.fabric.plans import ClosPlan, FatTree, Stage
+from colltool.fabric.wiring import Pod, Split, Wired, most_ports, splits_of, wired
 
-
-@dataclass(frozen=True)
-class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` are cables, those to the endpoints included."""
-
-    k: int
-    pods: int
-    endpoints: int
-    edge: int
-    aggregation: int
-    core: int
-    switches: int
-    links: int
-
-
-@dataclass(frozen=True)
-class RailPods:
-    """A rail-optimised two-level Clos: every rail its own leaves and spines, no cable between rails.
-
-    ``leaves``, ``spines`` and ``cables_per_pair`` are of one rail; ``switches`` and ``cables`` (leaf to spine) of all rails.
-    """
-
-    rails: int
-    down_ports: int
-    up_ports: int
-    leaves: int
-    spines: int
-    cables_per_pair: int
-    switches: int
-    cables: int
-    notes: tuple[str, ...] = ()
+LEVELS = ("leaf", "spine", "core")
+MOST_ENDPOINTS = 10**9
+MOST_PORTS = 1024
+"""Of a switch: the largest have 512, and the search for a wiring stays short."""
 
 
 def fat_tree(k: int) -> FatTree:
     """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4 endpoints, 5k²/4 switches.
 
-    Three layers of k³/4 cables each. Source: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network
-    architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
+    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source: Al-Fares, Loukissas, Vahdat, "A
+    scalable, commodity data center network architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
 
     >>> tree = fat_tree(4)
-    >>> tree.endpoints, tree.switches, tree.links
-    (16, 20, 48)
+    >>> tree.endpoints, tree.switches, tree.links, tree.paths, tree.planes
+    (16, 20, 48, 4, 2)
 
     Raises:
         ColltoolError: k is odd or below 2.
     """
-    if k < 2 or k % 2:
-        raise ColltoolError(f"a fat-tree needs an even number of ports per switch, got {k}", fix="give 2, 4, 6, ...")
+    if k < 2 or k % 2 or k > MOST_PORTS:
+        what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
     per_layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
     return FatTree(
         k=k,
@@ -65,7 +47,18 @@ def fat_tree(k: int) -> FatTree:
         core=core,
         switches=2 * per_layer + core,
         links=3 * endpoints,
+        paths=core,
+        planes=k // 2,
     )
+
+
+def fat_tree_plan(k: int) -> ClosPlan:
+    """:func:`fat_tree` level by level: what :func:`clos_plan` makes of its endpoints.
+
+    Raises:
+        ColltoolError: as :func:`fat_tree`.
+    """
+    return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
 
 
 def fat_tree_for(endpoints: int) -> FatTree:
@@ -81,79 +74,168 @@ def fat_tree_for(endpoints: int) -> FatTree:
     return fat_tree(k)
 
 
-def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> RailPods:
-    """Size a rail-optimised two-level Clos of equal switches.
+def tree_levels(endpoints: int, radix: int) -> int:
+    """ceil(log_r N), at least 1: the levels of a tree of r-port switches over N endpoints.
 
-    A leaf splits its radix at the ratio s = down/up: down = radix·s/(1+s), up = radix/(1+s). Per rail, leaves =
-    pods·nics_per_rail/down, spines = leaves·up/radix, parallel cables per leaf-spine pair = up/spines; totals times rails.
-    Leaves and spines are rounded up to whole switches, spines on to a number that divides the uplinks, with a note. Source:
-    Collectives Explainer Series part 03 appendix A.
+    >>> tree_levels(64, 64), tree_levels(65, 64), tree_levels(4097, 64)
+    (1, 2, 3)
+    """
+    levels, joined = 1, radix
+    while joined < endpoints:
+        levels, joined = levels + 1, joined * radix
+    return levels
 
-    Args:
-        pods: lower-tier domains.
-        rails: separate fabrics.
-        nics_per_rail: NICs of one pod on one rail.
-        radix: ports of a switch, leaf and spine alike.
-        oversubscription: s >= 1 at the leaf's uplinks.
+
+def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
+    """A rail-optimised two-level Clos: :func:`clos_plan` with ``nics_per_rail`` NICs of each pod on each rail.
+
+    >>> plan = rail_pods(pods=32, rails=4, nics_per_rail=18, radix=144)
+    >>> plan.leaves, plan.spines, plan.cables_per_pair, plan.switches
+    (8, 4, 18, 48)
 
     Raises:
-        ColltoolError: a count below 1, s below 1, a port split that is not whole, or more leaves than a spine has ports.
+        ColltoolError: as :func:`clos_plan`.
     """
-    _at_least_one(pods=pods, rails=rails, nics_per_rail=nics_per_rail, radix=radix)
-    down, up = _split_ports(radix, oversubscription)
-    leaves = ceil(pods * nics_per_rail / down)
-    if leaves > radix:
+    _at_least_one(pods=pods, rails=rails, nics_per_rail=nics_per_rail)
+    return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
+
+
+def clos_plan(
+    endpoints: int,
+    ports: int,
+    radix: int,
+    *,
+    rails: int = 1,
+    levels: int | None = None,
+    hops: Sequence[float | Split] = (),
+    names: Sequence[str] = LEVELS,
+    leaves_in_pod: int | None = None,
+) -> ClosPlan:
+    """A Clos of equal switches for so many endpoints, in whole ports and whole switches, the fewest that can be wired evenly.
+
+    Args:
+        endpoints: that are joined, of ``ports`` ports each.
+        radix: ports of a switch.
+        rails: separate fabrics, over which the ports spread.
+        levels: 1 to 3; the least that fits, from ceil(log_r N) on, when None.
+        hops: oversubscription of each level below the top: a ratio from 1 on, or ports; 1 where nothing is given.
+        names: of the levels, bottom up.
+        leaves_in_pod: of a three-level Clos, where the fabric says so.
+
+    Raises:
+        ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
+    """
+    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    if endpoints * ports > MOST_ENDPOINTS:
+        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
+        raise ColltoolError(what, argument="endpoints", fix="size a part of it")
+    if levels is not None and not 1 <= levels <= len(LEVELS):
+        raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
+    if not 2 <= radix <= MOST_PORTS:
         raise ColltoolError(
-            f"{leaves} leaves per rail are more than the {radix} ports of a spine",
-            fix="two levels do not join them: take a larger radix, more rails or a third level",
+            f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix", fix=f"write {given('radix', 64)}"
         )
-    spines = next(count for count in range(ceil(leaves * up / radix), up + 1) if up % count == 0) if leaves > 1 else 0
-    notes = _rounding_notes(pods * nics_per_rail, nics_per_rail, (down, up, radix), leaves, spines)
-    per_pair = up // spines if spines else 0
-    cables = rails * leaves * spines * per_pair
-    return RailPods(
+    on_rail = ceil(endpoints * ports / rails)
+    found, made = _first_that_fits(on_rail, radix, levels, hops, leaves_in_pod)
+    stages = _stages(made, radix, rails, endpoints * ports, names)
+    return ClosPlan(
         rails=rails,
-        down_ports=down,
-        up_ports=up,
-        leaves=leaves,
-        spines=spines,
-        cables_per_pair=per_pair,
-        switches=rails * (leaves + spines),
-        cables=cables,
-        notes=notes,
+        radix=radix,
+        ports=endpoints * ports,
+        spare_ports=stages[0].switches * stages[0].down_ports - endpoints * ports,
+        levels=stages,
+        switches=sum(one.switches for one in stages),
+        cables=sum(one.cables for one in stages[1:]),
+        oversubscription=prod(one.oversubscription for one in stages[:-1]),
+        pods=made.pods,
+        planes=made.planes,
+        paths=stages[-1].per_rail,
+        tree_levels=tree_levels(on_rail, radix),
+        notes=tuple(_notes(made, stages, on_rail, max(1, ports // rails), found)),
     )
 
 
-def _split_ports(radix: int, oversubscription: float) -> tuple[int, int]:
-    """Down and up ports of a leaf, whole and in exactly the ratio asked for."""
-    if not oversubscription >= 1:
-        raise ColltoolError(f"an oversubscription of {oversubscription:g} is below 1", fix="1 is non-blocking, 2 is 2:1")
-    up = round(radix / (1 + oversubscription))
-    down = radix - up
-    if up < 1 or abs(down - oversubscription * up) > 1e-9 * radix:
-        raise ColltoolError(
-            f"{radix} ports do not split into whole numbers at {oversubscription:g}:1",
-            fix=f"the nearest split is {radix - max(up, 1)} down and {max(up, 1)} up, {(radix - max(up, 1)) / max(up, 1):.4g}:1",
+def _first_that_fits(
+    on_rail: int, radix: int, levels: int | None, hops: Sequence[float | Split], leaves_in_pod: int | None
+) -> tuple[Sequence[float | Split], Wired]:
+    """The ratios asked for and the wiring, of the levels asked for or of the fewest that have room."""
+    fewest = max(tree_levels(on_rail, radix), len(hops) + 1)
+    tried = [levels] if levels else range(min(fewest, len(LEVELS)), len(LEVELS) + 1)
+    for count in tried:
+        if len(hops) > count - 1:
+            what = f"{count} levels have {count - 1} ratios below the top, got {len(hops)}"
+            raise ColltoolError(what, argument="oversubscription", fix="one for each level that has uplinks, bottom up")
+        asked = [*hops, *(1.0,) * (count - 1 - len(hops))]
+        splits = [[hop] if isinstance(hop, Split) else _splits(radix, hop) for hop in asked]
+        pod = Pod(leaves_in_pod, _ratio(asked[1])) if leaves_in_pod and count == len(LEVELS) else None
+        made = wired(on_rail, radix, splits, pod)
+        if made is not None:
+            return asked, made
+    more = ", more levels" if count < len(LEVELS) else ""
+    most = most_ports(radix, splits)
+    raise ColltoolError(
+        f"{on_rail} ports on a rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
+        argument="levels" if levels else "endpoints",
+        fix=f"take a larger radix, more rails{more}, or more oversubscription",
+    )
+
+
+def _ratio(hop: float | Split) -> float:
+    return hop.ratio if isinstance(hop, Split) else hop
+
+
+def _splits(radix: int, ratio: float) -> list[Split]:
+    if not ratio >= 1:
+        fix = "1 is non-blocking, 2 is 2:1"
+        raise ColltoolError(f"an oversubscription of {ratio:g} is below 1", argument="oversubscription", fix=fix)
+    return splits_of(radix, ratio)
+
+
+def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[Stage, ...]:
+    """The levels that have switches; one below an empty top keeps the split that it was bought with."""
+    splits = [*made.splits, Split(radix, 0, 1.0)]
+    entering = [ports, *(rails * below * split.up for below, split in zip(made.switches, made.splits, strict=False))]
+    return tuple(
+        Stage(
+            name=names[index],
+            switches=rails * count,
+            per_rail=count,
+            least=made.least[index],
+            down_ports=splits[index].down,
+            up_ports=splits[index].up,
+            oversubscription=splits[index].ratio,
+            cables=entering[index],
+            parallel=made.parallel[index - 1] if index else 1,
         )
-    return down, up
+        for index, count in enumerate(made.switches)
+        if count
+    )
 
 
-def _rounding_notes(nics: int, per_pod: int, ports: tuple[int, int, int], leaves: int, spines: int) -> tuple[str, ...]:
-    """What was rounded up, or left over, in the sizing of one rail; ``ports`` down and up of a leaf, and of a spine."""
-    down, up, radix = ports
-    notes = []
-    if nics % down:
-        notes.append(f"{nics} NICs per rail fill {leaves} leaves of {down} down-ports only in part")
-    if down % per_pod and nics > down:
-        notes.append(f"the {per_pod} NICs of a pod do not divide a leaf's {down} down-ports: some pods straddle two leaves")
-    if not spines:
-        notes.append("one leaf joins a whole rail: no spine is needed")
-    elif leaves * up < spines * radix:
-        notes.append(f"{spines} spines per rail use {leaves * up // spines} of their {radix} ports")
-    return tuple(notes)
+def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int, asked: Sequence[float | Split]) -> Iterator[str]:
+    """What was rounded up, or is left over, on one rail; ``of_endpoint`` ports of an endpoint are on it."""
+    for stage, split, ratio in zip(stages, made.splits, asked, strict=False):
+        if not isinstance(ratio, Split) and abs(ratio - split.ratio) > 1e-9:
+            ports = f"{split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
+            yield f"{stage.name}: {ports}, where {ratio:g}:1 is no whole number of ports"
+    leaf, top = stages[0], stages[-1]
+    rail = " on a rail" if leaf.switches > leaf.per_rail else ""
+    if len(made.splits) and on_rail % leaf.down_ports:
+        yield f"{on_rail} ports{rail} fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports only in part"
+    if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
+        ports = f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports} down-ports"
+        yield f"{ports}: some endpoints straddle two leaves"
+    for stage in stages[1:]:
+        if stage.per_rail > stage.least:
+            alone = f"their ports alone would do with {stage.least}"
+            yield f"{stage.name}: {stage.per_rail} switches{rail}, so that uplinks spread evenly; {alone}"
+    if len(stages) <= len(made.splits):
+        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins all{rail}: no switches above it are needed"
+    elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
+        yield f"{top.per_rail} {top.name} switches{rail} use {used} of their {top.down_ports} ports"
 
 
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ColltoolError(f"{name} must be at least 1, got {count}")
+            raise ColltoolError(f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}")

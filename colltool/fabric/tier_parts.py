@@ -5,6 +5,7 @@ Numbers are SI once validated: seconds, bytes/s.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
@@ -34,6 +35,8 @@ ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 _OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
 IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_HOP = Accepted("a number from 1 to 1000, such as 2")
+_OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
 PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 
@@ -84,17 +87,41 @@ class InNetwork(Part):
         return given
 
 
+class HopByHop(Part):
+    """Oversubscription of one hop: of the switches below a boundary, the capacity of all downlinks over that of all uplinks.
+
+    The total against the endpoints, which a plain number gives, is the product of the hops below.
+    """
+
+    uplinks: Annotated[Ratio, _HOP]
+
+
 class Level(Part):
     """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here.
 
-    ``cable`` in metres, in the place of the tier's.
+    ``oversubscription`` of the boundary below it: a number is the bandwidth of all endpoints below over that of the uplinks that
+    enter the level; ``{uplinks: 2}`` is the downlinks of the switches below over their uplinks, so that hops multiply. ``cable``
+    in metres, in the place of the tier's.
     """
 
     name: Name
     group: Count
     alpha: Alpha
-    oversubscription: Annotated[Ratio, Accepted("a number from 1 to 1000, such as 2")] = 1.0
+    oversubscription: Annotated[Ratio | HopByHop, _OVERSUBSCRIPTION] = 1.0
     cable: Cable | None = None
+
+
+def totals(levels: Sequence[Level]) -> list[float]:
+    """Oversubscription of each boundary against the endpoints: bandwidth of all of them below over that of the uplinks.
+
+    ``{uplinks: 2}`` multiplies the total of the boundary below; a plain number is the total. Source: Collectives Explainer Series
+    part 03 §1, where s is that of one switch.
+    """
+    found = [1.0]
+    for one in levels:
+        given = one.oversubscription
+        found.append(found[-1] * given.uplinks if isinstance(given, HopByHop) else given)
+    return found[1:]
 
 
 class Measured(Part):
@@ -142,7 +169,7 @@ class Protocol(Part):
 
 
 class Sizing(Part):
-    """Numbers for ``fabric show`` to size a rail-optimised Clos; never priced."""
+    """Numbers for ``fabric show`` to size a Clos of equal switches: ``rails`` apart from each other, of ``radix`` ports each."""
 
     rails: Count
     nics_per_rail: Count

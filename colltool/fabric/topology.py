@@ -17,7 +17,7 @@ from colltool.algorithms.group import Axis
 from colltool.elementwise import largest
 from colltool.fabric.kind import DistanceClass, Kind, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.tier_parts import InNetwork, Level, Sizing
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
 from colltool.fabric.values import MAX_RANKS
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
@@ -200,7 +200,8 @@ class Clos(Kind[ClosTier]):
             return (distance_class(self.tier.name, self.tier.size, self.tier.alpha, cable=self.tier.cable),)
         own = self.tier.cable
         return tuple(
-            distance_class(one.name, one.group, one.alpha, one.oversubscription, cable=one.cable or own) for one in self.levels
+            distance_class(one.name, one.group, one.alpha, total, cable=one.cable or own)
+            for one, total in zip(self.levels, totals(self.levels), strict=True)
         )
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:

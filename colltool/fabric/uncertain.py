@@ -23,7 +23,8 @@ _READ: dict[str, Callable[[str], float]] = {
     "alpha": parse_time, "alpha_switch": parse_time, "launch_overhead": parse_time, "startup": parse_time,
     "bandwidth": parse_rate, "local_copy": parse_rate,
 }  # fmt: skip
-_BOUNDS = {"beta": (1e-6, 1.0), "eta_beta": (1e-6, 1.0), "oversubscription": (1.0, float("inf")), "share": (1e-6, 1.0)}
+_RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
+_BOUNDS = {"beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO, "share": _PART}
 
 
 class Uncertain(NamedTuple):

@@ -13,7 +13,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from colltool.errors import ColltoolError
 from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.primitives import SHORT, Primitive, parse_primitive
-from colltool.units import MAX_SIZE, parse_energy, parse_length, parse_rate, parse_size, parse_time
+from colltool.units import (
+    MAX_SIZE,
+    parse_energy,
+    parse_energy_price,
+    parse_length,
+    parse_power,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
 from colltool.words import format_bit_energy, format_length, format_rate, format_time
 
 # Bounds that catch a slipped unit rather than a bold design.
@@ -22,6 +31,8 @@ MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
 MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7  # a millimetre is a slip; twenty thousand kilometres are half way round the earth
 MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8  # J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
 MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
+MAX_RATIO = 1000  # of oversubscription, or of what queues do to a latency
+MAX_POWER_W, MAX_PRICE = 1e6, 1e9  # of one part
 MAX_RANKS = 10_000_000
 MAX_DEPTH = 8
 MAX_TEXTS = 1000  # notes in one list: fabric show wraps every one
@@ -95,6 +106,16 @@ _ENERGY_SCHEMA = WithJsonSchema(
         "description": "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.",
     }
 )
+_POWER_SCHEMA = WithJsonSchema(
+    {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kM]?W\s*$", "description": "A power with its unit: 1700W, 1.7kW."}
+)
+_ENERGY_PRICE_SCHEMA = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*\+?{_NUMBER} ?/[kM]Wh\s*$",
+        "description": "What energy costs, in the currency of the prices: 0.10/kWh.",
+    }
+)
 _RATE_SCHEMA = WithJsonSchema(
     {
         "type": ["string", "number"],
@@ -146,6 +167,24 @@ BitEnergy = Annotated[
     _ENERGY_SCHEMA,
     Accepted(f"an energy from {format_bit_energy(MIN_ENERGY)} to {format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit", "energy"),
 ]
+Watts = Annotated[
+    float,
+    _with_unit(parse_power),
+    Field(ge=0, le=MAX_POWER_W),
+    _POWER_SCHEMA,
+    Accepted("a power up to 1 MW, such as 1700W", "power"),
+]
+EnergyPrice = Annotated[
+    float,
+    _with_unit(parse_energy_price),
+    Field(ge=0, le=MAX_PRICE),
+    _ENERGY_PRICE_SCHEMA,
+    Accepted("a price of energy, such as 0.10/kWh", "energy price"),
+]
+Money = Annotated[float, Field(ge=0, le=MAX_PRICE, strict=True), Accepted("a price without its currency, such as 600")]
+Currency = Annotated[
+    str, Field(pattern=r"^[A-Z]{3}$"), Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
+]
 Size = Annotated[
     float,
     _quantity(parse_size),
@@ -155,7 +194,7 @@ Size = Annotated[
 ]
 Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
 Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
-Ratio = Annotated[float, Field(ge=1, le=1000, strict=True), Accepted("a number from 1 to 1000, such as 1.2")]
+Ratio = Annotated[float, Field(ge=1, le=MAX_RATIO, strict=True), Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2")]
 Fraction = Annotated[float, Field(ge=MIN_SHARE, le=1, strict=True), Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8")]
 Name = Annotated[
     str,

@@ -15,7 +15,7 @@ from colltool.shown import shown
 
 _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 """Ratios and shares as people say them: 3:1, 80%, 2x."""
-_UNITS = {"length": "m", "energy": "pJ/bit"}
+_UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
 """The unit that a bare number probably has."""
 _SECONDS_BELOW = 1e-3
 """A bare time below it is in seconds: nobody means a thousandth of a microsecond."""

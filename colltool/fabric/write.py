@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +13,8 @@ import yaml
 from colltool.errors import ColltoolError
 from colltool.inputs import BOUNDS
 
+_SHORT = 110  # characters of what stands on one line
+_COLUMN = 36  # where comments begin
 _CUT_LINE = 100  # bytes of the line that says what is left out
 
 
@@ -28,6 +30,86 @@ class _Dumper(yaml.SafeDumper):
 
 # Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789"))
+
+
+class _Drafter(_Dumper):
+    """Small mappings and lists of plain values on one line, as people write them."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+        """In braces where it is short and holds no text of a person."""
+        return super().represent_mapping(tag, mapping, flow_style=_is_short(mapping) and "source" not in mapping)
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+        """In brackets where it is short and no list of mappings."""
+        return super().represent_sequence(tag, sequence, flow_style=_is_short(sequence) and not _holds_mapping(sequence))
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it fits beside its key."""
+    return len(str(value)) <= _SHORT and not isinstance(value, str)
+
+
+def _holds_mapping(values: Any) -> bool:
+    return any(isinstance(one, dict) for one in values)
+
+
+def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
+    """The text of a fabric file with a few words behind each kind of key, the first time that it stands there.
+
+    Args:
+        data: plain data.
+        head: lines of comment above it.
+        comments: by key path, without the indices of lists, or with that of one item.
+        more: keys that it does not have with an example of each, as comments below it.
+
+    Raises:
+        ColltoolError: more than the reader takes.
+    """
+    body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
+    lines = body.splitlines()
+    for number, said in _comments(yaml.compose(body), comments).items():
+        lines[number] = _commented(lines[number], said)
+    below = ["", "# More that a file may say:"] if more else []
+    below += [line for key, example in more.items() for line in (f"#   {comments[key]}:", f"# {key}: {example}")]
+    text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
+    if len(text.encode()) > BOUNDS["definition"].limit:
+        return fabric_text(data, head)
+    return text
+
+
+def _commented(line: str, said: str) -> str:
+    """A line with a comment behind it, or above it where it is long."""
+    if len(line) <= _COLUMN:
+        return f"{line:<{_COLUMN}}  # {said}"
+    indent = line[: len(line) - len(line.lstrip())]
+    return f"{indent}# {said}\n{line}"
+
+
+def _comments(root: Any, comments: Mapping[str, str]) -> dict[int, str]:
+    """What to write behind which line: of each comment the first key that it is for, of each line the first comment."""
+    found: dict[int, str] = {}
+    told: set[str] = set()
+    for path, line in _keys(root, ()):
+        plain = ".".join(str(step) for step in path if not isinstance(step, int))
+        exact = ".".join(map(str, path))
+        name = exact if exact in comments else plain
+        if name in comments and name not in told and line not in found:
+            found[line] = comments[name]
+            told.add(name)
+    return found
+
+
+def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Each key of a composed text with its line, in order."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, key.value)
+            if value.start_mark.line == value.end_mark.line or not isinstance(value, yaml.ScalarNode):
+                yield inner, key.start_mark.line
+            yield from _keys(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _keys(value, (*path, index))
 
 
 def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:

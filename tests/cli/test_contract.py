@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
+    "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64", "--oversubscription", "2"),
+    "fabric size bill": ("fabric", "size", "--fat-tree", "4", "--price", "currency=USD", "--price", "switch=30000"),
     "job list": ("job", "list"),
     "job show": ("job", "show", "llama3-70b", "-n", "512"),
     "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
@@ -77,6 +79,8 @@ SCHEMAS = {
     "fabric list": "colltool.fabric-list/1",
     "fabric show": "colltool.fabric-show/1",
     "fabric check": "colltool.fabric-check/1",
+    "fabric size": "colltool.fabric-size/1",
+    "fabric size bill": "colltool.fabric-size/1",
     "job list": "colltool.job-list/1",
     "job show": "colltool.job-show/1",
     "job check": "colltool.job-check/1",
@@ -190,6 +194,26 @@ COMPARE: Shape = HEAD | {
     "rows": [{"ranks": int, "bytes": int, "values": [{"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": Number}]}],
     "verdict": [str],
 }  # fmt: skip
+PART: Shape = {
+    "tier": str, "level": str, "part": str, "count": (int, type(None)), "price": COUNT, "cost": COUNT, "power_W": COUNT,
+}  # fmt: skip
+COST: Shape = {
+    "currency": str, "parts": float, "power_W": float, "energy_per_year": COUNT, "years": COUNT, "total": float,
+}  # fmt: skip
+SIZED: Shape = HEAD | {
+    "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
+    "cables": int, "oversubscription": float, "pods": int, "planes": int, "paths": int, "tree_levels": int,
+    "levels": [{
+        "name": str, "switches": int, "per_rail": int, "least": int, "down_ports": int, "up_ports": int,
+        "oversubscription": float, "cables": int, "parallel": int, "optics": int,
+    }],
+    "notes": [str],
+}  # fmt: skip
+SHOWN: Shape = HEAD | {
+    "fabric": {"name": str, "tiers": list},
+    "facts": {"tiers": [{"name": str, "links": int, "notes": [str], "levels": list}]},
+    "bill": {"parts": [PART], "cost": (dict, type(None)), "notes": [str]},
+}
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -214,6 +238,9 @@ PROMISED: dict[str, Shape] = {
     "contention skew": CONTENTION,
     "calibrate": CALIBRATE,
     "calibrate eta": CALIBRATE,
+    "fabric show": SHOWN,
+    "fabric size": SIZED | {"bill": {"parts": [PART], "cost": (dict, type(None))}},
+    "fabric size bill": SIZED | {"bill": {"parts": [PART], "cost": COST}},
     "job show": JOB,
     "plan": PLAN,
     "plan search": SEARCH,

@@ -43,7 +43,8 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  write 0.8",
     ),
     "price ar -f clos-4to1 --set fabric.levels.core.oversubscription=3:1": (
-        "error: --set fabric.levels.core.oversubscription=3:1: expected a number from 1 to 1000, such as 2, got '3:1'",
+        "error: --set fabric.levels.core.oversubscription=3:1: expected a number from 1 to 1000, such as 2, "
+        "or hop by hop, such as {uplinks: 2}, got '3:1'",
         "  write 3",
     ),
     "price ar -f nvl72 --set nvlink.alpha=3e-6": (
@@ -144,7 +145,8 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  is the unit missing? write 5us or 5ns",
     ),
     "price ar -f nvl72 --set ib.levels.spine.oversubscription=0.5": (
-        "error: --set ib.levels.spine.oversubscription=0.5: expected a number from 1 to 1000, such as 2, got 0.5",
+        "error: --set ib.levels.spine.oversubscription=0.5: expected a number from 1 to 1000, such as 2, "
+        "or hop by hop, such as {uplinks: 2}, got 0.5",
     ),
     # readings
     "price ar -f nvl72 --pipelining bogus": ("error: --pipelining: 'bogus' is not known", f"  {PIPELINING}"),

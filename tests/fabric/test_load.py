@@ -21,7 +21,8 @@ from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reac
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
-from colltool.fabric.tier_parts import Eta, InNetwork, Level, Measured, Protocol, Sizing
+from colltool.fabric.prices import PartPrice, Prices
+from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Measured, Protocol, Sizing
 from colltool.wires.layout_file import LayoutFile
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
@@ -142,7 +143,8 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "alpha=1us",
             "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known: "
-            "schema, name, description, launch_overhead, library, hypothetical, uncertainty, notes, source, nvlink.KEY, ib.KEY",
+            "schema, name, description, launch_overhead, library, hypothetical, uncertainty, prices, notes, source, "
+            "nvlink.KEY, ib.KEY",
         ),
         (
             "nvlink.alhpa=1us",
@@ -317,7 +319,9 @@ def test_every_tier_is_known_by_its_topology() -> None:
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
     library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn}
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *library, *tier.kinds.values()}
+    prices = {Prices, PartPrice}
+    parts = {Eta, InNetwork, HopByHop, Level, Measured, Protocol, Sizing}
+    assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 
 PIECES = ["nvlink", "star", "72", "0.5us", "900GB/s", "levels", "alpha", "tiers", "- name", "topology", "{", "}", "0.80", "\n"]

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.derive import TierFacts
-from colltool.fabric.kind import DistanceClass, cable_s
-from colltool.fabric.library import Library, Reached
+from colltool.fabric.library import Library
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.plans import FatTree
 from colltool.fabric.results import FabricList, FabricShown
-from colltool.fabric.sizing import FatTree, RailPods
-from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_bit_energy, format_length, format_rate, format_time, whole_percent
+from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
+from colltool.render.subjects.fabric_size import plan_lines, sizing_document
+from colltool.render.subjects.fabric_words import (
+    alpha_text,
+    eta_text,
+    in_network_text,
+    library_text,
+    oversubscription_text,
+    protocol_text,
+    reached_text,
+)
+from colltool.words import counted, format_bit_energy, format_rate, format_time
 
 
 def _blocks(result: FabricShown) -> list[Block]:
@@ -23,13 +31,14 @@ def _blocks(result: FabricShown) -> list[Block]:
     fabric, facts = result.fabric, result.facts
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     tree = [f"{fabric.ranks} ranks{overhead}"]
-    for depth, tier in enumerate(reversed(fabric.tiers)):
-        tree += _tier_lines(tier, "   " * depth)
+    for depth, (tier, derived) in enumerate(zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True)):
+        tree += _tier_lines(tier, derived, "   " * depth)
     tree.append("   " * len(fabric.tiers) + "+- rank")
     title = "per domain of each tier; diameter in links, bisection one way"
     out: list[Block] = [Lines(_title(fabric), tuple(tree)), _table(result, title)]
     for derived in facts.tiers:
         out += _sizing(derived)
+    out += bill_blocks(result.bill)
     return [*out, *_library(fabric.library_facts), *_notes(result)]
 
 
@@ -64,7 +73,10 @@ def _document(result: FabricShown) -> Document:
     """The file's values in SI units, and what follows from them."""
     given = result.fabric.model_dump(by_alias=True, exclude_none=True)
     given.pop("schema")
-    return {"fabric": given, "facts": asdict(result.facts)}
+    facts = asdict(result.facts)
+    for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
+        told["sizing"] = tier.sizing and sizing_document(tier.sizing)
+    return {"fabric": given, "facts": facts, "bill": bill_document(result.bill)}
 
 
 def _summary(result: FabricShown) -> str:
@@ -100,74 +112,34 @@ def _tier_in_brief(tier: Tier) -> str:
     return f"{tier.name} {tier.topology} {kind_of(tier).extent}"
 
 
-def _tier_lines(tier: Tier, indent: str) -> list[str]:
+def _tier_lines(tier: Tier, facts: TierFacts, indent: str) -> list[str]:
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     kind = kind_of(tier)
     per = "port" if kind.joined_by == "switches" else "link"
     listed_levels = bool(kind.levels)
-    alpha = "" if listed_levels else f"{_alpha(kind.classes[0])}, "
+    alpha = "" if listed_levels else f"{alpha_text(kind.classes[0])}, "
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
-    lines = [f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {_eta(tier.eta)}{energy}"]
-    classes = kind.classes if listed_levels else ()
-    for one in reversed(classes):
-        s = f", s {one.oversubscription:g}" if one is not classes[0] else ""
-        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, {_alpha(one)}{s}")
+    lines = [
+        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{energy}"
+    ]
+    for index, (one, level) in reversed(list(enumerate(zip(kind.classes, facts.levels, strict=False)))):
+        s = f", {oversubscription_text(level)}" if index else ""
+        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, {alpha_text(one)}{s}")
     if kind.in_network is not None:
-        lines.append(f"{indent}|    in-network: {_in_network(kind.in_network)}")
-    lines += [f"{indent}|    protocol {one.name}: {_protocol(one)}" for one in tier.protocols or ()]
+        lines.append(f"{indent}|    in-network: {in_network_text(kind.in_network)}")
+    lines += [f"{indent}|    protocol {one.name}: {protocol_text(one)}" for one in tier.protocols or ()]
     listed = (tier.algorithms or {}).items()
     return lines + [f"{indent}|    {primitive.spoken} runs {', '.join(names)}" for primitive, names in listed]
-
-
-def _alpha(one: DistanceClass) -> str:
-    """``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
-    cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
-    return f"alpha {format_time(one.alpha_s)}{cable}"
-
-
-def _eta(eta: Eta) -> str:
-    return f"eta {eta.alpha:g}/{eta.beta:g}"
-
-
-def _protocol(one: Protocol) -> str:
-    """What a protocol gives; the rest is the tier's own."""
-    given = (
-        "" if one.launch_overhead is None else f"launch overhead {format_time(one.launch_overhead)}",
-        "" if one.alpha is None else f"alpha {format_time(one.alpha)}",
-        "" if one.bandwidth is None else f"BW {format_rate(one.bandwidth)}",
-        "" if one.eta is None else _eta(one.eta),
-        "" if one.local_copy is None else f"local copy {format_rate(one.local_copy)}",
-    )
-    numbers = ", ".join(text for text in given if text) or "the tier's own numbers"
-    only = ", ".join(primitive.spoken for primitive in one.primitives or ())
-    return f"{numbers}; only {only}" if only else numbers
-
-
-def _in_network(spec: InNetwork) -> str:
-    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
-    levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
-    eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
-    under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""
-    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
 
 
 def _sizing(tier: TierFacts) -> list[Block]:
     out: list[Block] = []
     if tier.sizing is not None:
-        out.append(Lines(f"{tier.name}, rail-optimised", tuple(_rails(tier.sizing))))
+        rails = "rail-optimised" if tier.sizing.rails > 1 else "sized"
+        out.append(Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing))))
     if tier.fat_tree is not None:
         out.append(Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (_tree(tier.fat_tree),)))
     return out
-
-
-def _rails(pods: RailPods) -> list[str]:
-    return [
-        f"{pods.rails} rails, each with {pods.leaves} leaves and {pods.spines} spines",
-        f"{pods.down_ports} ports down and {pods.up_ports} up on a leaf",
-        f"{pods.cables_per_pair} cables between each leaf and spine, {pods.cables} in all",
-        f"{pods.switches} switches in all",
-        *pods.notes,
-    ]
 
 
 def _tree(tree: FatTree) -> str:
@@ -177,39 +149,14 @@ def _tree(tree: FatTree) -> str:
 
 def _library(facts: Library | None) -> list[Block]:
     """Whose schedules are ranked, what its cost model is told, and what it reaches."""
-    if facts is None:
-        return []
-    told = [
-        f"{facts.gpu} GPUs" if facts.gpu else "",
-        f"{facts.cpu} hosts" if facts.cpu else "",
-        "" if facts.collnet is None else f"CollNet {'on' if facts.collnet else 'off'}",
-        "" if facts.nvls is None else f"NVLS {'on' if facts.nvls else 'off'}",
-        "channels given" if facts.channels else "",
-    ]
-    name = LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else "any"
-    version = f" {facts.version}" if facts.version else ""
-    title = ", ".join(filter(None, (f"library {name}{version}", *told)))
-    return [Lines(title, tuple(map(_reached, facts.reached)))]
-
-
-def _reached(one: Reached) -> str:
-    """What a library reaches of a schedule: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
-    if isinstance(one.share, float):
-        said = [whole_percent(one.share)] if one.share < 1 else []
-    else:
-        said = [f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share]
-    parts = [f"of its bandwidth {', '.join(said)}" if said else ""]
-    parts += [f"{format_time(one.startup)} to get going" if one.startup else ""]
-    parts += [f"{format_time(one.startup_per_rank)} a rank to get going" if one.startup_per_rank else ""]
-    parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
-    primitives = ", ".join(primitive.spoken for primitive in one.primitives)
-    return f"{one.algorithm} ({primitives}): {'; '.join(filter(None, parts))}"
+    return [Lines(library_text(facts), tuple(map(reached_text, facts.reached)))] if facts else []
 
 
 def _notes(result: FabricShown) -> list[Block]:
     fabric, facts = result.fabric, result.facts
     lines = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
     lines += [f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes]
+    lines += result.bill.notes
     return [Lines("notes", tuple(map(_one_line, lines)))] if lines else []
 
 

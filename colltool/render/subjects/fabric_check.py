@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Tier
 from colltool.fabric.plausible import Checked
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import kind_of
 from colltool.render.subjects.checked import checked_subject
+from colltool.render.subjects.fabric_words import (
+    alpha_text,
+    in_network_text,
+    library_text,
+    oversubscription_text,
+    prices_text,
+    protocol_text,
+)
 from colltool.words import format_bit_energy, format_length, format_rate, format_time
 
 
@@ -19,11 +29,9 @@ def tier_in_values(tier: Tier) -> str:
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
     alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-    names = list(dict.fromkeys(one.name for one in tier.protocols or ()))
-    protocols = f", protocols {', '.join(names)}" if names else ""
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
     eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {_cable(tier)}{rate}, {eta}{energy}{protocols}"
+    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {_cable(tier)}{rate}, {eta}{energy}"
 
 
 def _cable(tier: Tier) -> str:
@@ -33,9 +41,32 @@ def _cable(tier: Tier) -> str:
     return f"cable {lengths}, " if any(found) else ""
 
 
-def _tiers(one: Checked) -> list[str]:
-    """Innermost first."""
-    return [tier_in_values(tier) for tier in one.fabric.tiers]
+def _values(one: Checked) -> list[str]:
+    """The whole, each tier innermost first with its parts, and what is said of all."""
+    fabric = one.fabric
+    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ", no launch overhead"
+    lines = [f"{fabric.name}: {fabric.ranks} ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"]
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        lines += [tier_in_values(tier), *_parts(tier, facts)]
+    lines += [library_text(fabric.library_facts)] if fabric.library_facts else []
+    if fabric.uncertainty:
+        lines.append(f"uncertainty: {', '.join(f'{key} {how}' for key, how in fabric.uncertainty.items())}")
+    return [*lines, *([prices_text(fabric.prices)] if fabric.prices else [])]
 
 
-SUBJECTS = {FabricsChecked: checked_subject("fabric", "tier", _tiers)}
+def _parts(tier: Tier, facts: TierFacts) -> Iterator[str]:
+    """Levels, switches that compute, protocols and sizing of a tier, each under its name."""
+    kind = kind_of(tier)
+    for index, (one, level) in enumerate(zip(kind.classes, facts.levels, strict=False)):
+        s = f", {oversubscription_text(level)}" if index else ""
+        yield f"{tier.name} {one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
+    if kind.in_network is not None:
+        yield f"{tier.name} in-network: {in_network_text(kind.in_network)}"
+    for protocol in tier.protocols or ():
+        yield f"{tier.name} protocol {protocol.name}: {protocol_text(protocol)}"
+    if kind.sizing is not None:
+        rails = f"{kind.sizing.rails} rails of {kind.sizing.nics_per_rail} NICs an endpoint"
+        yield f"{tier.name} sizing: {rails}, switches of {kind.sizing.radix} ports"
+
+
+SUBJECTS = {FabricsChecked: checked_subject("fabric", "value", _values)}

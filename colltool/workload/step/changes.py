@@ -100,7 +100,7 @@ def _of_fabric(fabric: Fabric, now: Step) -> Iterator[Made]:
                 values[f"{tier.name}.protocols.{index}.bandwidth"] = _rate(FASTER * one.bandwidth)
         yield f"twice the bandwidth of {tier.name}", values, _with(fabric, tier.name, _faster), tier.name
     for tier in fabric.tiers:
-        thin = [one.name for one in kind_of(tier).levels if one.oversubscription > 1]
+        thin = [one.name for one in kind_of(tier).classes if one.oversubscription > 1]
         if thin and exposed.get(tier.name, 0.0) > LEAST_GAIN * now.step_s:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
             yield f"no oversubscription on {tier.name}", values, _with(fabric, tier.name, _flat), tier.name

@@ -1,0 +1,46 @@
+"""The key ``prices`` of a fabric: what its parts cost and draw, in one currency. Nothing here enters a time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from colltool.fabric.accepted import Accepted
+from colltool.fabric.values import MAX_LISTED, Currency, EnergyPrice, Money, Name, Part, Watts
+
+_EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}")
+_NAMES = Field(min_length=1, max_length=MAX_LISTED)
+
+PARTS = ("switch", "cable", "optic", "nic")
+
+
+class PartPrice(Part):
+    """What one part costs, and the power that it draws."""
+
+    price: Money = 0.0
+    draws: Watts = 0.0
+
+
+class Prices(Part):
+    """What the parts of a network cost: of the file, with their ``source``; yours, for none ships with colltool.
+
+    ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but for those that enter the levels
+    (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; without it all but the innermost, which is inside
+    a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
+    """
+
+    currency: Currency
+    switch: Annotated[Money | PartPrice | None, _EACH] = None
+    cable: Annotated[Money | PartPrice | None, _EACH] = None
+    optic: Annotated[Money | PartPrice | None, _EACH] = None
+    nic: Annotated[Money | PartPrice | None, _EACH] = None
+    power: EnergyPrice | None = None
+    years: Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")] | None = None
+    copper: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")] | None = None
+    tiers: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
+
+    def of(self, part: str) -> PartPrice | None:
+        """The price of a part, None where none is given."""
+        given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]
+        return PartPrice(price=given) if isinstance(given, float) else given

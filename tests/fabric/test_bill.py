@@ -1,0 +1,119 @@
+"""The bill of a fabric: parts counted by hand, what they cost and draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.fabric.bill import bill_of, cost_of
+
+PRICES = {
+    "currency": "USD",
+    "switch": {"price": 30000, "draws": "2kW"},
+    "cable": 200,
+    "optic": {"price": 600, "draws": "12W"},
+    "nic": 1500,
+}
+
+
+def counts(name: str, **prices: Any) -> dict[tuple[str, str], int | None]:
+    fabric = colltool.load_fabric(name, {"prices": PRICES | prices})
+    return {(line.level, line.part): line.count for line in bill_of(fabric).lines}
+
+
+def test_the_parts_of_the_published_superpod() -> None:
+    """32 NVL72: 2304 NICs, as many cables to 32 leaves and on to 16 spines, an optic at both ends of each."""
+    assert counts("nvl72") == {
+        ("leaf", "nic"): 2304, ("leaf", "cable"): 2304, ("leaf", "optic"): 4608, ("leaf", "switch"): 32,
+        ("spine", "cable"): 2304, ("spine", "optic"): 4608, ("spine", "switch"): 16,
+    }  # fmt: skip
+    assert ("leaf", "optic") not in counts("nvl72", copper=["leaf"])
+    assert counts("nvl72", tiers=["nvlink"]) == {
+        ("nvlink", "nic"): 2304, ("nvlink", "cable"): 2304, ("nvlink", "optic"): 4608, ("nvlink", "switch"): 32,
+    }  # fmt: skip
+
+
+def test_its_cost() -> None:
+    fabric = colltool.load_fabric("nvl72", {"prices": PRICES | {"copper": ["leaf"], "power": "0.10/kWh", "years": 4}})
+    cost = cost_of(fabric)
+    assert cost is not None
+    assert cost.currency == "USD"
+    assert cost.parts == 48 * 30000 + 4608 * 200 + 4608 * 600 + 2304 * 1500
+    assert cost.power_W == 48 * 2000 + 4608 * 12
+    assert cost.energy_per_year == pytest.approx(cost.power_W / 1000 * 8766 * 0.10)
+    assert cost.total == pytest.approx(cost.parts + 4 * cost.energy_per_year)
+
+
+def test_without_years_the_total_is_that_of_the_parts() -> None:
+    cost = cost_of(colltool.load_fabric("dgx-h100", {"prices": PRICES | {"power": "80/MWh"}}))
+    assert cost is not None
+    assert cost.energy_per_year == pytest.approx(cost.power_W / 1000 * 8766 * 0.08)
+    assert cost.total == cost.parts == 8 * 30000 + 256 * (200 + 2 * 600 + 1500)
+
+
+def test_no_prices_no_cost() -> None:
+    assert cost_of(colltool.load_fabric("nvl72")) is None
+    assert bill_of(colltool.load_fabric("nvl72")).cost is None
+
+
+def test_a_currency_alone_costs_nothing_that_is_known() -> None:
+    fabric = colltool.load_fabric("nvl72", {"prices": {"currency": "USD", "power": "0.10/kWh"}})
+    assert cost_of(fabric) is None
+    assert bill_of(fabric).notes == ("prices has none of the parts that are counted: switch, cable, optic, nic",)
+
+
+def test_what_nothing_counts_has_no_cost() -> None:
+    """Without its radix nobody knows the switches; cables and NICs alone can be priced."""
+    fabric = colltool.load_fabric("clos-4to1", {"prices": PRICES})
+    assert cost_of(fabric) is None
+    assert "not counted without their radix" in bill_of(fabric).notes[0]
+    cables = cost_of(colltool.load_fabric("clos-4to1", {"prices": {"currency": "EUR", "cable": 100}}))
+    assert cables is not None
+    assert cables.total == 100 * (1024 + 1024 + 256)
+
+
+def test_a_lattice_has_cables_and_no_switch() -> None:
+    assert counts("torus512") == {("torus", "cable"): 1536, ("torus", "optic"): 3072}
+
+
+@pytest.mark.parametrize("name", ["nvl72", "clos-4to1", "torus512"])
+def test_prices_change_no_time(name: str) -> None:
+    fabrics = (colltool.load_fabric(name), colltool.load_fabric(name, {"prices": PRICES}))
+    assert fabrics[0] != fabrics[1]
+    times = [[row.total_s for row in colltool.price(one, "ar", size="16MB").leading] for one in fabrics]
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"currency": None}, "currency by its three letters"),
+        ({"currency": "$"}, "currency by its three letters, such as USD"),
+        ({"switch": "30000 USD"}, "a price such as 600"),
+        ({"switch": -1}, "a price such as 600"),
+        ({"switch": {"price": 1, "draws": 1700}}, "write 1700W"),
+        ({"power": 0.1}, "write 0.1/kWh"),
+        ({"copper": ["laef"]}, "did you mean 'leaf'"),
+        ({"tiers": ["ethernet"]}, "there is no 'ethernet'"),
+        ({"years": 0}, "a number of years"),
+    ],
+)
+def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.load_fabric("nvl72", {"prices": PRICES | change})
+
+
+def test_prices_without_a_currency() -> None:
+    with pytest.raises(ColltoolError, match="key 'currency' is missing"):
+        colltool.load_fabric("nvl72", {"prices": {"switch": 30000}})
+
+
+def test_the_bill_of_a_sized_clos() -> None:
+    sized = colltool.size_fabric(2048, 64, prices=PRICES, overrides={"switch": 40000})
+    assert sized.bill.cost is not None
+    assert sized.bill.cost.parts == 96 * 40000 + 4096 * 200 + 8192 * 600 + 2048 * 1500
+    assert colltool.size_fabric(2048, 64, prices={"prices": PRICES | {"switch": 40000}}).bill == sized.bill
+    assert colltool.size_fabric(2048, 64, prices=PRICES | {"switch": 40000, "tiers": ["ib"]}).bill == sized.bill

@@ -1,0 +1,154 @@
+"""A Clos in whole switches against fat-trees, the formulas by ports, and the wiring itself."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+import pytest
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.fabric.derive import fabric_facts
+from colltool.fabric.load import load_fabric
+from colltool.fabric.plans import ClosPlan
+from colltool.fabric.sizing import clos_plan, fat_tree, fat_tree_plan, tree_levels
+from colltool.fabric.wiring import Split, splits_of
+
+
+def switches(plan: ClosPlan) -> list[int]:
+    return [one.switches for one in plan.levels]
+
+
+@pytest.mark.parametrize(("k", "paths", "planes"), [(4, 4, 2), (64, 1024, 32)])
+def test_equal_paths_of_a_fat_tree(k: int, paths: int, planes: int) -> None:
+    """Collectives Explainer Series part 03 appendix B.4: (k/2)² paths in k/2 planes."""
+    tree, plan = fat_tree(k), fat_tree_plan(k)
+    assert (tree.paths, tree.planes) == (plan.paths, plan.planes) == (paths, planes)
+
+
+@pytest.mark.parametrize("k", range(2, 66, 2))
+def test_a_clos_of_the_same_endpoints_is_the_fat_tree(k: int) -> None:
+    tree, plan = fat_tree(k), fat_tree_plan(k)
+    assert switches(plan) == [tree.edge, tree.aggregation, tree.core]
+    assert [one.cables for one in plan.levels] == [tree.endpoints] * 3
+    assert (plan.pods, plan.switches, plan.spare_ports, plan.notes) == (k, tree.switches, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "radix", "hops", "expected"),
+    [
+        (2048, 64, (1.0,), [64, 32]),
+        (1536, 64, (3.0,), [32, 8]),
+        (8192, 64, (1.0, 1.0), [256, 256, 128]),
+        (12288, 64, (1.0, 3.0), [384, 256, 64]),
+        (6144, 64, (3.0, 1.0), [128, 64, 32]),
+        (3072, 48, (1.0, 2.0), [128, 96, 32]),
+    ],
+)
+def test_switches_by_ports_where_they_come_out_even(
+    endpoints: int, radix: int, hops: tuple[float, ...], expected: list[int]
+) -> None:
+    plan = clos_plan(endpoints, 1, radix, levels=len(hops) + 1, hops=hops)
+    down = [radix * s / (1 + s) for s in hops]
+    up = [radix / (1 + s) for s in hops]
+    by_ports = [ceil(endpoints / down[0])]
+    for index in range(len(hops)):
+        by_ports.append(ceil(by_ports[-1] * up[index] / (down[index + 1] if index + 1 < len(hops) else radix)))
+    assert [one.least for one in plan.levels] == by_ports
+    assert switches(plan) == expected
+    assert plan.oversubscription == prod(hops)
+
+
+def cable_ends(plan: ClosPlan) -> None:
+    """Every switch has as many ports as cables, every uplink a port above it, all spread evenly."""
+    below = None
+    for index, one in enumerate(plan.levels):
+        assert one.down_ports + one.up_ports <= plan.radix
+        assert one.per_rail >= one.least
+        if below is not None:
+            rising = below.per_rail * below.up_ports
+            assert one.cables == rising * plan.rails
+            assert rising <= one.per_rail * one.down_ports
+            assert below.up_ports % one.parallel == 0, "uplinks spread evenly"
+            reached = below.up_ports // one.parallel
+            groups = one.per_rail // reached
+            assert groups * reached == one.per_rail
+            assert ceil(below.per_rail / groups) * one.parallel <= one.down_ports or index < len(plan.levels) - 1
+        below = one
+
+
+@pytest.mark.parametrize("hops", [(), (1.5,), (2.0,), (4.0, 1.0), (2.0, 1.5), (1.0, 3.0)])
+@pytest.mark.parametrize("radix", [36, 64, 144])
+@pytest.mark.parametrize("endpoints", [1, 63, 65, 500, 1000, 1793, 5000, 9999])
+def test_what_is_sized_can_be_wired(endpoints: int, radix: int, hops: tuple[float, ...]) -> None:
+    plan = clos_plan(endpoints, 1, radix, hops=hops)
+    cable_ends(plan)
+    assert plan.levels[0].switches * plan.levels[0].down_ports == endpoints + plan.spare_ports
+    asked = prod(hops)
+    if len(plan.levels) == len(hops) + 1:
+        assert 0.8 * asked < plan.oversubscription <= asked + 1e-9
+
+
+def test_levels_are_the_fewest_that_fit() -> None:
+    assert [len(clos_plan(n, 1, 64).levels) for n in (64, 65, 2048, 2049, 65536)] == [1, 2, 2, 3, 3]
+    assert [tree_levels(n, 64) for n in (1, 64, 65, 4096, 4097)] == [1, 1, 2, 2, 3]
+    with pytest.raises(ColltoolError, match="65537 ports on a rail do not fit: 3 levels of 64-port switches join at most 65536"):
+        clos_plan(65537, 1, 64)
+    with pytest.raises(ColltoolError, match="2 levels of 64-port switches join at most 2048"):
+        clos_plan(2049, 1, 64, levels=2)
+
+
+def test_rails_divide_the_ports() -> None:
+    plan = clos_plan(32, 72, 144, rails=4)
+    assert (plan.ports, plan.leaves, plan.spines, plan.cables_per_pair, plan.switches) == (2304, 8, 4, 18, 48)
+
+
+def test_a_split_that_is_not_whole_is_no_more_oversubscribed_than_asked() -> None:
+    assert splits_of(64, 3.0) == [Split(48, 16, 3.0)]
+    assert [(one.down, one.up) for one in splits_of(144, 4.0)] == [(115, 29), (114, 30), (113, 31)]
+    plan = clos_plan(1024, 1, 64, hops=(2.0,))
+    assert (plan.leaves, plan.spines, plan.levels[1].least) == (25, 11, 9)
+    assert any("2:1 is no whole number of ports" in note for note in plan.notes)
+    assert any("11 switches, so that uplinks spread evenly; their ports alone would do with 9" in n for n in plan.notes)
+
+
+def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
+    """s = (48 x 400G)/(8 x 800G) = 3."""
+    plan = colltool.size_fabric(960, 64, oversubscription="48x400Gbps:8x800Gbps").plan
+    assert (plan.oversubscription, plan.leaves, plan.down_ports, plan.up_ports) == (3.0, 20, 48, 8)
+    assert plan.levels[1].least == ceil(20 * 8 / 64)
+    assert colltool.size_fabric(960, 64, oversubscription=["3:1"]).plan.down_ports == 48
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "what is to be sized is not given"),
+        ({"fat_tree": 5}, "an even number of ports"),
+        ({"fat_tree": 4, "radix": 4}, "radix: is not asked of a fat-tree"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2}, "0.5 is below 1"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": "x"}, "'x' is no oversubscription"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": "60x400Gbps:8x400Gbps"}, "takes 68 ports"),
+        ({"endpoints": 64, "radix": 64, "levels": 2, "oversubscription": "2,2"}, "1 ratio"),
+        ({"endpoints": 64, "radix": 64, "levels": 4}, "1 to 3 levels"),
+        ({"endpoints": 64, "radix": 1}, "2 to 1024 ports"),
+        ({"endpoints": 0, "radix": 64}, "at least 1"),
+        ({"endpoints": 64, "radix": 64, "prices": {"switch": 3}}, "'currency' is missing"),
+        ({"endpoints": 64, "radix": 64, "prices": "nvl72"}, "without prices"),
+        ({"endpoints": 64, "radix": 64, "prices": 3}, "expected prices, got a int"),
+    ],
+)
+def test_what_cannot_be_sized(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.size_fabric(**arguments)  # type: ignore[arg-type]
+
+
+def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:
+    """The wiring in the notes of clos-4to1: 32 leaves, four pods of 8 spines with 32 links down and 8 up, four cores."""
+    fabric = load_fabric("clos-4to1", {"fabric.sizing": {"rails": 1, "nics_per_rail": 8, "radix": 64}})
+    facts = fabric_facts(fabric)
+    plan = facts.tiers[1].sizing
+    assert plan is not None
+    assert [(one.switches, one.down_ports, one.up_ports) for one in plan.levels] == [(32, 32, 32), (32, 32, 8), (4, 64, 0)]
+    assert (facts.tiers[1].links, facts.tiers[1].switches, plan.notes) == (1024 + 1024 + 256, 68, ())
+    cable_ends(plan)
