@@ -66,8 +66,9 @@ def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed
     make = maker(row.primitive, row.name)
     assert make is not None
     ratios = [boundary.oversubscription * boundary.endpoints / boundary.ports for boundary in used[-1].boundaries]
-    network = Clos(group.ranks, [level.span for level in used], [level.alpha_s for level in used], ratios)
-    run(make(group, segments), network.carry)
+    program = make(group, segments)
+    network = Clos(program.nodes, [level.span for level in used], [level.alpha_s for level in used], ratios)
+    run(program, network.carry)
     return network.alpha_s + network.peak * size / bandwidth
 
 
