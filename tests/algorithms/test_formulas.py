@@ -382,12 +382,24 @@ def test_multi_ring_follows_its_parts_step_by_step(shape: tuple[int, ...]) -> No
 def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
     group, n = lattice(shape, kind), prod(shape)
     odd = [d for d in shape if not log2(d).is_integer()]
-    if odd:
-        assert find(AR, "dim-rabenseifner").why_not(group) == f"needs a power-of-two size on every axis, got {odd[0]}"
-        return
-    assert counts(AR, "dim-rabenseifner", group) == (2 * sum(map(lg, shape)), pytest.approx(2 * (n - 1) / n))
-    assert find(AR, "dim-rabenseifner").status == "idealised"
-    assert "on ring wiring" in find(AR, "dim-rabenseifner").note
+    for primitive, times in {AR: 2, AG: 1, RS: 1}.items():
+        row = find(primitive, "dim-rabenseifner")
+        if odd:
+            assert row.why_not(group) == f"needs a power-of-two size on every axis, got {odd[0]}"
+            continue
+        assert counts(primitive, row.name, group) == (times * sum(map(lg, shape)), pytest.approx(times * (n - 1) / n))
+        assert row.status == "idealised"
+        assert "on ring wiring" in row.note
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
+    for primitive in (BC, REDUCE):
+        row = find(primitive, "dim-chain-middle")
+        assert counts(primitive, row.name, lattice(shape, "mesh")) == (sum(ceil((d - 1) / 2) for d in shape), 1)
+        assert row.why_not(lattice(shape)) == "needs a mesh; this is a torus"
+        assert row.status == "reference"
+    assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
 @pytest.mark.parametrize("name", ["dim-ring-bidirectional", "multi-ring"])
@@ -456,7 +468,9 @@ def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> No
         assert whole == pytest.approx((one[0] + other[0], one[1] + other[1]))
 
 
-@pytest.mark.parametrize("name", ["chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional", "in-network"])
+@pytest.mark.parametrize(
+    "name", ["chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional", "dim-chain-middle", "in-network"]
+)
 def test_reduce_is_a_broadcast_backwards(name: str) -> None:
     for group in GROUPS:
         if runs(BC, name, group):
@@ -501,8 +515,8 @@ FLAT = {
         dim-ring dim-rabenseifner dim-ring-bidirectional multi-ring outer-ring multi-rail-ring inner-ring""",
     AG: "ring recursive-doubling pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
     RS: "ring recursive-halving pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
-    BC: "chain binomial pipelined-tree scatter-allgather in-network dim-chain dim-chain-bidirectional",
-    REDUCE: "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional",
+    BC: "chain binomial pipelined-tree scatter-allgather in-network dim-chain dim-chain-bidirectional dim-chain-middle",
+    REDUCE: "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional dim-chain-middle",
     A2A: "pairwise bruck direct in-network shortest-path dim-by-dim",
     P2P: "send",
 }
@@ -526,7 +540,15 @@ def test_every_row_of_the_model_is_registered(primitive: Primitive) -> None:
 def test_every_row_of_the_tables_is_tested_above() -> None:
     """A new row needs an independent expression here."""
     checked = set(TABLE) | {(primitive, "in-network") for primitive in IN_NETWORK}
-    lattices = {"dim-ring", "dim-chain", "dim-ring-bidirectional", "dim-chain-bidirectional", "multi-ring", "dim-rabenseifner"}
+    lattices = {
+        "dim-ring",
+        "dim-chain",
+        "dim-ring-bidirectional",
+        "dim-chain-bidirectional",
+        "dim-chain-middle",
+        "multi-ring",
+        "dim-rabenseifner",
+    }
     baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "multi-rail-chain", "outer-pairwise", "inner-pairwise"}
     others = lattices | baselines | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
