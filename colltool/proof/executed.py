@@ -16,6 +16,8 @@ from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
 from colltool.schedules.network import Clos, Network, network_of
 from colltool.schedules.network_tiers import Tiers
+from colltool.schedules.step import Program
+from colltool.schedules.trace import Trace, traced
 
 _SAME = 1e-9
 
@@ -38,13 +40,22 @@ class Execution(NamedTuple):
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
-    make = maker(row.primitive, row.name)
-    assert make is not None  # the caller asked first
-    program, network = make(group, segments), network_for(group)
+    program, network = _on_wires(row, group, segments)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if program.streamed else 1))
     load = network.busiest if program.streamed else network.peak
     return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
+
+
+def flat_trace(row: Algorithm, group: Group, segments: int) -> Trace:
+    """The same run, step by step."""
+    return traced(*_on_wires(row, group, segments))
+
+
+def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
+    make = maker(row.primitive, row.name)
+    assert make is not None  # the caller asked first
+    return make(group, segments), network_for(group)
 
 
 def network_for(group: Group) -> Network:
@@ -87,15 +98,27 @@ def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) 
     Raises:
         ValueError: a phase that has no schedule over endpoints alone.
     """
-    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
-    of_tiers = [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
-    choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
-    order = natural_order(costed.primitive) or "inner-first"
-    network = Tiers(groups)
-    outcome = run(compose(costed.primitive, costed.choice.base, groups, choices, segments, order), network.carry)
-    formulas = [_sum(parts, segments) for parts in of_tiers]
+    program, network = _on_tiers(placed, costed, segments, readings)
+    outcome = run(program, network.carry)
+    formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
     return outcome, list(zip(formulas, executed, strict=True))
+
+
+def composed_trace(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Trace:
+    """The same run, step by step."""
+    return traced(*_on_tiers(placed, costed, segments, readings))
+
+
+def _of_tiers(placed: Placed, costed: Costed) -> list[list[Part]]:
+    return [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+
+
+def _on_tiers(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
+    choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
+    order = natural_order(costed.primitive) or "inner-first"
+    return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
 
 
 def _sum(parts: Sequence[Part], segments: int) -> Counts:
