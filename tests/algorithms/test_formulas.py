@@ -527,6 +527,7 @@ COMPOSED = {
     BC: {"hierarchical"},
     REDUCE: {"hierarchical"},
     A2A: {"two-level"},
+    P2P: {"cross-rail"},
 }
 
 
