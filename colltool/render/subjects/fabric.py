@@ -11,11 +11,11 @@ from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.results import FabricList, FabricShown
 from colltool.fabric.sizing import FatTree, RailPods
-from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
+from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_bit_energy, format_length, format_rate, format_time, whole_percent
+from colltool.words import counted, format_bit_energy, format_bytes, format_length, format_rate, format_time, whole_percent
 
 
 def _blocks(result: FabricShown) -> list[Block]:
@@ -148,7 +148,19 @@ def _in_network(spec: InNetwork) -> str:
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
     eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
     under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""
-    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
+    return (
+        f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}{_limits(spec.limits)}"
+    )
+
+
+def _limits(limits: Limits | None) -> str:
+    """``; sum, max of bf16, fp32; aligned to 128 B; 64 groups at a time``."""
+    if limits is None:
+        return ""
+    what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
+    aligned = f"aligned to {format_bytes(limits.alignment)}" if limits.alignment else ""
+    room = f"{counted(limits.groups, 'group')} at a time" if limits.groups else ""
+    return "".join(f"; {text}" for text in (what, aligned, room) if text)
 
 
 def _sizing(tier: TierFacts) -> list[Block]:
