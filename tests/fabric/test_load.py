@@ -21,7 +21,7 @@ from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reac
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
-from colltool.fabric.tier_parts import Eta, InNetwork, Level, Measured, Protocol, Sizing
+from colltool.fabric.tier_parts import Eta, InNetwork, Level, Limits, Measured, Protocol, Sizing
 from colltool.wires.layout_file import LayoutFile
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
@@ -317,7 +317,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
     library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn}
-    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Measured, Protocol, Sizing, *library, *tier.kinds.values()}
+    assert models(Fabric) == {Fabric, Eta, InNetwork, Level, Limits, Measured, Protocol, Sizing, *library, *tier.kinds.values()}
 
 
 PIECES = ["nvlink", "star", "72", "0.5us", "900GB/s", "levels", "alpha", "tiers", "- name", "topology", "{", "}", "0.80", "\n"]
