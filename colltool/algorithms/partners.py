@@ -19,6 +19,8 @@ def most_partners(schedule: Schedule, group: Group) -> int:
     >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
     (4, 6)
     """
+    if any(isinstance(terms.route, Peers | AllPeers) for terms in schedule):
+        return group.ranks - 1  # everybody: of a million ranks there is no need to list them
     met: set[int] = set()
     for terms in schedule:
         met |= _met(terms.route, group)
@@ -48,12 +50,6 @@ def _rounds(route: Rounds, group: Group) -> Distances:
     """``xor`` and ``fanout`` meet one rank at each stride, ``shift`` two; folded pairs stand twice as far apart."""
     ahead = frozenset(stride * (2 if route.folded else 1) for stride, _ in route.steps)
     return ahead | {group.ranks - stride for stride in ahead} if route.partner == "shift" else ahead
-
-
-@_met.register(Peers)
-@_met.register(AllPeers)
-def _everybody(_route: Route, group: Group) -> Distances:
-    return frozenset(range(1, group.ranks))
 
 
 @_met.register(Pair)
