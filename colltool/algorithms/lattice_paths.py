@@ -56,7 +56,15 @@ def dim_chain_bidirectional(group: Group) -> Terms:
     return Terms(depth, 1, Links(), fill=depth)
 
 
-@algorithm("dim-chain-middle", BC, REDUCE, on=frozenset({"mesh"}), source=f"{CHAN}; chains both ways from a root in the middle")
+@algorithm(
+    "dim-chain-middle",
+    BC,
+    REDUCE,
+    on=frozenset({"mesh"}),
+    source=f"{CHAN}; chains both ways from a root in the middle",
+    note="takes the root to stand in the middle of the mesh; from a corner it is dim-chain",
+    status="idealised",
+)
 def dim_chain_middle(group: Group) -> Terms:
     """Dimension-ordered chain from a root in the middle of a mesh, both ways along each axis, pipelined.
 

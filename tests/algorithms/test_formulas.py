@@ -398,7 +398,8 @@ def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
         row = find(primitive, "dim-chain-middle")
         assert counts(primitive, row.name, lattice(shape, "mesh")) == (sum(ceil((d - 1) / 2) for d in shape), 1)
         assert row.why_not(lattice(shape)) == "needs a mesh; this is a torus"
-        assert row.status == "reference"
+        assert row.status == "idealised"
+        assert "root to stand in the middle" in row.note
     assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
