@@ -47,11 +47,13 @@ class Rounds(NamedTuple):
     """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units of M).
 
     ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody), ``fanout`` (a binomial tree: one
-    sender in every block of 2·stride ranks).
+    sender in every block of 2·stride ranks). ``folded``: so many pairs of neighbours, the first ranks, stand in the rounds as
+    one each.
     """
 
     partner: Literal["xor", "shift", "fanout"]
     steps: tuple[tuple[int, float], ...]
+    folded: int = 0
 
 
 class Peers(NamedTuple):

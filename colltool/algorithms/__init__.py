@@ -1,6 +1,6 @@
 """Every algorithm that colltool can price; importing this package fills the registry, in this order."""
 
-from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all  # isort: skip
+from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all, folded  # isort: skip
 from colltool.algorithms import lattice, lattice_paths, in_network, flat, composed, parameter_server  # isort: skip
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "all_to_all",
     "composed",
     "flat",
+    "folded",
     "gather_scatter",
     "in_network",
     "lattice",

@@ -6,11 +6,11 @@ A composition holds no formula of its own. Each step is priced by an algorithm o
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, SLICES, ShippedAs
+from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RELAYED, SLICES, ShippedAs
 from colltool.algorithms.references import HAN as HAN_PAPER
-from colltool.algorithms.references import MAGPIE, THAKUR_GROPP, TUTEL
+from colltool.algorithms.references import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.errors import ColltoolError
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, SHORT, Primitive
+from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
 
 Order = Literal["outer-first", "inner-first"]
 
@@ -272,3 +272,24 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, .
     [(0, 1.0), (1, 1.0)]
     """
     return tuple(Step(tier, A2A, 1.0) for tier in range(len(sizes)))
+
+
+@composition(
+    "cross-rail",
+    P2P,
+    shipped_as=RELAYED,
+    source=f"{HOCKNEY}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
+    usual=("send",),
+    phases="pipelined",
+)
+def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+    """A message to a rank in another domain and on another rail: to the rank on that rail inside, then along the rail.
+
+    t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default); sequential: both add up
+
+    Where rails are fabrics of their own, ``send`` is a pair on one rail, and pays the outer path alone.
+
+    >>> [(step.tier, step.payload) for step in cross_rail_send((72, 4), "inner-first")]
+    [(0, 1.0), (1, 1.0)]
+    """
+    return tuple(Step(tier, P2P, 1.0) for tier in range(len(sizes)))

@@ -84,6 +84,8 @@ class Group(NamedTuple):
         scale_out: whether the ranks sit one to a node (a network), not inside one node.
         switch: what the switches compute: ``reduce``, ``multicast``, ``all_to_all``.
         switch_levels: k, levels of the aggregation tree.
+        switch_groups: groups that compute in those switches at once, this one among them.
+        switch_room: for how many they have room; None: for any number.
         tree_beta: c, the double binary tree's n_β.
         servers: K, machines apart from the ranks that a parameter server has.
     """
@@ -94,6 +96,8 @@ class Group(NamedTuple):
     scale_out: bool = False
     switch: frozenset[str] = frozenset()
     switch_levels: int = 1
+    switch_groups: int = 1
+    switch_room: int | None = None
     tree_beta: float = 2.0
     servers: int = 1
 

@@ -20,11 +20,18 @@ def switch_can(*capabilities: str) -> Requirement:
     def requirement(group: Group) -> str | None:
         missing = [name for name in capabilities if name not in group.switch]
         if not missing:
-            return None
+            return _no_room(group)
         return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
 
     requirement.__doc__ = f"The tier's switches must do {' and '.join(capabilities)}."
     return requirement
+
+
+def _no_room(group: Group) -> str | None:
+    """Each group that computes in the switches takes a place there."""
+    if group.switch_room is None or group.switch_groups <= group.switch_room:
+        return None
+    return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"
 
 
 @algorithm(

@@ -6,6 +6,8 @@ directions of its links and so needs the same steps and bytes as a ring in one d
 
 from __future__ import annotations
 
+from functools import partial
+
 from colltool.algorithms.group import LATTICE, Group, Topology
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
@@ -216,15 +218,23 @@ def multi_ring_all_gather(group: Group) -> Schedule:
     return _multi_ring(group, AG)
 
 
-@algorithm(
+def _dim_rabenseifner(group: Group, primitive: Primitive) -> Schedule:
+    steps = {k: log2_ceil(axis.size) for k, axis in enumerate(group.axes)}
+    return _axis_phases(group, steps, _ring_loads(group), primitive)
+
+
+_on_ideal_wires = partial(
+    algorithm,
     "dim-rabenseifner",
-    AR,
     on=LATTICE,
     requires=(power_of_two_axes,),
     source=f"{CHAN}; halving and doubling per axis",
     note="takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
     status="idealised",
 )
+
+
+@_on_ideal_wires(AR)
 def dim_rabenseifner(group: Group) -> Schedule:
     """Rabenseifner along each axis in turn, idealised.
 
@@ -238,5 +248,36 @@ def dim_rabenseifner(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
     """
-    steps = {k: log2_ceil(axis.size) for k, axis in enumerate(group.axes)}
-    return _axis_phases(group, steps, _ring_loads(group), AR)
+    return _dim_rabenseifner(group, AR)
+
+
+@_on_ideal_wires(RS)
+def dim_rabenseifner_halving(group: Group) -> Schedule:
+    """The first half of Rabenseifner along each axis: recursive halving axis after axis, idealised.
+
+    t = Σ lg d_i α + (N-1)/N M/BW
+
+    A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
+
+    >>> from colltool.algorithms.group import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
+    """
+    return _dim_rabenseifner(group, RS)
+
+
+@_on_ideal_wires(AG)
+def dim_rabenseifner_doubling(group: Group) -> Schedule:
+    """The second half of Rabenseifner along each axis: recursive doubling, last axis first, idealised.
+
+    t = Σ lg d_i α + (N-1)/N M/BW
+
+    A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
+
+    >>> from colltool.algorithms.group import Axis
+    >>> from colltool.cost import totals
+    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
+    """
+    return _dim_rabenseifner(group, AG)

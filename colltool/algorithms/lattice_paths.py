@@ -56,6 +56,30 @@ def dim_chain_bidirectional(group: Group) -> Terms:
     return Terms(depth, 1, Links(), fill=depth)
 
 
+@algorithm(
+    "dim-chain-middle",
+    BC,
+    REDUCE,
+    on=frozenset({"mesh"}),
+    source=f"{CHAN}; chains both ways from a root in the middle",
+    note="takes the root to stand in the middle of the mesh; from a corner it is dim-chain",
+    status="idealised",
+)
+def dim_chain_middle(group: Group) -> Terms:
+    """Dimension-ordered chain from a root in the middle of a mesh, both ways along each axis, pipelined.
+
+    t = Σ ceil((d_i - 1)/2) α + M/BW (asymptotic); t(P) with L = Σ ceil((d_i - 1)/2)
+
+    Half the depth of a root in a corner. On a torus every rank is in the middle: dim-chain-bidirectional.
+
+    >>> from colltool.cost import totals
+    >>> totals(dim_chain_middle(Group(512, "mesh", (Axis(8, wrap=False),) * 3)))
+    (12, 1.0)
+    """
+    depth = sum(axis.size // 2 for axis in group.axes)
+    return Terms(depth, 1, Links(), fill=depth)
+
+
 def _diameter(group: Group) -> int:
     return sum(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in group.axes)
 

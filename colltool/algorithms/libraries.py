@@ -142,4 +142,5 @@ PXN = (
     ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),
     ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS),
 )
+RELAYED = (ShippedAs("nccl", ("NCCL (PXN)",), frozenset({"send"}), frozenset({"send"})),)
 """Source: NCCL 2.12, PXN: to the GPU on the destination's rail over NVLink, then along the rail."""

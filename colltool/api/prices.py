@@ -14,6 +14,7 @@ from colltool.api.arguments import (
     count_of,
     fabric_of,
     fabrics_of,
+    flag_of,
     group_of,
     names_of,
     number_of,
@@ -198,7 +199,8 @@ def verify(
     alone: bool = False,
     algorithms: Sequence[str] | str = (),
     size: str | float = "16MB",
-    segments: int = 16,
+    segments: int | None = None,
+    trace: bool = False,
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
 
@@ -208,7 +210,8 @@ def verify(
         ranks, stride, alone: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
         algorithms: only these.
         size: M in bytes, for the times.
-        segments: P of pipelined algorithms.
+        segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
 
     Returns:
         A :class:`colltool.proof.results.Verification`.
@@ -220,8 +223,9 @@ def verify(
 
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
     size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone)
-    pieces = count_of(segments, "segments", 1, MOST_SEGMENTS)
-    found = [run(fabric, primitives, size_bytes, group, pieces, names) for fabric in fabrics_of(fabrics)]
+    pieces = None if segments is None else count_of(segments, "segments", 1, MOST_SEGMENTS)
+    steps = flag_of(trace, "trace")
+    found = [run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in fabrics_of(fabrics)]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     from colltool.proof.results import Verification
 

@@ -19,9 +19,10 @@ Examples:
   colltool verify a2a -f dgx-h100 -n 64 --format json
   colltool verify ar -f dgx-h100 -n 16 --stride 8
   colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
+  colltool verify ar -f star512 -n 4 --algorithm ring --trace
 """
 
-DEFAULT_RANKS = 64
+DEFAULT_RANKS, TRACED_RANKS = 64, 4
 MOST_SEGMENTS = 65_536  # each is sent one by one
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
@@ -46,7 +47,7 @@ def verify(
             "--ranks",
             "-n",
             metavar="N",
-            help="Ranks in the group. [default: all of FABRIC; 64 without one]",
+            help="Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]",
             parser=values.count("ranks", -values.MOST_RANKS, several=o.ONE_COUNT),
             autocompletion=o.complete_ranks,
         ),
@@ -56,11 +57,18 @@ def verify(
     algorithm: o.AlgorithmOption = None,
     size: o.SizeOption = "16MB",
     segments: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--segments", metavar="P", help="P of pipelined algorithms.", parser=values.count("segments", 1, MOST_SEGMENTS)
+            "--segments",
+            metavar="P",
+            help="P of pipelined algorithms. [default: 16; 2 with --trace]",
+            parser=values.count("segments", 1, MOST_SEGMENTS),
         ),
-    ] = 16,
+    ] = None,
+    trace: Annotated[
+        bool,
+        typer.Option("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most."),
+    ] = False,
     set_: o.SetOption = None,
     *,
     out: Out,
@@ -72,11 +80,19 @@ def verify(
     """
     from colltool import api
 
-    count = ranks if fabric or ranks is not None else DEFAULT_RANKS
+    count = ranks if fabric or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
     result = api.verify(
-        loaded, primitive, ranks=count, stride=stride, alone=alone, algorithms=names, size=size, segments=segments
+        loaded,
+        primitive,
+        ranks=count,
+        stride=stride,
+        alone=alone,
+        algorithms=names,
+        size=size,
+        segments=segments,
+        trace=trace,
     )
     out.emit(result)
     if not result.holds:

@@ -7,6 +7,7 @@ inside a domain with its own port; those copies are called planes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from colltool.errors import ColltoolError
 from colltool.fabric.kind import Kind
@@ -108,7 +109,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and kind.as_fat_tree else None,
-        notes=(*_plane_notes(planes), *(sizing.notes if sizing else ()), *misfits),
+        notes=(*_plane_notes(planes), *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=_levels(kind),
         misfits=misfits,
     )
@@ -153,6 +154,20 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
     if levels and levels[0].group != fits:
         return plan, (f"a leaf has down-ports for {fits} endpoints, the level '{levels[0].name}' says {levels[0].group}",)
     return plan, ()
+
+
+def _rim_notes(kind: Kind[Tier]) -> tuple[str, ...]:
+    """On a mesh those on a face, an edge or a corner have fewer neighbours than those inside."""
+    places = {0: 1}  # endpoints by their neighbours on the axes so far
+    for axis in kind.axes:
+        inside, ends = max(axis.size - 2, 0), min(axis.size, 2)
+        on_axis = {2: axis.size} if axis.is_ring else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
+        found: dict[int, int] = {}
+        for (met, many), (more, here) in product(places.items(), on_axis.items()):
+            found[met + more] = found.get(met + more, 0) + many * here
+        places = found
+    counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
+    return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
 
 
 def _plane_notes(planes: int) -> tuple[str, ...]:

@@ -38,6 +38,9 @@ LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}"
 _HOP = Accepted("a number from 1 to 1000, such as 2")
 _OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
+_OPERATIONS = Accepted("a list of reductions, such as [sum, min, max]")
+_TYPES = Accepted("a list of types, such as [bf16, fp16, fp32]")
+_LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
 PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 
 
@@ -46,6 +49,19 @@ class Eta(Part):
 
     alpha: Ratio = 1.0
     beta: Fraction = 1.0
+
+
+class Limits(Part):
+    """What the switches' hardware refuses: what is not listed is not limited.
+
+    ``groups`` at a time keep a place in the switches; beyond it the collective cannot run there. The others are told beside
+    prices: no price knows what is reduced.
+    """
+
+    operations: Annotated[tuple[Name, ...] | None, Field(min_length=1, max_length=MAX_LISTED), _OPERATIONS] = None
+    types: Annotated[tuple[Name, ...] | None, Field(min_length=1, max_length=MAX_LISTED), _TYPES] = None
+    alignment: Size | None = None
+    groups: Count | None = None
 
 
 class InNetwork(Part):
@@ -71,6 +87,7 @@ class InNetwork(Part):
         ]
         | None
     ) = None
+    limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
     def own_eta(self) -> dict[Primitive, float]:

@@ -104,13 +104,9 @@ def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, bet
         bandwidth_Bps=level.bandwidth_Bps,
         eta_beta=beta,
         share=share,
-        crosses=_crosses(level),
+        crosses=bool(level.thinned),
         energy=level.energy,
     )
-
-
-def _crosses(level: Level) -> bool:
-    return bool(level.thinned)
 
 
 def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> Charge:
@@ -196,8 +192,9 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
     """Every round pays its slowest pair; neighbouring rounds of one class and share are merged."""
     charges = []
     for stride, load in route.steps:
-        level = reach.top() if route.partner == "shift" else reach.block(2 * stride)
-        flows = {"xor": _all, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
+        level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
+        swapped = _at_most(2 * stride) if route.folded else _all
+        flows = {"xor": swapped, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
         one = _at(level, 1, load, reach, flows)
         charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
@@ -205,6 +202,13 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
+
+
+def _met(stride: int, folded: int, reach: Reach) -> Level:
+    """Where partners at a stride meet. Folded pairs are twice as far apart, and shift the blocks of all others behind them."""
+    if folded % (2 * stride):
+        return reach.top()
+    return reach.block(4 * stride if folded else 2 * stride)
 
 
 class _Same:

@@ -9,7 +9,7 @@ from colltool.algorithms.composed import Composition, Step, compositions, natura
 from colltool.algorithms.registry import STATUSES, Status, algorithms
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.groups import Placed, tier_group
-from colltool.pricing.parts import parts_of, share_notes
+from colltool.pricing.parts import parts_of, share_notes, switch_notes
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.who import spoken
 from colltool.pricing.workbench import Laid, Option, Workbench, counterpart, why_not
@@ -101,7 +101,7 @@ def _options(laid: Sequence[Laid], readings: Readings, only: frozenset[str] | No
         for one, partner in serving:
             assert partner is not None  # or it had no way back
             parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
-            notes += partner.notes_on(one.group) + share_notes(parts[one.number])
+            notes += partner.notes_on(one.group) + share_notes(parts[one.number]) + switch_notes(one.reach, parts[one.number])
             statuses.append(partner.status_on(one.group))
         status = max(statuses, key=STATUSES.index)
         yield Option(

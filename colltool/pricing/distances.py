@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from colltool.elementwise import anywhere, least
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Tier
-from colltool.fabric.tier_parts import InNetwork
+from colltool.fabric.tier_parts import InNetwork, Limits
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
 from colltool.primitives import Primitive
@@ -91,11 +91,13 @@ class Sits(NamedTuple):
 
 
 class InSwitch(NamedTuple):
-    """In-network hardware that covers the reach: α per switch passed (without η), and the η_β of what has one of its own."""
+    """In-network hardware that covers the reach: α per switch passed (without η), the η_β of what has one of its own, and what
+    it refuses."""
 
     alpha_s: float
     levels: int
     own_eta: Mapping[Primitive, float]
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,8 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
     only_level = len(levels) == 1
     height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
     passes = 2 * height  # up and down again
-    return InSwitch(spec.alpha_switch + levels[spanned - 1].cable_s / passes, height, {} if readings.ideal else spec.own_eta)
+    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / passes
+    return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)
 
 
 def flat_reach(tiers: Sequence[tuple[Tier, Sits]], ranks: int, readings: Readings) -> Reach:

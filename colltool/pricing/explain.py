@@ -8,6 +8,7 @@ from inspect import cleandoc
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
+from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request
 from colltool.errors import ColltoolError, nearest, said
 from colltool.fabric.kind import cable_s
@@ -15,7 +16,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.pricing.catalogue import CannotRun, catalogue
 from colltool.pricing.explained import Cabled, Explained, Explanation
-from colltool.pricing.groups import Placed, place, tier_group
+from colltool.pricing.groups import Placed, flat_group, place, tier_group
 from colltool.pricing.price import mode, price
 from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row
@@ -89,7 +90,15 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    return _words(row, found)._replace(balance=run.curve.balance)
+    return _words(row, found)._replace(balance=run.curve.balance, partners=_partners(row, fabric, group, readings))
+
+
+def _partners(row: AnyRow, fabric: Fabric, group: AnyGroup, readings: Readings) -> int | None:
+    """With how many others a rank exchanges; a composition's phases have theirs."""
+    if isinstance(row, Composition):
+        return None
+    seen, _ = flat_group(place(fabric, group), readings)
+    return most_partners(row.schedule(seen), seen)
 
 
 def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:

@@ -48,7 +48,10 @@ class Cabled(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """One algorithm for one primitive in words, and priced where a fabric was given; ``balance`` is n*, bytes."""
+    """One algorithm for one primitive in words, and priced where a fabric was given.
+
+    ``balance`` is n*, bytes; ``partners`` with how many others a rank exchanges at most, None of a composition.
+    """
 
     algorithm: str
     primitive: Primitive
@@ -67,6 +70,7 @@ class Explained(NamedTuple):
     reason: str = ""
     estimates: tuple[EstimateParts, ...] = ()
     balance: float | None = None
+    partners: int | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

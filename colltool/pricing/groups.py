@@ -20,6 +20,7 @@ Seen = tuple[Group, Reach]
 class Span:
     """A tier of the group: how many of the tier's endpoints it takes, how many of its ranks stand behind each, and how they sit.
 
+    ``at_once`` groups run on its switches at the same time: those that are interleaved, and one for each rank of an endpoint.
     ``seen`` keeps the groups that :func:`tier_group` made of it: every algorithm of every phase asks for them.
     """
 
@@ -27,6 +28,7 @@ class Span:
     endpoints: int
     ranks_inside: int
     sits: Sits = PACKED
+    at_once: int = 1
     seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -95,7 +97,10 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
     spans, inside, members = [], 1, 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         if stop.members > 1:
-            spans.append(Span(tier, stop.members, members, Sits(stop.stride, _beside(tier, inside, members, who), who.alone)))
+            sits = Sits(stop.stride, _beside(tier, inside, members, who), who.alone)
+            behind = members if who.alone or who.stride == 1 else inside
+            at_once = -(-behind // _rails(tier, inside)) * (1 if who.alone else stop.stride)
+            spans.append(Span(tier, stop.members, members, sits, at_once))
         inside *= tier.endpoints
         members *= stop.members
     per_domain = tuple(stop.members for stop in stops)
@@ -106,12 +111,16 @@ def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
     """Ranks behind an endpoint for each member there. Where rails are fabrics of their own, those on the members' rails."""
     if inside == members or not who.alone:
         return 1  # siblings that are at work keep their ports
-    kind = kind_of(tier)
-    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
-    if inside % rails:
-        rails = 1
+    rails = _rails(tier, inside)
     used = min(members, rails // gcd(who.stride, rails))
     return max(1, inside // rails * used // members)
+
+
+def _rails(tier: Tier, inside: int) -> int:
+    """Fabrics of their own that a tier is made of, one for every so many-th rank of an endpoint."""
+    kind = kind_of(tier)
+    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+    return 1 if inside % rails else rails
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
@@ -125,13 +134,16 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
 def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
     tier, kind = span.tier, kind_of(span.tier)
     reach = tier_reach(tier, span.endpoints, readings, idle_nics, span.sits)
+    hardware = reach.in_switch
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
         axes=kind.part(span.endpoints, span.sits.stride) or (),
         scale_out=scale_out or kind.joins == "hosts",
         switch=kind.operations,
-        switch_levels=reach.in_switch.levels if reach.in_switch else 1,
+        switch_levels=hardware.levels if hardware else 1,
+        switch_groups=max(1, span.at_once // idle_nics),
+        switch_room=hardware.limits.groups if hardware and hardware.limits else None,
         tree_beta=readings.tree_beta,
     )
     return group, reach

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm
-from colltool.cost import AllPeers, Chain, Pair, Ring, Trees
+from colltool.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
 from colltool.elementwise import is_array
 from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
@@ -14,6 +14,7 @@ from colltool.pricing.reached import as_reached
 from colltool.pricing.readings import Readings
 from colltool.pricing.running import running_on
 from colltool.primitives import Primitive, own_share
+from colltool.words import format_bytes
 
 
 def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, payload: float = 1.0) -> tuple[Part, ...]:
@@ -37,7 +38,7 @@ def parts_of(row: Algorithm, group: Group, reach: Reach, readings: Readings, pay
 def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, placed: Placed | None = None) -> Costed:
     """A registered algorithm that runs on the whole group at once; without ``placed``, its messages alone."""
     parts = parts_of(row, group, reach, readings)
-    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
+    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *switch_notes(reach, parts)]
     kept = own_part(placed, row.primitive, row.name) if placed else ()
     running = running_on(placed.fabric) if placed else None
     found = Costed(
@@ -102,3 +103,13 @@ def share_notes(parts: tuple[Part, ...]) -> list[str]:
     if least < 1:
         return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
     return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
+
+
+def switch_notes(reach: Reach, parts: tuple[Part, ...]) -> list[str]:
+    """What the switches do not compute: prices do not know what is reduced."""
+    limits = reach.in_switch.limits if reach.in_switch else None
+    if limits is None or not any(isinstance(part.route, Switch) for part in parts):
+        return []
+    what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
+    said = [f"the switches reduce {what} alone"] if what else []
+    return said + ([f"what is not aligned to {format_bytes(limits.alignment)} goes by software"] if limits.alignment else [])

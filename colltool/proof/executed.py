@@ -14,8 +14,10 @@ from colltool.pricing.readings import Readings
 from colltool.schedules.composed import compose
 from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
-from colltool.schedules.network import Clos, network_of
+from colltool.schedules.network import Clos, Network, network_of
 from colltool.schedules.network_tiers import Tiers
+from colltool.schedules.step import Program
+from colltool.schedules.trace import Trace, traced
 
 _SAME = 1e-9
 
@@ -38,14 +40,28 @@ class Execution(NamedTuple):
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
-    make = maker(row.primitive, row.name)
-    assert make is not None  # the caller asked first
-    program = make(group, segments)
-    network = network_of(group.joined_by, group.ranks + program.servers, group.axes)
+    program, network = _on_wires(row, group, segments)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
     load = network.busiest if program.streamed else network.peak
     return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
+
+
+def flat_trace(row: Algorithm, group: Group, segments: int) -> Trace:
+    """The same run, step by step."""
+    return traced(*_on_wires(row, group, segments))
+
+
+def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
+    make = maker(row.primitive, row.name)
+    assert make is not None  # the caller asked first
+    program = make(group, segments)
+    return program, network_for(group, program.servers)
+
+
+def network_for(group: Group, servers: int = 0) -> Network:
+    """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank and server."""
+    return network_of(group.joined_by, group.ranks + servers, group.axes)
 
 
 def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, execution: Execution, *, size: float,
@@ -62,8 +78,9 @@ def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed
     make = maker(row.primitive, row.name)
     assert make is not None
     ratios = [boundary.oversubscription * boundary.endpoints / boundary.ports for boundary in used[-1].boundaries]
-    network = Clos(group.ranks, [level.span for level in used], [level.alpha_s for level in used], ratios)
-    run(make(group, segments), network.carry)
+    program = make(group, segments)
+    network = Clos(program.nodes, [level.span for level in used], [level.alpha_s for level in used], ratios)
+    run(program, network.carry)
     return network.alpha_s + network.peak * size / bandwidth
 
 
@@ -82,15 +99,27 @@ def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) 
     Raises:
         ValueError: a phase that has no schedule over endpoints alone.
     """
-    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
-    of_tiers = [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
-    choices = [parts[0].algorithm for parts in of_tiers]  # a choice goes by its name in the tier's first phase
-    order = natural_order(costed.primitive) or "inner-first"
-    network = Tiers(groups)
-    outcome = run(compose(costed.primitive, costed.choice.base, groups, choices, segments, order), network.carry)
-    formulas = [_sum(parts, segments) for parts in of_tiers]
+    program, network = _on_tiers(placed, costed, segments, readings)
+    outcome = run(program, network.carry)
+    formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
     return outcome, list(zip(formulas, executed, strict=True))
+
+
+def composed_trace(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Trace:
+    """The same run, step by step."""
+    return traced(*_on_tiers(placed, costed, segments, readings))
+
+
+def _of_tiers(placed: Placed, costed: Costed) -> list[list[Part]]:
+    return [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+
+
+def _on_tiers(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
+    choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
+    order = natural_order(costed.primitive) or "inner-first"
+    return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
 
 
 def _sum(parts: Sequence[Part], segments: int) -> Counts:

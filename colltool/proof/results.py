@@ -7,13 +7,14 @@ from colltool.pricing.results import Infeasible
 from colltool.pricing.who import Seats
 from colltool.primitives import Primitive
 from colltool.results import Result
+from colltool.schedules.trace import Trace
 
 
 class Verified(NamedTuple):
     """One algorithm, executed. Counts are (formula, executed); ``verdict`` is ``proved``, ``idealised`` or ``mismatch``.
 
     ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no size was.
-    ``spec`` is the text that ``--algorithm`` takes.
+    ``spec`` is the text that ``--algorithm`` takes; ``trace`` every step, where asked for.
     """
 
     primitive: Primitive
@@ -27,6 +28,7 @@ class Verified(NamedTuple):
     note: str
     time_s: tuple[float, float] | None = None
     spec: str = ""
+    trace: Trace | None = None
 
     @property
     def ranks(self) -> int:

@@ -20,21 +20,25 @@ from colltool.pricing.row import titled
 from colltool.pricing.walk import count_within
 from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
-from colltool.proof.executed import Counts, composed, flat, formula, judge, lock_step_seconds
+from colltool.proof.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, lock_step_seconds
 from colltool.proof.results import Verification, Verified
 from colltool.schedules.library import effort, maker
 
-SEGMENTS = 16
+SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512
 """Ranks whose proofs take seconds."""
 MOST_MESSAGES = 40_000_000
 """Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
 
+MOST_TRACED = 8
+"""Ranks whose steps fit on a page."""
+
 _SAME_TIME = 1e-6
 
 
 class _Run(NamedTuple):
-    """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms."""
+    """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
+    whether every step is written down."""
 
     placed: Placed
     group: Group
@@ -42,26 +46,33 @@ class _Run(NamedTuple):
     readings: Readings
     size: float
     segments: int
+    trace: bool
 
 
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
-           segments: int = SEGMENTS, names: Sequence[str] = ()) -> Verification:  # fmt: skip
+           segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False) -> Verification:  # fmt: skip
     """Execute every algorithm that runs on a group, and the textbook choice of each composition.
 
     Args:
         fabric, group: who sits where, as :func:`colltool.pricing.groups.place` takes it; its ports and links carry the schedules.
         primitives: which collectives.
         size: M in bytes, for the times.
-        segments: P of pipelined algorithms.
+        segments: P of pipelined algorithms; when None 16, of a trace 2.
         names: only these algorithms.
+        trace: write down every step.
 
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
+    segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
     placed = place(fabric, group)
+    if trace and placed.ranks > MOST_TRACED:
+        what = f"the steps of {placed.ranks} ranks are too many to read"
+        raise ColltoolError(what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer")
     _check_names(primitives, names)
-    found = [one for primitive in primitives for one in _each(placed, primitive, readings, size, segments, names)]
+    run = _Run(placed, *flat_group(placed, readings), readings, size, segments, trace)
+    found = [one for primitive in primitives for one in _each(run, primitive, names)]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
     if not done:
@@ -81,11 +92,9 @@ def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
             find(primitives[0], base, [row.name for row in compositions(primitives[0])])
 
 
-def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float, segments: int,
-          names: Sequence[str]) -> Iterator[Verified | Infeasible]:  # fmt: skip
-    group, reach = flat_group(placed, readings)
-    run = _Run(placed, group, reach, readings, size, segments)
-    for row, seen in _rows(primitive, group, names):
+def _each(run: _Run, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
+    placed, readings, segments = run.placed, run.readings, run.segments
+    for row, seen in _rows(primitive, run.group, names):
         reason = row.why_not(seen) or _why_skip(row, seen, segments, placed)
         if reason:
             yield Infeasible(_called(row.chosen(seen).spec, primitive), reason)
@@ -94,7 +103,7 @@ def _each(placed: Placed, primitive: Primitive, readings: Readings, size: float,
     for bench in workbenches(placed, primitive, readings):
         chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
         for tiers in chosen if names else [()]:
-            yield _composed(placed, bench.named(tiers) if tiers else bench.usual(), segments, readings)
+            yield _composed(run, bench.named(tiers) if tiers else bench.usual())
 
 
 def _rows(primitive: Primitive, group: Group, names: Sequence[str]) -> Iterator[tuple[Algorithm, Group]]:
@@ -130,7 +139,7 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 
 def _flat(row: Algorithm, run: _Run) -> Verified:
-    placed, group, reach, readings, size, segments = run
+    placed, group, reach, readings, size, segments, trace = run
     execution, wanted = flat(row, group, segments), formula(row, group, segments)
     verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
     if not execution.outcome.holds:
@@ -155,11 +164,13 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
         note="; ".join(filter(None, [*notes, note])),
         time_s=time,
         spec=row.chosen(group).spec,
+        trace=flat_trace(row, group, segments) if trace else None,
     )
 
 
-def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Verified | Infeasible:
+def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
     """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
+    placed, segments, readings = run.placed, run.segments, run.readings
     if placed.ranks**2 > MOST_MESSAGES:
         return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")
     try:
@@ -182,4 +193,5 @@ def _composed(placed: Placed, costed: Costed, segments: int, readings: Readings)
         post_condition=outcome.holds,
         note=note,
         spec=costed.choice.spec,
+        trace=composed_trace(placed, costed, segments, readings) if run.trace else None,
     )

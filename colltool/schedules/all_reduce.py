@@ -30,7 +30,7 @@ def _program(n: int, chunks: int, batches: Batches) -> Program:
     )
 
 
-def _exchanged(n: int) -> Batches:
+def exchanged(n: int) -> Batches:
     """The whole vector, chunk 0, swapped with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
@@ -60,7 +60,7 @@ def double_binary_tree(group: Group, segments: int) -> Program:
 @schedule("recursive-doubling", AR)
 def recursive_doubling(group: Group, _segments: int) -> Program:
     """Everybody swaps and adds; N a power of two."""
-    return _program(group.ranks, 1, _exchanged(group.ranks))
+    return _program(group.ranks, 1, exchanged(group.ranks))
 
 
 @schedule("rabenseifner", AR)

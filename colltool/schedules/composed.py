@@ -13,13 +13,13 @@ import numpy as np
 from colltool.algorithms.composed import Order, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.primitives import A2A, AG, BC, REDUCE, RS, Primitive
+from colltool.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.lines import Cover, Dimension, Places, copies
 from colltool.schedules.registry import maker
 from colltool.schedules.step import Indices, Program, Step
 
-_SETTLES = {RS: "home", REDUCE: "home", A2A: "target"}  # elsewhere a phase leaves its chunks everywhere
-_STARTS_AT_HOME = (AG, BC, A2A)
+_SETTLES = {RS: "home", REDUCE: "home", A2A: "target", P2P: "target"}  # elsewhere a phase leaves its chunks everywhere
+_STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 
 class Phase(NamedTuple):

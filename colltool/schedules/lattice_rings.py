@@ -109,4 +109,4 @@ for _primitive in (AR, RS, AG):
     schedule("dim-ring", _primitive, per_pair=1)(partial(_dim_ring, _primitive))
     schedule("dim-ring-bidirectional", _primitive)(partial(_bidirectional, _primitive))
     schedule("multi-ring", _primitive)(partial(_multi_ring, _primitive))
-schedule("dim-rabenseifner", AR)(partial(_dim_rabenseifner, AR))
+    schedule("dim-rabenseifner", _primitive)(partial(_dim_rabenseifner, _primitive))

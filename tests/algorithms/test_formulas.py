@@ -79,6 +79,25 @@ TABLE: dict[tuple[Primitive, str], Callable[[int], Pair]] = {
     (A2A, "direct"): lambda n: (1, (n - 1) / n),
     (P2P, "send"): lambda n: (1, 1),
 }
+
+
+def kept(n: int) -> int:
+    return int(2 ** (lg(n) - 1))
+
+
+def fullest_blocks(n: int) -> float:
+    """Doubling among N' ranks, the first N - N' of which hold two chunks: the most that a block of each round holds."""
+    chunks = [2] * (n - kept(n)) + [1] * (2 * kept(n) - n)
+    return sum(max(sum(chunks[at : at + (1 << k)]) for at in range(0, kept(n), 1 << k)) for k in range(lg(n) - 1)) / n
+
+
+TABLE |= {
+    (AR, "recursive-doubling-fold"): lambda n: (lg(n) + 1, lg(n) + 1),
+    (AR, "rabenseifner-fold"): lambda n: (2 * lg(n), 2 * (kept(n) - 1) / kept(n) + 2),
+    (AG, "recursive-doubling-fold"): lambda n: (lg(n) + 1, 1 + fullest_blocks(n)),
+    (RS, "recursive-halving-fold"): lambda n: (lg(n) + 1, 1 + fullest_blocks(n)),
+}
+OFF_POWERS = {key for key in TABLE if key[1].endswith("-fold")}
 POWER_OF_TWO = {(AR, "recursive-doubling"), (AR, "rabenseifner"), (AG, "recursive-doubling"), (RS, "recursive-halving")}
 ALL_LINKS = {(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")}
 
@@ -90,7 +109,7 @@ def name_of(key: object) -> str:
 @pytest.mark.parametrize("topology", ["star", "full_mesh", "clos"])
 @pytest.mark.parametrize("key", TABLE, ids=name_of)
 def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
-    for n in POWERS if key in POWER_OF_TWO else COUNTS:
+    for n in POWERS if key in POWER_OF_TWO else [n for n in COUNTS if key not in OFF_POWERS or n not in POWERS]:
         n_alpha, n_beta = TABLE[key](n)
         if topology == "full_mesh" and key in ALL_LINKS:
             n_beta /= n - 1
@@ -99,7 +118,7 @@ def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key not in ((AG, "pat"), (RS, "pat"))], ids=name_of)
 def test_flat_over_several_tiers_has_the_same_counts(key: tuple[Primitive, str]) -> None:
-    for n in POWERS:
+    for n in (6, 72, 513) if key in OFF_POWERS else POWERS:
         assert counts(*key, on("tiers", n)) == counts(*key, on("star", n))
 
 
@@ -118,6 +137,27 @@ def test_a_rank_count_that_is_no_power_of_two_is_refused_with_the_reason(key: tu
     for topology in ("star", "full_mesh", "clos", "tiers"):
         reason = find(*key).why_not(on(topology, n))  # type: ignore[arg-type]
         assert reason == f"needs a power-of-two rank count, got {n}"
+
+
+@pytest.mark.parametrize("key", [*sorted(OFF_POWERS), (AR, "rabenseifner-padded")], ids=name_of)
+@pytest.mark.parametrize("n", POWERS)
+def test_nobody_is_left_over_at_a_power_of_two(key: tuple[Primitive, str], n: int) -> None:
+    reason = find(*key).why_not(on("star", n))
+    assert reason == f"for rank counts off powers of two; with {n} nobody is left over"
+
+
+@pytest.mark.parametrize(("n", "whole", "idle"), [(3, 4, "25%"), (5, 8, "38%"), (6, 8, "25%"), (7, 8, "12%"), (100, 128, "22%")])
+def test_padding_costs_the_next_power_of_two_and_says_what_it_wastes(n: int, whole: int, idle: str) -> None:
+    row, group = find(AR, "rabenseifner-padded"), on("star", n)
+    assert counts(AR, row.name, group) == counts(AR, "rabenseifner", on("star", whole))
+    assert row.notes_on(group) == [f"takes {whole} ranks: {whole - n} beside the group hold zeros, {idle} of all do no work"]
+    assert row.status_on(group) == "reference"
+
+
+def test_six_ranks_in_the_chapters_numbers() -> None:
+    """Rabenseifner on 6: padded to 8, 6 α and 1.75 M; folded on 4, 6 α and 3.5 M."""
+    assert counts(AR, "rabenseifner-padded", on("star", 6)) == (6, 1.75)
+    assert counts(AR, "rabenseifner-fold", on("star", 6)) == (6, 3.5)
 
 
 @pytest.mark.parametrize("n", [2, 4, 8, 16, 64, 1024])
@@ -342,12 +382,25 @@ def test_multi_ring_follows_its_parts_step_by_step(shape: tuple[int, ...]) -> No
 def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
     group, n = lattice(shape, kind), prod(shape)
     odd = [d for d in shape if not log2(d).is_integer()]
-    if odd:
-        assert find(AR, "dim-rabenseifner").why_not(group) == f"needs a power-of-two size on every axis, got {odd[0]}"
-        return
-    assert counts(AR, "dim-rabenseifner", group) == (2 * sum(map(lg, shape)), pytest.approx(2 * (n - 1) / n))
-    assert find(AR, "dim-rabenseifner").status == "idealised"
-    assert "on ring wiring" in find(AR, "dim-rabenseifner").note
+    for primitive, times in {AR: 2, AG: 1, RS: 1}.items():
+        row = find(primitive, "dim-rabenseifner")
+        if odd:
+            assert row.why_not(group) == f"needs a power-of-two size on every axis, got {odd[0]}"
+            continue
+        assert counts(primitive, row.name, group) == (times * sum(map(lg, shape)), pytest.approx(times * (n - 1) / n))
+        assert row.status == "idealised"
+        assert "on ring wiring" in row.note
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
+    for primitive in (BC, REDUCE):
+        row = find(primitive, "dim-chain-middle")
+        assert counts(primitive, row.name, lattice(shape, "mesh")) == (sum(ceil((d - 1) / 2) for d in shape), 1)
+        assert row.why_not(lattice(shape)) == "needs a mesh; this is a torus"
+        assert row.status == "idealised"
+        assert "root to stand in the middle" in row.note
+    assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
 @pytest.mark.parametrize("name", ["dim-ring-bidirectional", "multi-ring"])
@@ -416,7 +469,9 @@ def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> No
         assert whole == pytest.approx((one[0] + other[0], one[1] + other[1]))
 
 
-@pytest.mark.parametrize("name", ["chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional", "in-network"])
+@pytest.mark.parametrize(
+    "name", ["chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional", "dim-chain-middle", "in-network"]
+)
 def test_reduce_is_a_broadcast_backwards(name: str) -> None:
     for group in GROUPS:
         if runs(BC, name, group):
@@ -461,8 +516,8 @@ FLAT = {
         dim-ring dim-rabenseifner dim-ring-bidirectional multi-ring outer-ring multi-rail-ring inner-ring""",
     AG: "ring recursive-doubling pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
     RS: "ring recursive-halving pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
-    BC: "chain binomial pipelined-tree scatter-allgather in-network dim-chain dim-chain-bidirectional",
-    REDUCE: "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional",
+    BC: "chain binomial pipelined-tree scatter-allgather in-network dim-chain dim-chain-bidirectional dim-chain-middle",
+    REDUCE: "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional dim-chain-middle",
     A2A: "pairwise bruck direct in-network shortest-path dim-by-dim",
     P2P: "send",
 }
@@ -473,6 +528,7 @@ COMPOSED = {
     BC: {"hierarchical"},
     REDUCE: {"hierarchical"},
     A2A: {"two-level"},
+    P2P: {"cross-rail"},
 }
 
 
@@ -486,9 +542,17 @@ def test_every_row_of_the_model_is_registered(primitive: Primitive) -> None:
 def test_every_row_of_the_tables_is_tested_above() -> None:
     """A new row needs an independent expression here."""
     checked = set(TABLE) | {(primitive, "in-network") for primitive in IN_NETWORK}
-    lattices = {"dim-ring", "dim-chain", "dim-ring-bidirectional", "dim-chain-bidirectional", "multi-ring", "dim-rabenseifner"}
+    lattices = {
+        "dim-ring",
+        "dim-chain",
+        "dim-ring-bidirectional",
+        "dim-chain-bidirectional",
+        "dim-chain-middle",
+        "multi-ring",
+        "dim-rabenseifner",
+    }
     baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "multi-rail-chain", "outer-pairwise", "inner-pairwise"}
-    others = lattices | baselines | {"shortest-path", "dim-by-dim"}
+    others = lattices | baselines | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
 
 

@@ -86,10 +86,18 @@ def test_a_lattice_agrees_with_the_graph_built_link_by_link(kind: str, shape: tu
     nodes = list(product(*map(range, shape)))
     degrees = [sum(node in link for link in links) for node in nodes]
     assert kind_of(tier).neighbours == max(degrees)
+    by_count = ", ".join(f"{degrees.count(met)} with {met}" for met in sorted(set(degrees), reverse=True))
+    assert tier_facts(tier).notes == ((f"neighbours: {by_count}",) if len(set(degrees)) > 1 else ())
     assert tier_facts(tier).links == len(links)
     assert kind_of(tier).diameter_links == max(farthest(links, node) for node in nodes)
     cuts = [sum(len({node[axis] < d // 2 for node in link}) == 2 for link in links) for axis, d in enumerate(shape) if d > 1]
     assert kind_of(tier).bisection_Bps == min(cuts, default=0) * 1e9
+
+
+def test_the_rim_of_a_mesh_has_fewer_neighbours() -> None:
+    """6 inside, 5 on a face, 4 on an edge, 3 in a corner."""
+    assert tier_facts(lattice("mesh", (8, 8, 8))).notes == ("neighbours: 216 with 6, 216 with 5, 72 with 4, 8 with 3",)
+    assert tier_facts(lattice("torus", (8, 8, 8))).notes == ()
 
 
 def test_the_cut_of_a_cube_is_the_least_of_all_balanced_cuts() -> None:

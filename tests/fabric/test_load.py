@@ -22,7 +22,7 @@ from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
 from colltool.fabric.prices import PartPrice, Prices
-from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Measured, Protocol, Sizing
+from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Limits, Measured, Protocol, Sizing
 from colltool.wires.layout_file import LayoutFile
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
@@ -320,7 +320,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
     library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn}
     prices = {Prices, PartPrice}
-    parts = {Eta, InNetwork, HopByHop, Level, Measured, Protocol, Sizing}
+    parts = {Eta, InNetwork, HopByHop, Level, Limits, Measured, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 

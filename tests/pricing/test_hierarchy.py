@@ -453,3 +453,21 @@ def test_in_network_hardware_serves_each_tier_where_it_can() -> None:
 def test_a_hypothetical_part_makes_the_whole_hypothetical() -> None:
     rows = colltool.price(TWO, "ar", size=M, algorithms="hierarchical:ring/double-binary-tree", tree_beta=1.0).results
     assert rows[0].status == "hypothetical"
+
+
+@pytest.mark.parametrize(("ranks", "send", "cross_rail"), [(288, 2.0, 2.5), (2304, 8.0, 8.5)])
+def test_a_pair_on_two_rails_pays_a_hop_inside_and_the_path_along_the_rail(ranks: int, send: float, cross_rail: float) -> None:
+    """NVL72 pods on rails: 0.5 us inside; 2 us through one leaf, 8 us through the spine."""
+    results = colltool.price("nvl72", "p2p", ranks=ranks, size=1, ideal=True).results
+    times = {row.algorithm: float(row.alpha_s) * 1e6 for row in results}
+    assert times == pytest.approx({"send": send, "cross-rail": cross_rail})
+
+
+def test_across_rails_bytes_stream_over_the_slower_tier() -> None:
+    prices = {
+        phases: colltool.price("nvl72", "p2p", size="16MB", algorithms="cross-rail", phases=phases, ideal=True).results[0]
+        for phases in ("auto", "sequential")
+    }
+    assert float(prices["auto"].bandwidth_s) == pytest.approx(16e6 / 50e9)
+    assert float(prices["sequential"].bandwidth_s) == pytest.approx(16e6 / 50e9 + 16e6 / 900e9)
+    assert prices["auto"].shipped_by == ("NCCL (PXN)",)

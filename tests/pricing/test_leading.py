@@ -120,3 +120,11 @@ def test_where_nobody_ships_anything_references_lead() -> None:
     assert found.leading == ()
     assert found.best.status == "reference"
     assert colltool.crossover(fabric(mesh(4, 4)), "bc").winners[0].algorithm == found.best.title
+
+
+def test_a_root_in_the_middle_of_a_mesh_is_not_taken_for_granted() -> None:
+    """Nobody ships a broadcast on a mesh: the first of the references stays the one from any root."""
+    for primitive in ("bc", "reduce"):
+        priced = colltool.price("mesh512", primitive, size="1MB")
+        assert priced.best.algorithm == "dim-chain"
+        assert "dim-chain-middle" in {row.algorithm for row in priced.others}

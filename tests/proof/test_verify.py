@@ -78,6 +78,24 @@ def test_a_clos_with_uplinks_costs_what_is_priced() -> None:
         assert one.time_s[1] == pytest.approx(one.time_s[0], rel=1e-9), one.algorithm
 
 
+@pytest.mark.parametrize("ranks", [3, 6, 7, 9, 12, 20, 24, 31])
+def test_folded_schedules_cost_at_most_what_is_priced(ranks: int) -> None:
+    """Inside a leaf to the digit. Across leaves folding shifts the pairs, and the price takes the most that may leave a leaf."""
+    results = colltool.verify(read_fabric(CLOS, "clos.yaml"), ranks=ranks).results
+    folded = [one for one in results if one.algorithm.endswith("-fold")]
+    assert len(folded) == 4
+    for one in folded:
+        assert one.verdict == "proved"
+        assert one.time_s is not None
+        ratio = one.time_s[1] / one.time_s[0]
+        assert 0.4 < ratio <= 1 + 1e-9 if ranks > 8 else ratio == pytest.approx(1), one.algorithm
+
+
+def test_padding_takes_ports_beside_the_group() -> None:
+    (one,) = colltool.verify(read_fabric(CLOS, "clos.yaml"), "ar", ranks=9, algorithms="rabenseifner-padded").results
+    assert (one.verdict, one.n_alpha, one.n_beta) == ("proved", (8, 8), (1.875, 1.875))
+
+
 def test_pairwise_in_lock_step_is_no_sum_over_a_ranks_own_messages() -> None:
     """All steps but few wait for a pair across the spine, but only some of a leaf's ranks send across at once."""
     (one,) = colltool.verify(read_fabric(CLOS, "clos.yaml"), "a2a", algorithms="pairwise").results

@@ -13,7 +13,7 @@ from colltool.algorithms.group import Axis, Group, Topology
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.cost import total_n_alpha, total_n_beta
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.schedules import all_reduce, all_to_all, double_tree, gather_scatter, rooted, switch
+from colltool.schedules import all_reduce, all_to_all, double_tree, folded, gather_scatter, rooted, switch
 from colltool.schedules.double_tree import depths, two_trees, two_trees_under_one_root
 from colltool.schedules.machine import Outcome, run
 from colltool.schedules.network import FullMesh, Lattice, Network, Ports
@@ -32,6 +32,8 @@ ROWS: list[tuple[Primitive, str]] = [
     (AG, "recursive-doubling"),
     (RS, "recursive-halving"),
     *((A2A, name) for name in ("pairwise", "bruck", "direct")),
+    *((AR, name) for name in ("recursive-doubling-fold", "rabenseifner-fold", "rabenseifner-padded")),
+    *((AG, "recursive-doubling-fold"), (RS, "recursive-halving-fold")),
     *((p, "in-network") for p in (AR, RS, AG, BC, REDUCE, A2A)),
 ]
 PIPELINED = [(BC, "chain"), (REDUCE, "chain"), (BC, "pipelined-tree"), (REDUCE, "pipelined-tree"), (AR, "double-binary-tree")]
@@ -218,7 +220,7 @@ def test_every_algorithm_of_one_any_to_any_tier_is_executed_here() -> None:
 
 
 def test_schedules_do_not_know_the_formulas() -> None:
-    for module in (rooted, all_reduce, gather_scatter, all_to_all, switch, double_tree):
+    for module in (rooted, all_reduce, gather_scatter, all_to_all, switch, double_tree, folded):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         assert "colltool.cost" not in source
         imported = [line for line in source.splitlines() if line.startswith("from colltool.algorithms")]
@@ -264,9 +266,24 @@ def without(one: Step, at: int) -> Step:
 FRUGAL = [row for row in ROWS if row[1] != "scatter-allgather"]
 
 
+def runs_on_powers(primitive: Primitive, name: str) -> bool:
+    return formula(primitive, name, group_of(8)) is not None
+
+
+def runs_off_powers(primitive: Primitive, name: str) -> bool:
+    return formula(primitive, name, group_of(6)) is not None
+
+
+SMALL = {(True, True): (2, 5, 6), (True, False): (3, 5, 6, 7), (False, True): (4, 8)}
+
+
+def eight_or_six(primitive: Primitive, name: str) -> Group:
+    return group_of(8 if runs_on_powers(primitive, name) else 6)
+
+
 @pytest.mark.parametrize(("primitive", "name"), FRUGAL)
 def test_every_single_message_counts(primitive: Primitive, name: str) -> None:
-    for n in (4, 8) if formula(primitive, name, group_of(6)) is None else (2, 5, 6):
+    for n in SMALL[runs_off_powers(primitive, name), runs_on_powers(primitive, name)]:
         batches = list(made(primitive, name, group_of(n), 3).batches)
         for b, batch in enumerate(batches):
             for s, one in enumerate(batch):
@@ -295,7 +312,7 @@ SUMMED = [row for row in ROWS if row[0] in (AR, RS, REDUCE)]
 
 @pytest.mark.parametrize(("primitive", "name"), SUMMED)
 def test_no_message_may_be_added_twice(primitive: Primitive, name: str) -> None:
-    program = made(primitive, name, group_of(8), 3)
+    program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
     for b, batch in enumerate(batches):
         for s, one in enumerate(batch):
@@ -323,7 +340,7 @@ ANY_ORDER = [(AR, "recursive-doubling"), (A2A, "pairwise")]
 
 @pytest.mark.parametrize(("primitive", "name"), [row for row in ROWS if row[1] not in ONE_STEP and row not in ANY_ORDER])
 def test_nothing_may_be_sent_before_it_was_received(primitive: Primitive, name: str) -> None:
-    program = made(primitive, name, group_of(8), 3)
+    program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
     assert len(batches) > 1
     outcome = judged(program, batches[::-1])
@@ -346,7 +363,7 @@ def swapped(one: Step) -> Step | None:
 
 @pytest.mark.parametrize(("primitive", "name"), [row for row in ROWS if row[1] != "scatter-allgather"])
 def test_no_two_chunks_may_be_swapped(primitive: Primitive, name: str) -> None:
-    program = made(primitive, name, group_of(8), 3)
+    program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
     tried = 0
     for b, batch in enumerate(batches):

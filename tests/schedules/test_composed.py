@@ -13,7 +13,7 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import named_candidates
 from colltool.pricing.groups import place, tier_group
 from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules import library, machine
 from colltool.schedules.composed import compose
 from colltool.schedules.network import Ports
@@ -54,6 +54,8 @@ SMALL = [
     (A2A, "two-level", (8, 4), "bruck/direct"),
     (A2A, "two-level", (2, 3, 4), "pairwise/bruck/pairwise"),
     (A2A, "two-level", (5, 6), "direct/bruck"),
+    (P2P, "cross-rail", (4, 3), "send/send"),
+    (P2P, "cross-rail", (2, 3, 4), "send/send/send"),
 ]
 
 LATTICES = [
@@ -66,6 +68,7 @@ LATTICES = [
     (AR, "leader", (((4, 3), "mesh"), 4), "dim-chain/ring"),
     (A2A, "two-level", (((4, 3), "torus"), 3), "shortest-path/pairwise"),
     (A2A, "two-level", (((4, 3), "mesh"), 3), "dim-by-dim/pairwise"),
+    (P2P, "cross-rail", (((3, 3), "mesh"), 3), "send/send"),
 ]
 
 

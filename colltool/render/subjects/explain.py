@@ -114,6 +114,8 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
     if entry.balance is not None:
         lines.append(f"n* = {format_bytes(entry.balance)}: {_at_balance(row, entry.balance)}")
+    if entry.partners is not None:
+        lines.append(f"partners: a rank exchanges with {entry.partners} other{'s' * (entry.partners != 1)} at most")
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
@@ -161,6 +163,7 @@ def _fields(entry: Explained) -> Document:
             "reason": entry.reason,
         }
         | ({"balance": entry.balance} if entry.balance is not None else {})
+        | ({"partners": entry.partners} if entry.partners is not None else {})
         | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
     )
 

@@ -7,8 +7,17 @@ from colltool.fabric.derive import LevelFacts
 from colltool.fabric.kind import DistanceClass, cable_s
 from colltool.fabric.library import Library, Reached
 from colltool.fabric.prices import PARTS, Prices
-from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
-from colltool.words import counted, format_length, format_money, format_power, format_rate, format_time, whole_percent
+from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
+from colltool.words import (
+    counted,
+    format_bytes,
+    format_length,
+    format_money,
+    format_power,
+    format_rate,
+    format_time,
+    whole_percent,
+)
 
 
 def alpha_text(one: DistanceClass) -> str:
@@ -42,7 +51,18 @@ def in_network_text(spec: InNetwork) -> str:
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
     eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
     under = f"; only under {', '.join(spec.protocols)}" if spec.protocols else ""
-    return f"{', '.join(can) or 'nothing'}, alpha_switch {format_time(spec.alpha_switch)}{levels}{eta}{under}"
+    alpha = f"alpha_switch {format_time(spec.alpha_switch)}"
+    return f"{', '.join(can) or 'nothing'}, {alpha}{levels}{eta}{under}{_limits(spec.limits)}"
+
+
+def _limits(limits: Limits | None) -> str:
+    """``; sum, max of bf16, fp32; aligned to 128 B; 64 groups at a time``."""
+    if limits is None:
+        return ""
+    what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
+    aligned = f"aligned to {format_bytes(limits.alignment)}" if limits.alignment else ""
+    room = f"{counted(limits.groups, 'group')} at a time" if limits.groups else ""
+    return "".join(f"; {text}" for text in (what, aligned, room) if text)
 
 
 def library_text(facts: Library) -> str:

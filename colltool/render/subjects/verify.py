@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from colltool.proof.results import Verification, Verified
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.steps import trace_blocks, trace_fields
 from colltool.render.subject import Document, Overrides, Subject, group_columns, group_field, set_field, set_text
 from colltool.words import format_count, format_time, ordinal
 
@@ -55,7 +56,7 @@ def _blocks(result: Verification) -> list[Block]:
     out: list[Block] = [_table(result, f"executed: {_counts(result)}"), Lines("notes", (*lines, ENDS_HERE))]
     by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
     reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
-    return out + ([Lines("not executed", reasons)] if reasons else [])
+    return out + trace_blocks(result.results) + ([Lines("not executed", reasons)] if reasons else [])
 
 
 def _document(result: Verification) -> Document:
@@ -79,7 +80,7 @@ def _fields(one: Verified) -> Document:
         "time_s": dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None,
         "note": one.note,
         "spec": one.spec,
-    }
+    } | ({"trace": trace_fields(one.trace)} if one.trace else {})
 
 
 def _summary(result: Verification) -> str:
