@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from colltool.algorithms.group import Group
-from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Schedule, Switch, Trees
+from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Schedule, Servers, Switch, Trees
 
 Distances = frozenset[int]
 """To whom a rank sends or from whom it takes, as distances round the group."""
@@ -50,6 +50,12 @@ def _rounds(route: Rounds, group: Group) -> Distances:
     """``xor`` and ``fanout`` meet one rank at each stride, ``shift`` two; folded pairs stand twice as far apart."""
     ahead = frozenset(stride * (2 if route.folded else 1) for stride, _ in route.steps)
     return ahead | {group.ranks - stride for stride in ahead} if route.partner == "shift" else ahead
+
+
+@_met.register
+def _servers(_route: Servers, group: Group) -> Distances:
+    """Every server, none of the other ranks."""
+    return frozenset(range(1, group.servers + 1))
 
 
 @_met.register(Pair)

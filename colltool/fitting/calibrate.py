@@ -18,9 +18,10 @@ from colltool.fitting.cables import without_cables
 from colltool.fitting.naming import notes_on
 from colltool.fitting.placement import check_fits
 from colltool.fitting.priced import price_series
-from colltool.fitting.results import Calibration, FittedSeries, Residual
+from colltool.fitting.results import Calibration, Fitted, FittedSeries, Residual
 from colltool.fitting.select import mape, unseen_mape
 from colltool.fitting.tier import SeriesFit, calibrate_tier
+from colltool.fitting.told import note_intervals, without_intervals
 from colltool.measured.series import Measurements, Series
 from colltool.pricing.readings import Readings
 from colltool.words import format_rate
@@ -67,16 +68,21 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     data = deepcopy(data)
     without_cables(data)
+    without_intervals(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
+    told: dict[str, list[Fitted]] = {}
     for tier, series in by_tier.items():
         try:
-            fits += calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+            own = calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
         except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
             what = f"{series[0].title}: no line can be fitted to these times"
             fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
             raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
+        fits += own
+        told[tier] = [one for fit in own for one in fit.protocols]
+    note_intervals(data, told)
     data["name"] = name[:_LONGEST_NAME]
     fabric = _read_back(data)
     results = tuple(_result(fabric, fit) for fit in fits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
+from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
@@ -22,10 +23,16 @@ SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microsec
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plans(Result):
-    """One job on several fabrics; the others are held against the first."""
+    """One job on several fabrics, the others held against the first. ``costs``: of each network, where its file has prices."""
 
     subject: ClassVar[str] = "plan_choices"
     plans: tuple[Plan, ...]
+    costs: tuple[Cost | None, ...]
+
+    def cost_per_rate(self, at: int) -> float | None:
+        """What a step a second costs on a fabric: the network's cost times the seconds of a step; None without prices."""
+        cost = self.costs[at]
+        return None if cost is None else cost.total * self.plans[at].step_s
 
     def ratio(self, at: int) -> float:
         """The step on a fabric over that on the first."""
@@ -77,7 +84,7 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    return Plans(tuple(plan(job, fabric, count, readings) for fabric in fabrics))
+    return Plans(tuple(plan(job, fabric, count, readings) for fabric in fabrics), tuple(map(cost_of, fabrics)))
 
 
 def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[Uncertain], *,

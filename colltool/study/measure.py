@@ -24,15 +24,17 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     if kind_of(fabric.tiers[tier]).axes:
         return ""
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
-    sizes = "-b 8 -e 64K -f 2" if small else "-b 256M -e 4G -f 2"
+    sizes = ["-b", "8", "-e", "64K"] if small else ["-b", "256M", "-e", "4G"]
+    sizes += ["-f", "2", "-g"]
     inside = fabric.tiers[0].endpoints
     hosts = max(2, -(-ranks // inside))
     library = fabric.library_facts.name if fabric.library_facts else "all"
     if library == "mpi":
         span = "8:65536" if small else "268435456:4294967296"
         count = min(ranks, inside) if tier == 0 else hosts
-        spread = "" if tier == 0 else " --map-by ppr:1:node"
-        return f"mpirun -np {count}{spread} {_OSU[primitive]} -m {span}"
+        spread = [] if tier == 0 else ["-N", "1"]
+        return " ".join(["mpirun", "-np", str(count), *spread, _OSU[primitive], "-m", span])
+    test = f"./build/{_TESTS[primitive]}"
     if tier == 0:
-        return f"./build/{_TESTS[primitive]} {sizes} -g {min(ranks, inside)}"
-    return f"mpirun -np {hosts} -N 1 ./build/{_TESTS[primitive]} {sizes} -g 1"
+        return " ".join([test, *sizes, str(min(ranks, inside))])
+    return " ".join(["mpirun", "-np", str(hosts), "-N", "1", test, *sizes, "1"])

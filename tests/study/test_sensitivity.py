@@ -147,4 +147,4 @@ def test_what_to_measure(key: str, command: str) -> None:
 def test_what_to_measure_elsewhere() -> None:
     assert experiment(colltool.load_fabric("torus512"), AR, "torus.alpha", 512) == ""
     mpi = colltool.load_fabric("dgx-h100").under("mpi")
-    assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 --map-by ppr:1:node osu_allreduce -m 268435456:4294967296"
+    assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 -N 1 osu_allreduce -m 268435456:4294967296"

@@ -72,7 +72,7 @@ def _sentence(result: Comparison, one: Finding) -> str:
 def _runs(runs: tuple[Run, ...]) -> Iterator[str]:
     for at, run in enumerate(runs):
         here = _sizes(run, first=at == 0, last=at == len(runs) - 1)
-        yield f"{_SAID[run.outcome].format(_times(run))}{here}"
+        yield f"{here}{_SAID[run.outcome].format(_times(run))}"
 
 
 _SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", "none": "only one of them can run it"}
@@ -80,19 +80,16 @@ _SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", 
 
 def _times(run: Run) -> str:
     times = run.ratio if run.ratio > 1 else 1 / run.ratio
-    return f"up to {format_factor(times, 3)}"
+    return f"at most {format_factor(times, 3)}"
 
 
 def _sizes(run: Run, *, first: bool, last: bool) -> str:
     if first and last:
         return ""
     if first:
-        return f" up to {format_bytes(run.to_bytes, 3)}"
-    return (
-        f" from {format_bytes(run.from_bytes, 3)} on"
-        if last
-        else f" from {format_bytes(run.from_bytes, 3)} to {format_bytes(run.to_bytes, 3)}"
-    )
+        return f"up to {format_bytes(run.to_bytes, 3)} "
+    since = f"from {format_bytes(run.from_bytes, 3)} "
+    return f"{since}on " if last else f"{since}to {format_bytes(run.to_bytes, 3)} "
 
 
 def _document(result: Comparison) -> Document:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import NamedTuple
 
+from colltool.fabric.bill import Cost
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.render.subjects.sensitivity import quantity
@@ -15,6 +17,8 @@ from colltool.workload.plan import Plan
 class _One(NamedTuple):
     plan: Plan
     ratio: float
+    cost: Cost | None
+    cost_per_rate: float | None
 
 
 _PLANS = (
@@ -27,14 +31,21 @@ _PLANS = (
     number("control_step_s", "free network", format_time, 2, get=lambda one: one.plan.control_step_s),
     number("network_share", "network", percent, get=lambda one: one.plan.network_share),
     label("wire", "slow wire", drop=1, get=lambda one: one.plan.wire),
+    number("cost", "network costs", get=lambda one: one.cost and one.cost.total, show=lambda cost: f"{cost:,.0f}"),
+    label("currency", "in", get=lambda one: one.cost and one.cost.currency),
+    number("cost_per_rate", "cost x step", lambda cost: f"{cost:.4g}", 5, get=lambda one: one.cost_per_rate),
     number("tokens_per_s", "tokens/s", lambda rate: f"{rate:.4g}", 4, get=lambda one: one.plan.tokens_per_s),
 )
 
 
 def _table(result: Plans, title: str = "") -> Table:
-    several = tuple(_One(one, result.ratio(at)) for at, one in enumerate(result.plans))
+    several = tuple(
+        _One(one, result.ratio(at), result.costs[at], result.cost_per_rate(at)) for at, one in enumerate(result.plans)
+    )
     table = Table(_PLANS, several, None, title)
-    return table if any(one.fabric_overrides for one in result.plans) else table.without("set")
+    idle = [] if any(one.fabric_overrides for one in result.plans) else ["set"]
+    idle += [] if any(result.costs) else ["cost", "currency", "cost_per_rate"]
+    return table.without(*idle)
 
 
 def _parts(result: Plans) -> Table:
@@ -84,7 +95,8 @@ def _document(result: Plans) -> Document:
         {
             "fabric": one.fabric, "set": dict(one.fabric_overrides), "step_s": one.step_s, "control_step_s": one.control_step_s,
             "ratio": result.ratio(at), "network_share": one.network_share, "wire": one.wire, "tokens_per_s": one.tokens_per_s,
-            "parts": [part._asdict() for part in one.parts],
+            "parts": [part._asdict() for part in one.parts], "cost": asdict(cost) if (cost := result.costs[at]) else None,
+            "cost_per_rate": result.cost_per_rate(at),
         }
         for at, one in enumerate(result.plans)
     ]  # fmt: skip

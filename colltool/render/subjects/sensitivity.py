@@ -54,7 +54,7 @@ def verdict(result: Sensitivity) -> str:
         safe = f"{result.winner} is the fastest in {percent(result.holds)} of the samples, and nearly so in the others"
     else:
         safe = f"{result.winner} is the fastest in {percent(result.holds)} of the samples"
-    lost = f"; in 95 of 100 it loses at most {percent(result.regret_p95)}" if result.holds < 0.9995 else ""
+    lost = f"; in 95 of 100 it loses at most {percent(result.regret_p95)}" if result.regret_p95 >= 0.0005 else ""
     near = result.flips[0] if result.flips else None
     turns = (
         f"; {near.winner} takes over at {near.key} {_times(near)}"

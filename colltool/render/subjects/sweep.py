@@ -126,7 +126,7 @@ def _changes(result: Sweep) -> list[Block]:
     if not found:
         return []
     lines = [_changed(one) for one in found[:_MOST_TOLD]]
-    more = [f"and {len(found) - _MOST_TOLD} more: --format json has them all"] if len(found) > _MOST_TOLD else []
+    more = [f"and {len(found) - _MOST_TOLD} more in JSON"] if len(found) > _MOST_TOLD else []
     return [Lines("where the winner changes", (*lines, *more))]
 
 
@@ -140,7 +140,7 @@ def _changed(one: Changed) -> str:
 def _notes(result: Sweep) -> list[Block]:
     total, lines = len(result.cells), []
     if result.differing:
-        lines.append(f"{len(result.differing)} of {counted(total, 'cell')}: another winner without contention (--ideal)")
+        lines.append(f"{len(result.differing)} of {counted(total, 'cell')}: another winner without contention")
     if result.close:
         lines.append(
             f"{len(result.close)} of {counted(total, 'cell')}: the runner-up is within 20%, less than contention is known to"
