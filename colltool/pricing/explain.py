@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from inspect import cleandoc
 
-from colltool.algorithms.choice import parse_choice
+from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
 from colltool.algorithms.partners import most_partners
@@ -90,14 +90,16 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    return _words(row, found)._replace(balance=run.curve.balance, partners=_partners(row, fabric, group, readings))
+    return _words(row, found)._replace(
+        balance=run.curve.balance, partners=_partners(row, run.choice, place(fabric, group), readings)
+    )
 
 
-def _partners(row: AnyRow, fabric: Fabric, group: AnyGroup, readings: Readings) -> int | None:
+def _partners(row: AnyRow, choice: Choice, placed: Placed, readings: Readings) -> int | None:
     """With how many others a rank exchanges; a composition's phases have theirs."""
     if isinstance(row, Composition):
         return None
-    seen, _ = flat_group(place(fabric, group), readings)
+    seen = row.on(flat_group(placed, readings)[0], choice)
     return most_partners(row.schedule(seen), seen)
 
 
