@@ -100,7 +100,7 @@ def _paced(result: Plan) -> list[Block]:
     paced = table._replace(records=tuple(row for row in table.records if row[1].paces))
     if not others:
         return [paced]
-    said = f"{counted(others, 'row')} of other stages, which set no pace: --format json or csv"
+    said = f"{counted(others, 'row')} of other stages, which set no pace, stand in JSON and CSV"
     return [paced._replace(title=f"{table.title}, on the stages that set its pace"), Lines("not shown", (said,))]
 
 
