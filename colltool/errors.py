@@ -192,6 +192,14 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def taken_from(**names: str) -> Iterator[None]:
+    """Within it an argument is another one, for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
+    options = {name: _OPTIONS.get(other, (f"--{other}",))[0] for name, other in names.items()}
+    with called("shell", **options), called("python", **names):
+        yield
+
+
 def nearest(word: str, known: list[str]) -> str:
     """A hint ``did you mean X?`` for a misspelt word, or the empty string when nothing is near."""
     from difflib import get_close_matches

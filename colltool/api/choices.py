@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import AnyFabric, count_of, fabric_of, group_of, names_of, primitive_of, size_of, under_library, wrong
-from colltool.errors import ColltoolError, called, given
+from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
@@ -131,6 +131,7 @@ def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides:
     found = []
     for fabric in fabrics:
         where = _where(fabric, overrides, library)
+        where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
             said = " ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in pairs)
@@ -141,7 +142,8 @@ def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides:
 
 
 def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    return load([*own, *more])
+    with taken_from(overrides="vary"):
+        return load([*own, *more])
 
 
 def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:

@@ -23,7 +23,7 @@ def values_of(fabric: Fabric) -> dict[Place, Any]:
 def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
     if isinstance(part, BaseModel):
         for name in type(part).model_fields:
-            if name not in _WORDS or not at:
+            if name not in _WORDS:
                 yield from _values(getattr(part, name), (*at, name))
     elif isinstance(part, tuple):
         for index, one in enumerate(part):

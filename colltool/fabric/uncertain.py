@@ -63,7 +63,7 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
     for text in typed:
         key, equals, how = (part.strip() for part in text.partition("="))
         if not key or not equals or not how:
-            fix = f"write {given('vary', ['alpha=2x', 'eta.beta=0.6:0.9', 'bandwidth=10%'])}"
+            fix = f"write {given('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or bandwidth=10%"
             raise _refused(text, "expected KEY=RANGE", fix)
         places = [place for place, name in known.items() if _means(fabric, key, name)]
         if not places:

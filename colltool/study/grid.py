@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.errors import ColltoolError, given, said
+from colltool.errors import ColltoolError, given, said, taken_from
 from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title
@@ -98,15 +98,24 @@ def _fabrics(load: Load, axes: Sequence[Axis]) -> Iterator[tuple[Fabric, _Varied
     loops: list[tuple[int, Axis]] = []
     for index, axis in enumerate(axes):
         if axis.of_fabric:
-            several = [load([f"{axis.key}={value}"]) for value in axis.values]
+            several = [_varied(load, [f"{axis.key}={value}"]) for value in axis.values]
             numbers = differences(several) if len(several) > 1 else None
+            if numbers == {}:
+                what = f"{axis.key} changes nothing that is priced"
+                raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
             if numbers is None:
                 loops.append((index, axis))
             else:
                 varied[index] = numbers
     for chosen in product(*(range(len(axis.values)) for _, axis in loops)):
         overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
-        yield load(overrides), _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
+        yield _varied(load, overrides), _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
+
+
+def _varied(load: Load, overrides: Sequence[str]) -> Fabric:
+    """A fabric with values of an axis, which errors call by the option that gave them."""
+    with taken_from(overrides="vary"):
+        return load(overrides)
 
 
 def _readings(readings: Readings, axes: Sequence[Axis]) -> Iterator[tuple[Readings, dict[int, int]]]:

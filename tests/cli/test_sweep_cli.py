@@ -9,7 +9,9 @@ from typing import Any
 def test_bad_input(run: Any) -> None:
     for args, words in (
         (("--vary", "ib.bandwith=1GB/s,2GB/s"), "did you mean 'bandwidth'"),
-        (("--vary", "nothing=1,2"), "unknown key 'nothing'"),
+        (("--vary", "nothing=1,2"), "--vary nothing=1: unknown key 'nothing'"),
+        (("--vary", "name=a,b"), "name changes nothing that is priced"),
+        (("--set", "nothing=1"), "--set nothing=1: unknown key 'nothing'"),
         (("--vary", "ib.eta.beta=0.5,1.5"), "expected a number from 0.000001 to 1"),
         (("-n", "8,64", "--vary", "ib.bandwidth=1GB/s:9GB/s:100", "--limit", "1000"), "1200 cells, more than 1000"),
         (("--pivot", "busbw", "--rows", "ranges"), "no axis is called 'ranges'"),
