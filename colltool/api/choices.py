@@ -134,7 +134,7 @@ def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides:
         where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
-            said = " ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in pairs)
+            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
             name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
             more = [f"{key}={value}" for key, value in pairs]
             found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
@@ -154,8 +154,9 @@ def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> l
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
+    several = [sizes] if isinstance(sizes, str | int | float) else sizes
     with called("python", size="sizes"):
-        return [size_of(size) for size in sizes] or list(STANDARD_SIZES)
+        return [size_of(size) for size in several] or list(STANDARD_SIZES)
 
 
 def sensitivity(

@@ -149,6 +149,9 @@ def init(
     if path is not None and path.suffix not in FABRIC_SUFFIXES:
         fix = f"name it {path.stem}.yaml"
         raise ColltoolError(f"a fabric file ends in .yaml, got {path}", argument="output", fix=fix)
+    if path is not None and path.exists():
+        what = f"{path} is there already, and somebody may have filled it in"
+        raise ColltoolError(what, argument="output", fix="name another file, or remove it first")
     write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)
 
 

@@ -113,6 +113,10 @@ def plan(
         return
     several = fabric.several
     if len(several) > 1:
+        if vary or links:
+            raise ColltoolError(
+                "is of one fabric", argument="vary" if vary else "links", fix=f"a call for each of {', '.join(several)}"
+            )
         loads = [load_fabric(name, fabric.overrides) for name in several]
         out.emit(api.compare_plans(loaded, loads, ranks, library=library, readings=readings))
     elif vary:

@@ -21,7 +21,7 @@ NEAR = 1.25  # sizes that far apart are one in a sentence
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
 
-Outcome = Literal["same", "slower", "faster", "none"]
+Outcome = Literal["same", "slower", "faster", "first", "other", "neither"]
 
 
 class Option(NamedTuple):
@@ -146,16 +146,18 @@ def _same_runs(some: Sequence[Run], others: Sequence[Run]) -> bool:
 
 def _runs(lines: Sequence[Line], column: int) -> tuple[Run, ...]:
     runs = []
-    for outcome, run in groupby(lines, key=lambda line: _outcome(line.ratio(column))):
+    for outcome, run in groupby(lines, key=lambda line: _outcome(line, column)):
         several = list(run)
         ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
         runs.append(Run(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios)))
     return tuple(runs)
 
 
-def _outcome(ratio: float | None) -> Outcome:
+def _outcome(line: Line, column: int) -> Outcome:
+    """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
+    ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
     if ratio is None:
-        return "none"
+        return "first" if runs[0] else "other" if runs[1] else "neither"
     return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"
 
 

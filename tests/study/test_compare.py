@@ -55,7 +55,7 @@ def test_what_one_fabric_cannot_run() -> None:
     found = colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[8, 64], sizes=["1MB", "1GB"])
     assert found.lines[-1].ratio(1) is None
     assert "8" in found.lines[-1].cells[0].reason
-    assert verdict(found)[-1] == "dgx-h100, all-reduce on 64 ranks: only one of them can run it"
+    assert verdict(found)[-1] == "dgx-h100, all-reduce on 64 ranks: can run it, which the first cannot"
 
 
 def test_all_ranks_are_those_of_the_smallest() -> None:

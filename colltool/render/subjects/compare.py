@@ -75,7 +75,14 @@ def _runs(runs: tuple[Run, ...]) -> Iterator[str]:
         yield f"{here}{_SAID[run.outcome].format(_times(run))}"
 
 
-_SAID = {"same": "no difference", "slower": "{} slower", "faster": "{} faster", "none": "only one of them can run it"}
+_SAID = {
+    "same": "no difference",
+    "slower": "{} slower",
+    "faster": "{} faster",
+    "first": "cannot run it",
+    "other": "can run it, which the first cannot",
+    "neither": "cannot run it, nor can the first",
+}
 
 
 def _times(run: Run) -> str:

@@ -41,7 +41,7 @@ _CELL = (
     label("runner_up", "runner-up", drop=3),
     number("runner_up_s", "its total", format_time, 4),
     label("close", "close", drop=5, get=lambda cell: "yes" if is_close(cell) else ""),
-    label("ideal", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
+    label("ideal_algorithm", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
     label("spec", "spec", hidden=True),
     label("reason", "why not", drop=8),
 )
@@ -62,7 +62,7 @@ def _told(result: Sweep) -> dict[str, bool]:
     """Whether columns that are mostly empty have anything to say."""
     return {
         "protocol": any(cell.protocol for cell in result.cells),
-        "ideal": bool(result.differing),
+        "ideal_algorithm": bool(result.differing),
         "close": bool(result.close),
         "reason": any(cell.reason for cell in result.cells),
     }
