@@ -18,7 +18,7 @@ from colltool.shown import printable
 
 MIB = 2**20
 
-Kind = Literal["definition", "config", "matrix", "document", "log", "trace"]
+Kind = Literal["definition", "config", "matrix", "document", "log"]
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
@@ -41,8 +41,9 @@ BOUNDS: dict[Kind, Bound] = {
     "matrix": Bound(64 * MIB, "a CSV file", "not a traffic matrix", "one row per sender, one column per receiver, nothing else"),
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
-    "trace": Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps"),
 }
+TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
+"""What is read piece by piece, and may be larger than memory."""
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
@@ -88,13 +89,13 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 
 @contextmanager
-def opened(path: AnyPath, kind: Kind) -> Iterator[tuple[BufferedReader, str]]:
+def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
     """A file or pipe to be read piece by piece, and what errors call it: for what does not fit into memory.
 
     Raises:
         ColltoolError: as :func:`read_bytes`, also where reading fails later on.
     """
-    bound, name = BOUNDS[kind], _name(path, "")
+    name = _name(path, "")
     fix = f"give the path of {bound.noun}"
     try:
         _check(os.stat(path), bound, printable(name))

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.inputs import AnyPath, opened
+from colltool.inputs import TRACE, AnyPath, opened
 from colltool.shown import printable
 from colltool.traces.kernels import is_collective
 from colltool.traces.reader import EVENTS, NotJson, Reader
@@ -104,7 +104,7 @@ def collect(path: AnyPath) -> Collected:
     Raises:
         ColltoolError: missing, unreadable, or no trace of the PyTorch profiler.
     """
-    with opened(path, "trace") as (stream, name):
+    with opened(path, TRACE) as (stream, name):
         found = Collected(name)
         events = 0
         for event in _events(stream, found):

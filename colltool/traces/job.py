@@ -39,8 +39,8 @@ def job_text(totals: Sequence[Total], calls: Sequence[Call], world: int | None) 
 
 def _why_not(total: Total) -> str:
     """Why a job file cannot say these calls; empty where it can."""
-    if not total.axes:
-        return total.reason or "its group is no row of ranks"
+    if total.reason:
+        return total.reason
     if len(total.axes) > 1:
         return "its group has several strides"
     return "" if total.a_step > 0 else "outside the steps"

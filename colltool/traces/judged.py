@@ -18,8 +18,8 @@ def series_of(calls: Sequence[Call]) -> tuple[Series, ...]:
     """The calls as series of measured sizes, by primitive and ranks: of groups of consecutive ranks, where all have a trace."""
     times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for call in calls:
-        if not call.bound and call.expected_s is not None and call.axes == ((call.size, 1),) and call.primitive is not P2P:
-            times[call.primitive, call.size][call.bytes].append(call.measured_s)
+        if not call.bound and call.expected_s is not None and call.axes == ((call.group_size, 1),) and call.primitive is not P2P:
+            times[call.primitive, call.group_size][call.bytes].append(call.measured_s)
     return tuple(
         Series(
             primitive=primitive,

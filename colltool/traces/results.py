@@ -16,7 +16,7 @@ class Call(NamedTuple):
     Args:
         primitive, bytes, dtype: M by nccl-tests' convention.
         group: the description of its process group, empty where it has none.
-        size: ranks of the group.
+        group_size: ranks of the group.
         ranks: them; of a message the two ends; empty where the trace does not list them.
         axes: (size, stride) of each axis that the ranks lie along, innermost first.
         kernel: algorithm and protocol as its kernel's name has them; ``algorithm`` and ``protocol``: what of it is true.
@@ -30,7 +30,7 @@ class Call(NamedTuple):
     bytes: int
     dtype: str
     group: str
-    size: int
+    group_size: int
     ranks: tuple[int, ...]
     axes: Axes
     kernel: str
@@ -52,7 +52,7 @@ class Total(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
     Args:
-        group, size, axes, primitive, bytes, dtype, runs, tiers, reason, kernel: as of each call; ``kernel`` of all, joined.
+        group, group_size, axes, primitive, bytes, dtype, runs, tiers, reason, kernel: as of each call; ``kernel`` of all, joined.
         calls: how many.
         each_s: the median of their measured times; ``bound``: that of some is an upper bound.
         total_s, exposed_s: of all.
@@ -62,7 +62,7 @@ class Total(NamedTuple):
     """
 
     group: str
-    size: int
+    group_size: int
     axes: Axes
     primitive: Primitive
     bytes: int
@@ -88,7 +88,7 @@ class Total(NamedTuple):
     @property
     def busbw_Bps(self) -> float:
         """Bus bandwidth at the median time, bytes/s by nccl-tests' convention."""
-        return self.bytes / self.each_s * busbw_factor(self.primitive, self.size)
+        return self.bytes / self.each_s * busbw_factor(self.primitive, self.group_size)
 
     @property
     def exposed(self) -> float:

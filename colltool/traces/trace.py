@@ -68,9 +68,9 @@ def _of_one_job(traces: Sequence[Observations]) -> None:
             raise ColltoolError(what, where=one.file, fix="give one file a rank")
         if one.rank is not None:
             ranks[one.rank] = one.file
-        other = next((before for before in traces if before.world and one.world and before.world != one.world), None)
-        if other is not None:
-            what = f"is of a job of {one.world} ranks, {other.file} of one of {other.world}"
+        first = next((other for other in traces if other.world), one)
+        if one.world and one.world != first.world:
+            what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
             raise ColltoolError(what, where=one.file, fix="give the traces of one job")
 
 
@@ -100,7 +100,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         bytes=call.bytes,
         dtype=call.dtype,
         group=call.group,
-        size=call.size,
+        group_size=call.size,
         ranks=call.ranks,
         axes=expected.axes,
         kernel=least.kernel.says,
@@ -123,7 +123,7 @@ def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: flo
     """What takes most of the steps first."""
     alike: dict[object, list[Call]] = defaultdict(list)
     for call in calls:
-        alike[call.group, call.size, call.axes, call.primitive, call.bytes, call.dtype, call.reason].append(call)
+        alike[call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.reason].append(call)
     steps = sum(max(1, one.steps) for one in traces) / len(traces)
     totals = [_total(several, window_s, steps) for several in alike.values()]
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
@@ -133,7 +133,7 @@ def _total(calls: Sequence[Call], window_s: float, steps: float) -> Total:
     first = calls[0]
     return Total(
         group=first.group,
-        size=first.size,
+        group_size=first.group_size,
         axes=first.axes,
         primitive=first.primitive,
         bytes=first.bytes,

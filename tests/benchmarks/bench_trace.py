@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from tracing import RING_LL, START, labels  # noqa: E402 - the tests' own, beside this folder
+from tracing import RING_LL, START, labels
 
 HEAD = '{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8}, "traceEvents": [\n'
 MEASURED = """

@@ -33,7 +33,7 @@ def _reached(share: float) -> str:
 _TOTALS: tuple[Column, ...] = (
     label("fabric", "fabric", get=lambda of: of[0].fabric, hidden=True),
     label("group", "group", clipped, 4, get=lambda of: of[1].group),
-    number("ranks", "ranks", get=lambda of: of[1].size),
+    number("ranks", "ranks", get=lambda of: of[1].group_size),
     label("stride", "stride", drop=5, get=lambda of: _axes(of[1].axes)),
     label("tiers", "on", drop=6, get=lambda of: ", ".join(of[1].tiers)),
     label("primitive", "primitive", lambda one: one.spoken, get=lambda of: of[1].primitive),
