@@ -17,10 +17,12 @@ class Merged(NamedTuple):
     Args:
         call: what it is.
         seen: its kernels, one for each rank whose trace has it.
+        traces: where each of them is from, by the place in the list.
     """
 
     call: Described
     seen: tuple[Observed, ...]
+    traces: tuple[int, ...]
 
     @property
     def shortest(self) -> Observed:
@@ -30,7 +32,7 @@ class Merged(NamedTuple):
     @property
     def bound(self) -> bool:
         """Whether the shortest of these kernels may have waited for a rank without a trace."""
-        return len(self.seen) < (2 if self.call.primitive is P2P else self.call.size)
+        return len(self.seen) < self.call.size
 
 
 def merged(traces: Sequence[Observations]) -> list[Merged]:
@@ -38,15 +40,22 @@ def merged(traces: Sequence[Observations]) -> list[Merged]:
 
     Kernels are of one call where the ranks of the group, primitive, size and the number in the group agree. Where a trace has no
     numbers, calls are counted, if all ranks of a group made the same ones in the same order; else each kernel is a call by
-    itself, as it is where the ranks of the group are not known: names of groups are a process's own.
+    itself, as it is where the ranks of the group are not known (names of groups are a process's own), and as messages are: their
+    two ends count apart.
     """
     alike = _alike(traces)
-    found: dict[Any, list[Observed]] = defaultdict(list)
+    found: dict[Any, list[tuple[int, Observed]]] = defaultdict(list)
     for index, trace in enumerate(traces):
         for key, one in _keyed(trace):
-            known = bool(one.call.ranks) and (one.call.seq is not None or one.call.ranks in alike)
-            found[key if known else (*key, index)].append(one)
-    return [Merged(seen[0].call, tuple(seen)) for seen in found.values()]
+            listed = bool(one.call.ranks) and one.call.primitive is not P2P
+            known = listed and (one.call.seq is not None or one.call.ranks in alike)
+            found[key if known else (*key, index)].append((index, one))
+    return [_together(several) for several in found.values()]
+
+
+def _together(several: Sequence[tuple[int, Observed]]) -> Merged:
+    traces, seen = zip(*several, strict=True)
+    return Merged(seen[0].call, seen, traces)
 
 
 def _keyed(trace: Observations) -> Iterator[tuple[tuple[Any, ...], Observed]]:

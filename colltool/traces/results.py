@@ -21,7 +21,8 @@ class Call(NamedTuple):
         axes: (size, stride) of each axis that the ranks lie along, innermost first.
         kernel: algorithm and protocol as its kernel's name has them; ``algorithm`` and ``protocol``: what of it is true.
         measured_s: of the rank that waited least; ``bound``: some ranks have no trace, and it may have waited for one of them.
-        longest_s: of the rank that waited most; ``seen``: ranks with a trace, ``inside`` a step of theirs.
+        longest_s: of the rank that waited most; ``seen``: by so many ranks with a trace; ``inside``: of them those for which it
+            began in a step, by their place among the files.
         exposed_s: of the measured time, what no compute kernel of the device covers.
         expected_s: by the fabric, with ``runs``, the algorithm, and the tiers it crosses; None where ``reason`` says why.
     """
@@ -41,7 +42,7 @@ class Call(NamedTuple):
     longest_s: float
     exposed_s: float
     seen: int
-    inside: int
+    inside: tuple[int, ...]
     expected_s: float | None
     runs: str
     tiers: tuple[str, ...]
@@ -58,7 +59,7 @@ class Total(NamedTuple):
         total_s, exposed_s: of all.
         expected_s: of each; None where ``reason`` says why.
         share: of the steps' time on a rank, those outside of steps left out.
-        a_step: calls in a step of a rank that makes them; without steps in the whole trace.
+        a_step: calls in a step of the rank that makes most; without steps in the whole trace.
     """
 
     group: str

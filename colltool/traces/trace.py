@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
@@ -111,7 +111,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         longest_s=max(seen.seconds for seen in one.seen),
         exposed_s=least.exposed_s,
         seen=len(one.seen),
-        inside=sum(seen.inside for seen in one.seen),
+        inside=tuple(trace for trace, seen in zip(one.traces, one.seen, strict=True) if seen.inside),
         expected_s=expected.seconds,
         runs=expected.algorithm,
         tiers=expected.tiers,
@@ -124,12 +124,12 @@ def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: flo
     alike: dict[object, list[Call]] = defaultdict(list)
     for call in calls:
         alike[call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.reason].append(call)
-    steps = sum(max(1, one.steps) for one in traces) / len(traces)
+    steps = [max(1, one.steps) for one in traces]
     totals = [_total(several, window_s, steps) for several in alike.values()]
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
 
 
-def _total(calls: Sequence[Call], window_s: float, steps: float) -> Total:
+def _total(calls: Sequence[Call], window_s: float, steps: Sequence[int]) -> Total:
     first = calls[0]
     return Total(
         group=first.group,
@@ -148,14 +148,12 @@ def _total(calls: Sequence[Call], window_s: float, steps: float) -> Total:
         runs=first.runs,
         tiers=first.tiers,
         reason=first.reason,
-        share=sum(call.measured_s * call.inside for call in calls) / window_s if window_s else 0.0,
+        share=sum(call.measured_s * len(call.inside) for call in calls) / window_s if window_s else 0.0,
         a_step=_a_step(calls, steps),
     )
 
 
-def _a_step(calls: Sequence[Call], steps: float) -> float:
-    """Calls of a step on one rank: a group's calls in steps, of the groups that make most."""
-    made: dict[tuple[int, ...], float] = defaultdict(float)
-    for call in calls:
-        made[call.ranks] += call.inside / call.seen
-    return max(made.values()) / steps
+def _a_step(calls: Sequence[Call], steps: Sequence[int]) -> float:
+    """Calls in a step of the rank that makes most."""
+    made = Counter(trace for call in calls for trace in call.inside)
+    return max((number / steps[trace] for trace, number in made.items()), default=0.0)

@@ -207,7 +207,7 @@ TRACE: Shape = HEAD | {
     "calls": [{
         "primitive": str, "bytes": int, "dtype": str, "group": str, "group_size": int, "ranks": [int], "axes": [list],
         "kernel": str, "algorithm": (str, type(None)), "protocol": (str, type(None)), "measured_s": float, "bound": bool,
-        "longest_s": float, "exposed_s": float, "seen": int, "inside": int, "expected_s": float, "runs": str, "tiers": [str],
+        "longest_s": float, "exposed_s": float, "seen": int, "inside": [int], "expected_s": float, "runs": str, "tiers": [str],
     }],
     "findings": list,
     "files": [{"file": str, "rank": int, "steps": int, "window_s": float, "calls": int, "broken": bool}],

@@ -87,8 +87,10 @@ GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_ha
         ("cut.json", [f"error: cut.json: {NO_TRACE}", GIVE]),
         ("none.json", ["error: none.json: cannot be read: No such file or directory", "  give the path of a trace"]),
         (".", ["error: .: is a directory, expected a trace", "  give a file in it"]),
-        ("rank0.json.gz rank0.json.gz", ["error: rank0.json.gz: is of rank 0, and so is rank0.json.gz", "  give one file a rank"]),
-        ("rank0.json.gz --set nvlink.size=4 --set ib.size=1", ["error: --fabric: the traces have a rank 7, and dgx-h100 has ranks 0 to 3",
+        ("rank0.json.gz rank0.json.gz", ["error: rank0.json.gz: is of rank 0, and so is rank0.json.gz",
+         "  give one file a rank"]),
+        ("rank0.json.gz --set nvlink.size=4 --set ib.size=1", [
+         "error: --fabric: the traces have a rank 7, and dgx-h100 has ranks 0 to 3",
          "  a larger fabric, or --set ib.size=..."]),
         ("rank0.json.gz --calls rank0.json.gz", ["error: --calls: rank0.json.gz is read by this command",
          "  name another file: what is read stays as it is"]),

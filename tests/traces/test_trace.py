@@ -58,6 +58,15 @@ def test_calls_without_numbers_are_counted_where_all_ranks_made_the_same(traced:
     assert [call.bound for call in traced([one, other], [one]).calls] == [True] * 3
 
 
+def test_the_two_ends_of_a_message_count_apart(traced: Any) -> None:
+    send, receive = (
+        call(0, lasts, [0, 1], "ncclDevKernel_SendRecv(x)", called=called) for lasts, called in ((10, "send"), (9, "recv"))
+    )
+    result = traced([send], [receive])
+    assert [(one.seen, one.bound, one.ranks) for one in result.calls] == [(1, True, (0, 1))] * 2
+    assert yaml.safe_load(result.job)["calls"][0]["count"] == 1
+
+
 def test_groups_whose_ranks_are_unknown_are_never_put_together(traced: Any) -> None:
     hidden = call(0, 90, [0, 1], Seq=1)
     hidden["args"]["Process Group Ranks"] = "[0, ..."

@@ -11,9 +11,7 @@ from colltool.traces.results import Call, File, Total, Trace
 from colltool.words import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.workload.layout import Axes
 
-CARRIER = (
-    "a kernel's name is not what ran: NCCL runs every protocol under LL, and since 2.19 all but trees under RING (see the guide)"
-)
+CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
 BOUND = "measured times are upper bounds: a kernel waits for the slowest rank, and not every rank has a trace"
 
 
@@ -70,7 +68,8 @@ def _title(result: Trace) -> str:
 
 
 def _window(result: Trace) -> str:
-    return counted(result.steps, "step") if result.steps else "the whole trace"
+    several = len(result.files) > 1
+    return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
 
 
 def _verdict(result: Trace) -> str:
@@ -86,9 +85,9 @@ def _verdict(result: Trace) -> str:
 def _facts(result: Trace) -> Iterator[str]:
     yield _verdict(result)
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
-    spans = sum(file.window_s for file in result.files) / len(result.files)
-    alone = "" if result.steps else " (no ProfilerStep# annotations)"
-    yield f"{_window(result)} of {format_time(spans)} a rank{alone}{f'; {ran}' if ran else ''}"
+    each = format_time(result.window_s / (result.steps or len(result.files)))
+    spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
+    yield f"{spans}{f'; {ran}' if ran else ''}"
     if any(total.bound for total in result.totals):
         yield BOUND
     if any("LL" in total.kernel.split("_") for total in result.totals):
