@@ -17,6 +17,7 @@ from colltool.traces.merged import Merged, merged
 from colltool.traces.observed import Observations, observe
 from colltool.traces.placed import Prices
 from colltool.traces.results import Call, File, LeftOut, Total, Trace
+from colltool.words import counted
 
 AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
 
@@ -77,7 +78,9 @@ def _of_one_job(traces: Sequence[Observations]) -> None:
 def _nothing(traces: Sequence[Observations]) -> ColltoolError:
     """No call at all, and why the first kernel is none."""
     found = _left_out(traces)
-    why = f": {found[0].kernels} kernels: {found[0].reason}" if found else ""
+    why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
+    if any(one.broken for one in traces):
+        why += ", and the file ends too early or is damaged"
     return ColltoolError(f"no collective call can be told{why}", where=found[0].file if found else traces[0].file, fix=AGAIN)
 
 
