@@ -16,7 +16,7 @@ def job_text(totals: Sequence[Total], calls: Sequence[Call], world: int | None) 
     last = max((call.ranks[-1] for call in calls if call.ranks), default=1)
     ranks = max(world or 0, last + 1)
     lines = [
-        "# the collectives of a step, from traces: colltool plan THIS -f FABRIC",
+        "# the collectives of a step, from traces, for colltool plan",
         "schema: colltool.job/1",
         "name: traced",
         f"layout: {{dp: {ranks}}}",
