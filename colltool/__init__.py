@@ -9,7 +9,7 @@ __version__ = "0.6.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "contention",
     "crossover", "diff", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price",
-    "price_list", "readings", "search_layouts", "sensitivity", "size_fabric", "sweep", "validate", "verify",
+    "price_list", "readings", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         sensitivity,
         size_fabric,
         sweep,
+        trace,
         validate,
         verify,
     )

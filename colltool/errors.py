@@ -29,6 +29,7 @@ _OPTIONS = {
     "hot_members": ("--hot", "--hot"),
     "job_overrides": ("--job-set", "--job-set"),
     "kind": ("--pattern", "--pattern"),
+    "files": ("FILE", ""),
     "logs": ("LOG", ""),
     "new": ("NEW", ""),
     "old": ("OLD", ""),

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from typing import Literal, NamedTuple
 
 from colltool.errors import ColltoolError, either
@@ -39,6 +42,8 @@ BOUNDS: dict[Kind, Bound] = {
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
 }
+TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
+"""What is read piece by piece, and may be larger than memory."""
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
@@ -81,6 +86,29 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
     if len(content) > bound.limit:  # a pipe, or a file that grew
         raise _too_large(bound, where)
     return content
+
+
+@contextmanager
+def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
+    """A file or pipe to be read piece by piece, and what errors call it: for what does not fit into memory.
+
+    Raises:
+        ColltoolError: as :func:`read_bytes`, also where reading fails later on.
+    """
+    name = _name(path, "")
+    fix = f"give the path of {bound.noun}"
+    try:
+        _check(os.stat(path), bound, printable(name))
+        stream = open(path, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
+    except ValueError as error:
+        raise ColltoolError("is not the name of a file", where=printable(name), fix=fix) from error
+    with stream:
+        try:
+            yield stream, name
+        except OSError as error:
+            raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
 
 
 def _check(status: os.stat_result, bound: Bound, where: str) -> None:

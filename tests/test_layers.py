@@ -38,6 +38,7 @@ FLOORS = {
     "colltool.wires": 2,
     "colltool.proof": 3,
     "colltool.study": 3,
+    "colltool.traces": 3,
     "colltool.fitting": 3,
     "colltool.workload": 3,
     "colltool.export": 3,
@@ -140,6 +141,7 @@ ON_ARRAYS = {
     *(f"colltool.wires.{name}" for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest")),
     "colltool.fitting",
     *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
+    "colltool.traces.covered",
 }
 
 

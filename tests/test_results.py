@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, star
+from tracing import call, kernel, write
 
 import colltool
 from colltool.errors import ColltoolError
@@ -30,6 +31,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """One of every public result."""
     log = tmp_path_factory.mktemp("logs") / "log.csv"
     log.write_text(LOG)
+    ran = write(tmp_path_factory.mktemp("traces") / "rank0.json", [kernel(0, 50), call(100, 40, list(range(8)))], 0, 8)
     old = document(colltool.price(WHERE, "ar", size=1e6))
     contention = colltool.contention(WHERE, {"group": 4})
     return {
@@ -47,6 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "eta": contention.as_eta(),
         "calibration": colltool.calibrate("dgx-h100", log),
         "validation": colltool.validate("dgx-h100", log),
+        "trace": colltool.trace("dgx-h100", ran),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
         "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
@@ -66,7 +69,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "sized", "checked",
+    "verification", "contention", "eta", "calibration", "validation", "trace", "fabric", "fabrics", "sized", "checked",
     "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)

@@ -18,6 +18,7 @@ from colltool.api.arguments import (
     number_of,
     primitive_of,
     text_of,
+    under_library,
     wrong,
 )
 from colltool.errors import ColltoolError, given
@@ -28,6 +29,7 @@ from colltool.units import parse_rate
 if TYPE_CHECKING:
     from colltool.fitting.results import Calibration, Validation
     from colltool.measured.series import Measurements
+    from colltool.traces.results import Trace
 
     Logs = Measurements | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 else:
@@ -120,6 +122,42 @@ def validate(
     return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
 
 
+def trace(
+    fabric: AnyFabric,
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Trace:
+    """The collectives of PyTorch profiler traces: what each took, what it should take, and what compute hid of it.
+
+    Args:
+        fabric: where they ran, as :func:`price`; rank r of the job is rank r of the fabric.
+        files: traces, plain or gzipped, one a rank; one path or several.
+        library: whose schedules are expected; the fabric's own when None.
+        readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.traces.results.Trace`; seconds and bytes. Its ``job`` is the text of a job file for :func:`plan`.
+
+    Raises:
+        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have.
+    """
+    from colltool.traces.trace import trace as run
+
+    paths = _paths(files, "files", "traces", "rank0.json.gz")
+    return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts))
+
+
+def _paths(given: Any, argument: str, what: str, example: str) -> Sequence[str | os.PathLike[str]]:
+    """One path or several as a list."""
+    paths = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
+    return paths
+
+
 def _measurements(
     logs: Any, ranks: int | None, primitive: Primitive | str | None, nodes: int | None, in_place: bool
 ) -> Measurements:
@@ -133,9 +171,7 @@ def _measurements(
     half = flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
-    paths = [logs] if isinstance(logs, str | os.PathLike) else logs
-    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise wrong(logs, "logs", "paths of logs", 'write "all_reduce.log", or a list of such paths')
+    paths = _paths(logs, "logs", "logs", "all_reduce.log")
     return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)
 
 

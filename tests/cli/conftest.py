@@ -81,7 +81,15 @@ def documents() -> dict[str, str]:
     new = json.loads(old)
     new["rows"][1]["ideal"]["total_s"] *= 1.02
     price = run("price", "ar", "-f", "star512", "-M", "1MB", "--format", "json").out
-    return {"old.json": old, "new.json": json.dumps(new), "price.json": price, "log.csv": measured()}
+    return {"old.json": old, "new.json": json.dumps(new), "price.json": price, "log.csv": measured(), "rank0.json": traced()}
+
+
+def traced() -> str:
+    """A rank's all-reduces of 8, one of them half covered by a kernel that computes, and one without metadata."""
+    from tracing import RING_LL, call, kernel, step, text  # a process that imports this file alone does not see it
+
+    both = [call(at, 400.0, list(range(8)), elements=2**23) for at in (100, 1000)]
+    return text([step(1, 0, 2000), kernel(1200, 700), *both, kernel(1600, 5, RING_LL)], 0, 8)
 
 
 def measured() -> str:

@@ -59,6 +59,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "calibrate eta": ("calibrate", "log.csv", "-f", "dgx-h100", "-a", "ring", "--line-rate", "450GB/s"),
     "validate": ("validate", "log.csv", "-f", "dgx-h100"),
     "validate strict": ("validate", "log.csv", "-f", "dgx-h100", "--max-mape", "1%"),
+    "trace": ("trace", "rank0.json", "-f", "dgx-h100"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
@@ -194,6 +195,24 @@ COMPARE: Shape = HEAD | {
     "rows": [{"ranks": int, "bytes": int, "values": [{"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": Number}]}],
     "verdict": [str],
 }  # fmt: skip
+TRACE: Shape = HEAD | {
+    "fabric": str, "library": str, "world": int, "steps": int, "window_s": float, "share": float, "exposed": float,
+    "of_expected": float, "verdict": str,
+    "totals": [{
+        "group": str, "group_size": int, "primitive": str, "bytes": int, "dtype": str, "calls": int, "each_s": float,
+        "bound": bool, "total_s": float, "exposed_s": float, "expected_s": float, "runs": str,
+        "tiers": [str], "share": float, "a_step": float,
+        "of_expected": float, "exposed": float,
+    }],
+    "calls": [{
+        "primitive": str, "bytes": int, "dtype": str, "group": str, "group_size": int, "ranks": [int], "axes": [list],
+        "kernel": str, "algorithm": (str, type(None)), "protocol": (str, type(None)), "measured_s": float, "bound": bool,
+        "longest_s": float, "exposed_s": float, "seen": int, "inside": [int], "expected_s": float, "runs": str, "tiers": [str],
+    }],
+    "findings": list,
+    "files": [{"file": str, "rank": int, "steps": int, "window_s": float, "calls": int, "broken": bool}],
+    "left_out": [{"reason": str, "kernels": int, "file": str}],
+}  # fmt: skip
 PART: Shape = {
     "tier": str, "level": str, "part": str, "count": (int, type(None)), "price": COUNT, "cost": COUNT, "power_W": COUNT,
 }  # fmt: skip
@@ -246,6 +265,7 @@ PROMISED: dict[str, Shape] = {
     "plan search": SEARCH,
     "validate": VALIDATE,
     "validate strict": VALIDATE,
+    "trace": TRACE,
 }
 
 

@@ -1,0 +1,51 @@
+"""``colltool trace``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colltool.cli import options as o
+from colltool.cli.shared import FabricChoice, Out, command
+from colltool.pricing.readings import Readings
+
+EXAMPLES = """
+\b
+Examples:
+  colltool trace rank0.json.gz -f dgx-h100
+  colltool trace traces/*.pt.trace.json.gz -f my-cluster.yaml --format json -o trace.json
+  colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
+"""
+
+
+@command()
+def trace(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Traces of the PyTorch profiler, plain or gzipped, one a rank."), o.READ
+    ],
+    fabric: FabricChoice,
+    calls: Annotated[
+        Path | None,
+        typer.Option("--calls", metavar="FILE", help="Write the calls of a step as a job, for colltool plan on another fabric."),
+        o.WRITTEN,
+    ] = None,
+    library: o.LibraryOption = None,
+    *,
+    out: Out,
+    readings: Readings,
+) -> None:
+    """Collectives of profiler traces against the prices of a fabric: what ran, what it should take, what compute hides.
+
+    Rank r of the job is rank r of the fabric. With a trace of every rank of a group a call takes what its shortest kernel took;
+    else that is an upper bound, for a kernel waits for the slowest rank.
+    """
+    from colltool import api
+
+    result = api.trace(fabric.load(), files, library=library, readings=readings)
+    if calls is not None:
+        from colltool.files import write_file
+
+        write_file(calls, result.job.encode())
+    out.emit(result)

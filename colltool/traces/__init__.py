@@ -1,0 +1,1 @@
+"""PyTorch profiler traces: read as a stream, their collectives found, put on a fabric and held against its prices."""

@@ -1,0 +1,162 @@
+"""A call from what the profiler writes beside its kernel: primitive, M, dtype and the ranks of its group, or why it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.shown import shown
+from colltool.traces.collected import Labels
+from colltool.units import MAX_SIZE
+
+_PRIMITIVES: dict[str, Primitive] = {
+    "allreduce": AR, "all_reduce": AR,
+    "allgather": AG, "all_gather": AG, "_allgather_base": AG, "_all_gather_base": AG, "allgather_into_tensor": AG,
+    "reduce_scatter": RS, "_reduce_scatter_base": RS, "reduce_scatter_tensor": RS,
+    "all_to_all": A2A, "all_to_allv": A2A, "alltoall": A2A, "alltoall_base": A2A,
+    "broadcast": BC, "_broadcast_oop": BC, "reduce": REDUCE, "_reduce_oop": REDUCE, "send": P2P, "recv": P2P,
+}  # fmt: skip
+_WIDTHS = {
+    "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1, "Bool": 1,
+    "UInt16": 2, "UInt32": 4, "UInt64": 8, "ComplexHalf": 4, "ComplexFloat": 8, "ComplexDouble": 16,
+}  # fmt: skip
+_UNNAMED = ("", "undefined")
+NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
+MOST_MEMBERS = 2**20
+
+
+class Described(NamedTuple):
+    """A call as its metadata has it.
+
+    Args:
+        primitive, bytes, dtype: what it moves; M by nccl-tests' convention.
+        group: the description of its process group, empty where that has none.
+        name: of the process group, its own in a process.
+        size: ranks of the group.
+        ranks: them, in order; empty where the trace does not list them. Of a point-to-point the two ends.
+        seq: its number in the group, None where the trace has none.
+    """
+
+    primitive: Primitive
+    bytes: int
+    dtype: str
+    group: str
+    name: str
+    size: int
+    ranks: tuple[int, ...]
+    seq: int | None
+
+
+def described(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> Described | str:
+    """A call from its labels; a text says why it cannot be told.
+
+    Args:
+        labels: of the kernel and of its ``record_param_comms``.
+        header: of the trace: ``distributedInfo`` lists process groups.
+        primitives: what the kernel's name allows; empty: any.
+    """
+    called = labels.get("Collective name")
+    if not isinstance(called, str) or not called:
+        return NO_METADATA
+    if called.endswith("_coalesced"):
+        return "coalesced: several tensors in one kernel"
+    primitive = _PRIMITIVES.get(called.lower())
+    if primitive is None:
+        return f"{shown(called)} is no primitive of colltool"
+    if primitives and primitive not in primitives:
+        return f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
+    size, dtype = count(labels.get("Group size")), labels.get("dtype")
+    width = _width(dtype)
+    elements = _elements(primitive, labels)
+    if not size or not width or elements is None:
+        return "metadata without a group size, a known dtype or a number of elements"
+    if size < 2 or elements == 0 or elements * width > MAX_SIZE:
+        return "groups of one rank, or nothing to send"
+    name, group = text(labels.get("Process Group Name")), text(labels.get("Process Group Description"))
+    members = _members(labels, header, name, size)
+    return Described(
+        primitive=primitive,
+        bytes=elements * width,
+        dtype=str(dtype),
+        group="" if group in _UNNAMED else group,
+        name=name,
+        size=size,
+        ranks=_ends(labels, members) if primitive is P2P else members,
+        seq=count(labels.get("Seq")),
+    )
+
+
+def _elements(primitive: Primitive, labels: Labels) -> int | None:
+    """Elements of M: of an all-gather the whole result, else what a rank puts in; of a receive what comes."""
+    into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
+    if primitive is AG:
+        return out
+    return into or out if primitive in (P2P, BC) else into
+
+
+def _width(dtype: Any) -> int | None:
+    """Bytes of an element by torch's name of its type."""
+    if not isinstance(dtype, str):
+        return None
+    return 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
+
+
+def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
+    """The ranks of a group: as its label lists them, as the header does, or evenly apart as the label says."""
+    listed = labels.get("Process Group Ranks")
+    if isinstance(listed, str):
+        listed = [count(part.strip()) for part in listed.strip("[]").split(",")]  # "[0, 1, ...]" where it is cut
+    found = _ranks(listed, size) or _ranks(_configured(header, name), size)
+    if found:
+        return found
+    first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
+    if first is None or not stride or size > MOST_MEMBERS:
+        return ()
+    return tuple(range(first, first + size * stride, stride))
+
+
+def _configured(header: Labels, name: str) -> Any:
+    """The ranks of a group in the header."""
+    about = header.get("distributedInfo")
+    several = about.get("pg_config") if isinstance(about, dict) else None
+    for one in several if isinstance(several, list) else ():
+        if isinstance(one, dict) and text(one.get("pg_name")) == name and name:
+            return one.get("ranks")
+    return None
+
+
+def _ranks(listed: Any, size: int) -> tuple[int, ...]:
+    """As many different ranks as the group has; none where the list is cut or odd."""
+    if not isinstance(listed, list) or len(listed) != size:
+        return ()
+    if not all(count(rank) is not None for rank in listed) or len(set(listed)) != size:
+        return ()
+    return tuple(sorted(listed))
+
+
+def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
+    """The two ends of a message: a group of two, or both named, where it is clear whether by rank or by place in the group."""
+    if len(members) == 2:
+        return members
+    source, target = count(labels.get("Src Rank")), count(labels.get("Dst Rank"))
+    if source is None or target is None or source == target or not members:
+        return ()
+    by_rank = {source, target} if {source, target} <= set(members) else None
+    by_place = {members[source], members[target]} if max(source, target) < len(members) else None
+    if by_rank and by_place and by_rank != by_place:
+        return ()
+    return tuple(sorted(by_rank or by_place or ()))
+
+
+def count(value: Any) -> int | None:
+    """A whole number from 0 on, also as text."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        return int(value)
+    return value if type(value) is int and 0 <= value < 10**18 else None
+
+
+def text(value: Any) -> str:
+    """A text, of anything else its text; empty for nothing."""
+    return value if isinstance(value, str) else "" if value is None else str(value)

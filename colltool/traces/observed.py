@@ -1,0 +1,90 @@
+"""The calls of one trace: each communication kernel with what its metadata says, and what compute hid of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from typing import NamedTuple
+
+from colltool.traces.collected import Collected
+from colltool.traces.covered import Covered
+from colltool.traces.kernels import Named, named
+from colltool.traces.labels import Described, count, described, text
+
+
+class Observed(NamedTuple):
+    """A call as one rank saw it; ``inside`` says whether it began in a step."""
+
+    call: Described
+    kernel: Named
+    seconds: float
+    exposed_s: float
+    inside: bool
+
+
+class Observations(NamedTuple):
+    """One trace.
+
+    Args:
+        file: as the user named it.
+        rank, world: of its process; None where the trace does not say.
+        calls: in order of their start.
+        steps: annotated ones; 0 where the trace has none.
+        window_s: all steps together, without them from the first kernel to the last.
+        device: by name; ``nccl`` the library's version; empty where the trace does not say.
+        left_out: communication kernels without a call, and why.
+        broken: it ends too early.
+    """
+
+    file: str
+    rank: int | None
+    world: int | None
+    calls: tuple[Observed, ...]
+    steps: int
+    window_s: float
+    device: str
+    nccl: str
+    left_out: dict[str, int]
+    broken: bool
+
+
+def observe(found: Collected) -> Observations:
+    """The calls of a trace."""
+    windows = found.steps or ([(found.first_us, found.last_us)] if found.kernels else [])
+    starts = [start for start, _ in windows]
+    covered = {device: Covered(*times) for device, times in found.busy.items()}
+    calls: list[Observed] = []
+    left_out = Counter(found.left_out)
+    for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
+        kernel = named(one.name)
+        call = described(found.labels.get(one.external, {}) | one.labels, found.header, kernel.primitives)
+        if isinstance(call, str):
+            left_out[call] += 1
+            continue
+        lasts, hidden = one.end_us - one.start_us, 0.0
+        if one.device in covered:
+            hidden = min(lasts, covered[one.device].of(one.start_us, one.end_us))
+        at = bisect_right(starts, one.start_us) - 1
+        inside = at >= 0 and one.start_us <= windows[at][1]
+        calls.append(Observed(call, kernel, lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
+    about = found.header.get("distributedInfo")
+    about = about if isinstance(about, dict) else {}
+    return Observations(
+        file=found.name,
+        rank=count(about.get("rank")),
+        world=count(about.get("world_size")),
+        calls=tuple(calls),
+        steps=len(found.steps),
+        window_s=sum(end - start for start, end in windows) * 1e-6,
+        device=_device(found),
+        nccl=text(about.get("nccl_version")),
+        left_out=dict(left_out),
+        broken=found.broken,
+    )
+
+
+def _device(found: Collected) -> str:
+    """The name of the devices, of several kinds the first."""
+    listed = found.header.get("deviceProperties")
+    names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return names[0] if names else ""

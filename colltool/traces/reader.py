@@ -1,0 +1,120 @@
+"""Any trace as a stream: the members of its JSON object and, one by one, its events; never more than a few MB at a time.
+
+A trace is gigabytes of small objects. Each is decoded by the standard library's scanner out of a buffer that is filled again
+where it ends in the middle of a value; a streaming parser that tells of every token takes several times as long.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from json import JSONDecoder
+from typing import IO, Any, cast
+
+EVENTS = "traceEvents"
+CHUNK = 2**20  # bytes read at once
+MOST_VALUE = 2**26  # characters of one value: a header lists devices and groups, an event is far smaller
+
+_SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
+_BLANK = re.compile(r"[ \t\r\n]*")
+
+
+class NotJson(Exception):
+    """The text does not begin as a trace does."""
+
+
+class _Broken(Exception):
+    """The text ends, or goes on, as no JSON does."""
+
+
+class Reader:
+    """The members of a trace in the order of the file, its events one at a time under :data:`EVENTS`.
+
+    ``broken`` says after the last of them whether the file ends too early or goes on as no JSON does; what came before holds.
+    """
+
+    def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
+        packed = stream.peek(2)[:2] == b"\x1f\x8b"
+        self._stream = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
+        self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")  # names of kernels are cut within a character
+        self._text, self._at, self._ended, self._chunk = "", 0, False, chunk
+        self.broken = False
+
+    def members(self) -> Iterator[tuple[str, Any]]:
+        """Every (key, value).
+
+        Raises:
+            NotJson: neither an object nor a list of events.
+            OSError: the file cannot be read.
+        """
+        first = self._mark()
+        if first not in ("{", "["):
+            raise NotJson
+        self._at += 1
+        try:
+            yield from self._object() if first == "{" else self._events()
+        except (_Broken, RecursionError):
+            self.broken = True
+
+    def _object(self) -> Iterator[tuple[str, Any]]:
+        while (mark := self._mark()) != "}":
+            if mark == ",":
+                self._at += 1
+                continue
+            key = self._value()
+            if not isinstance(key, str) or self._mark() != ":":
+                raise _Broken
+            self._at += 1
+            if self._mark() == "[" and key == EVENTS:
+                self._at += 1
+                yield from self._events()
+            else:
+                yield key, self._value()
+
+    def _events(self) -> Iterator[tuple[str, Any]]:
+        while (mark := self._mark()) != "]":
+            if mark == ",":
+                self._at += 1
+            else:
+                yield EVENTS, self._value()
+        self._at += 1
+
+    def _mark(self) -> str:
+        """The next character that is no blank; none at the end."""
+        while True:
+            match = _BLANK.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def _value(self) -> Any:
+        """The next value. One that ends with the buffer may go on: a number does."""
+        while True:
+            try:
+                value, end = _SCAN(self._text, self._at)
+                if end < len(self._text) or self._ended:
+                    self._at = end
+                    return value
+            except (StopIteration, ValueError):
+                pass
+            if len(self._text) - self._at > MOST_VALUE or not self._more():
+                raise _Broken
+
+    def _more(self) -> bool:
+        """Fill the buffer behind what is left of it: twice as much where a value does not fit; whether there was more."""
+        left = self._text[self._at :]
+        chunk = b""
+        if not self._ended:
+            try:
+                chunk = self._stream.read(max(self._chunk, len(left)))
+            except (EOFError, zlib.error, gzip.BadGzipFile):  # the file ends in the middle of what was packed
+                self.broken = True
+        self._text, self._at = left + self._decoder.decode(chunk, final=not chunk), 0
+        going, self._ended = not self._ended, not chunk
+        return going

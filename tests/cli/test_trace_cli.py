@@ -1,0 +1,102 @@
+"""``trace`` as typed: traces in, tables, JSON and a job out, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tracing import call, kernel, step, write
+
+EIGHT = list(range(8))
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for rank in range(8):
+        events = [step(1, 0, 1000), kernel(0, 150), call(100, 100 + 10 * rank, EIGHT, elements=2**22, Seq=1)]
+        write(Path(f"rank{rank}.json.gz"), events, rank, 8)
+    Path("cut.json").write_text('{"traceEvents": [')
+    Path("old.json").write_text('{"schema": "colltool.price/1"}')
+
+
+def test_all_ranks_of_a_group(run: Any) -> None:
+    done = run("trace", *(f"rank{rank}.json.gz" for rank in range(8)), "-f", "dgx-h100")
+    assert done.code == 0
+    assert done.out.startswith(
+        "1 collective call in 8 traces of 8 ranks on dgx-h100:\n  communication is 10.0% of 8 steps, 5.0% is "
+    )
+    assert "upper bounds" not in done.out
+    assert "| default_pg |     8 | 1      | nvlink | all-reduce | 16 MiB |     1 | RING_LL |   100 us |" in done.out
+
+
+def test_one_rank_of_a_group(run: Any) -> None:
+    done = run("trace", "rank3.json.gz", "-f", "dgx-h100", "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    (one,) = done.json["calls"]
+    assert (one["bound"], one["measured_s"], one["exposed_s"]) == (True, pytest.approx(130e-6), pytest.approx(80e-6))
+    assert (one["kernel"], one["algorithm"], one["protocol"]) == ("RING_LL", None, None)
+
+
+def test_csv_is_the_totals(run: Any) -> None:
+    (row,) = csv.DictReader(io.StringIO(run("trace", "rank0.json.gz", "-f", "dgx-h100", "--format", "csv").out))
+    assert (row["bytes"], row["calls"], row["bound"]) == (str(2**24), "1", "at most")
+    assert float(row["of_expected"]) == pytest.approx(float(row["expected_s"]) / float(row["each_s"]))
+
+
+def test_the_calls_as_a_job_for_plan(run: Any) -> None:
+    done = run("trace", "rank0.json.gz", "-f", "dgx-h100", "--calls", "job.yaml", "--format", "json")
+    assert done.code == 0
+    plan = run("plan", "job.yaml", "-f", "dgx-h100", "--format", "json").json
+    assert plan["step_s"] == pytest.approx(done.json["calls"][0]["expected_s"])
+    assert run("job", "check", "job.yaml").code == 0
+
+
+def test_another_library_has_other_prices(run: Any) -> None:
+    own, all_of_them = (
+        run("trace", "rank0.json.gz", "-f", "dgx-h100", "--format", "json", *more).json for more in ((), ("--library", "all"))
+    )
+    assert own["library"] == "nccl"
+    assert all_of_them["totals"][0]["expected_s"] <= own["totals"][0]["expected_s"]
+
+
+def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
+    os.mkfifo("pipe")
+    reader, content = None, Path("rank0.json.gz").read_bytes()
+    if (child := os.fork()) == 0:
+        Path("pipe").write_bytes(content)
+        os._exit(0)
+    reader = spawn("trace", "pipe", "-f", "dgx-h100", cwd=tmp_path)
+    os.waitpid(child, 0)
+    assert reader.code == 0
+    assert reader.out.startswith("1 collective call")
+
+
+NO_TRACE = "is no trace of the PyTorch profiler: no traceEvents in it"
+GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("old.json", [f"error: old.json: {NO_TRACE}", GIVE]),
+        ("cut.json", [f"error: cut.json: {NO_TRACE}", GIVE]),
+        ("none.json", ["error: none.json: cannot be read: No such file or directory", "  give the path of a trace"]),
+        (".", ["error: .: is a directory, expected a trace", "  give a file in it"]),
+        ("rank0.json.gz rank0.json.gz", ["error: rank0.json.gz: is of rank 0, and so is rank0.json.gz",
+         "  give one file a rank"]),
+        ("rank0.json.gz --set nvlink.size=4 --set ib.size=1", [
+         "error: --fabric: the traces have a rank 7, and dgx-h100 has ranks 0 to 3",
+         "  a larger fabric, or --set ib.size=..."]),
+        ("rank0.json.gz --calls rank0.json.gz", ["error: --calls: rank0.json.gz is read by this command",
+         "  name another file: what is read stays as it is"]),
+    ],
+)  # fmt: skip
+def test_what_it_refuses(line: str, says: list[str], run: Any) -> None:
+    done = run("trace", *line.split(), "-f", "dgx-h100")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == says
