@@ -39,6 +39,7 @@ FLOORS = {
     "colltool.proof": 3,
     "colltool.study": 3,
     "colltool.fitting": 3,
+    "colltool.diagnosis": 3,
     "colltool.workload": 3,
     "colltool.export": 3,
     "colltool.api": 4,

@@ -21,11 +21,14 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.errors import ColltoolError, given
+from colltool.fabric.load import load_fabric
+from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 from colltool.units import parse_rate
 
 if TYPE_CHECKING:
+    from colltool.diagnosis.results import Diagnosis
     from colltool.fitting.results import Calibration, Validation
     from colltool.measured.series import Measurements
 
@@ -120,6 +123,64 @@ def validate(
     return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
 
 
+def doctor(
+    logs: Logs,
+    fabric: AnyFabric | None = None,
+    *,
+    overrides: Overrides = (),
+    expect: float | None = None,
+    primitive: Primitive | str | None = None,
+    ranks: int | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Diagnosis:
+    """What ails a machine: hardware from the logs, what is off, which causes the prices support, what to run next.
+
+    Args:
+        logs: as :func:`validate`.
+        fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs name.
+        overrides: as of :func:`colltool.load_fabric`, on either.
+        expect: the share of the expected rate below which something is off, a fraction; 0.8 when None.
+        primitive: only this collective; also what logs measure that do not say.
+        ranks, nodes, in_place: as :func:`validate`.
+        readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.diagnosis.results.Diagnosis`: ``ok``, ``findings`` with their causes and the next experiment.
+
+    Raises:
+        ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
+    """
+    from colltool.diagnosis.doctor import diagnose
+    from colltool.measured.devices import Machine, machine_of
+    from colltool.measured.series import Measurements
+
+    bar = None if expect is None else fraction_of(expect, "expect")
+    reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
+    read = _of_one(logs, only, ranks, nodes, in_place)
+    named = Machine((), ()) if isinstance(logs, Measurements) else machine_of(_paths(logs))
+    held = None if fabric is None else load_fabric(fabric, overrides) if overrides else fabric_of(fabric)  # type: ignore[arg-type]
+    return diagnose(read, named, held, overrides=overrides, expect=bar, readings=reading)
+
+
+def _of_one(logs: Any, only: Primitive | None, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
+    """The series of one collective, or all; what a log does not name is that one."""
+    try:
+        read = _measurements(logs, ranks, None, nodes, in_place)
+    except ColltoolError:
+        if only is None:
+            raise
+        read = _measurements(logs, ranks, only, nodes, in_place)
+    kept = tuple(one for one in read.series if only in (None, one.primitive))
+    if not kept and read.series:
+        there = ", ".join(dict.fromkeys(str(one.primitive) for one in read.series))
+        what = f"the logs hold nothing of {only.spoken if only else 'it'}"
+        raise ColltoolError(what, argument="primitive", fix=f"they hold: {there}")
+    return read._replace(series=kept)
+
+
 def _measurements(
     logs: Any, ranks: int | None, primitive: Primitive | str | None, nodes: int | None, in_place: bool
 ) -> Measurements:
@@ -133,10 +194,15 @@ def _measurements(
     half = flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
+    return read_logs(_paths(logs), ranks=count, primitive=wanted, nodes=machines, in_place=half)
+
+
+def _paths(logs: Any) -> Sequence[str | os.PathLike[str]]:
+    """The paths of logs, one or several."""
     paths = [logs] if isinstance(logs, str | os.PathLike) else logs
     if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         raise wrong(logs, "logs", "paths of logs", 'write "all_reduce.log", or a list of such paths')
-    return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)
+    return paths
 
 
 def _rate(rate: str | float) -> float:

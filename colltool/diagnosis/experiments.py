@@ -1,0 +1,101 @@
+"""The next experiment: of all that could be run, the one whose outcome the remaining causes foretell most differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import log
+from statistics import fmean
+from typing import NamedTuple
+
+from colltool.diagnosis.causes import Supported
+from colltool.diagnosis.results import Experiment, Foretold
+from colltool.diagnosis.worlds import World, changed, switchless
+from colltool.fabric.topology import kind_of
+from colltool.primitives import A2A, AR, P2P, Primitive, busbw_factor
+from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+
+GIB = 2.0**30
+TELLS = 0.10
+"""How far the outcomes of two causes have to be apart to be told: relative."""
+
+_LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
+_SMALL_BYTES = 8192.0
+
+
+class Machine(NamedTuple):
+    """What experiments can run on."""
+
+    ranks: int
+    hosts: int
+    library: str
+
+
+class _Trial(NamedTuple):
+    """An experiment before it is priced: ``spared`` is what causes call it, ``ringed`` that it forces rings."""
+
+    primitive: Primitive
+    sizes: Sizes
+    bytes: float
+    ranks: int
+    hosts: int
+    settings: dict[str, str]
+    ringed: bool = False
+    spared: str = ""
+
+
+def next_experiment(causes: Sequence[Supported], base: World, on: Machine) -> Experiment | None:
+    """What to run next; where one cause is left, what sets it off best against the fabric as it is. None where nothing runs."""
+    worlds = [(one.cause.name, one.world, one.cause.spares) for one in causes]
+    worlds += [("as the fabric says", base, frozenset())] if len(worlds) == 1 else []
+    best: tuple[tuple[int, float], _Trial, list[float]] | None = None
+    for trial in _trials(base, on):
+        times = [_outcome(trial, base if trial.spared in spares else world, on.library) for _, world, spares in worlds]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            continue
+        pairs = [abs(log(one / other)) for one, other in combinations(known, 2)]
+        score = (sum(pair >= TELLS for pair in pairs), round(fmean(pairs), 2))
+        if best is None or score > best[0]:
+            best = (score, trial, known)
+    if best is None:
+        return None
+    (told, _), trial, found = best
+    foretold = tuple(_foretold(name, trial, time) for (name, _, _), time in zip(worlds, found, strict=True))
+    return Experiment(_command(trial, on), trial.bytes, foretold, told, len(foretold) * (len(foretold) - 1) // 2)
+
+
+def _trials(base: World, on: Machine) -> Iterator[_Trial]:
+    """All experiments, the plainest first: it is taken where others tell no more."""
+    nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
+    loud = dict(_LOUD) if on.library != "MPI" else {}
+    spans = kind_of(base.fabric.tiers[0])
+    yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
+    if nccl and (spans.in_network is not None or on.hosts > 1):
+        yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
+    yield _Trial(A2A, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
+    yield _Trial(AR, SMALL_SIZES, _SMALL_BYTES, on.ranks, on.hosts, loud)
+    if on.hosts > 1 and per_host > 1:
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared="host")
+    if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0:
+        half = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(per_host // 2)))}
+        yield _Trial(
+            AR, LARGE_SIZES, GIB, per_host // 2, 1, {**half, "NCCL_NVLS_ENABLE": "0", **loud}, ringed=True, spared="half"
+        )
+    yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
+
+
+def _outcome(trial: _Trial, world: World, library: str) -> float | None:
+    if trial.ringed:
+        world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
+        if trial.hosts > 1:
+            world = world._replace(only=("multi-rail-ring", "ring"))
+    return world.time(trial.primitive, trial.bytes, trial.ranks, library)
+
+
+def _foretold(cause: str, trial: _Trial, seconds: float) -> Foretold:
+    return Foretold(cause, trial.bytes / seconds * busbw_factor(trial.primitive, trial.ranks), seconds)
+
+
+def _command(trial: _Trial, on: Machine) -> str:
+    return command_line(trial.primitive, trial.sizes, trial.ranks, trial.hosts, mpi=on.library == "MPI", settings=trial.settings)
