@@ -21,11 +21,13 @@ Examples:
   colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
 """
 
+FROM_THE_LOGS = FabricChoice((), ())
+
 
 @command(primitive="--collective")
 def doctor(
     logs: o.LogsArgument,
-    fabric: FabricChoice = FabricChoice((), ()),
+    fabric: FabricChoice = FROM_THE_LOGS,
     expect: Annotated[
         float | None,
         typer.Option(

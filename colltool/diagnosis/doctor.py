@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from colltool.diagnosis.causes import Bench, Supported, explained
-from colltool.diagnosis.experiments import Machine, next_experiment
+from colltool.diagnosis.experiments import Machine, next_experiments
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
 from colltool.diagnosis.hypotheses import hypotheses
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
@@ -99,7 +99,7 @@ def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: M
         high=max(unit.share for unit in units),
         error=sum(errors) / len(errors),
         causes=tuple(_cause(one) for one in why),
-        experiment=next_experiment(why, bench.base, on) if why else None,
+        experiments=next_experiments(why, bench.base, on) if why else (),
         hints=hints,
     )
 

@@ -1,4 +1,4 @@
-"""The next experiment: of all that could be run, the one whose outcome the remaining causes foretell most differently."""
+"""The next experiments: of all that could be run, those whose outcomes the remaining causes foretell most differently."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from colltool.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
 
 GIB = 2.0**30
+AS_IS = "as the fabric says"
 TELLS = 0.10
 """How far the outcomes of two causes have to be apart to be told: relative."""
+
+OTHER_HALF = "and on the other half of the devices: a single slow rank leaves one of the two as the fabric says"
 
 _LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
 _SMALL_BYTES = 8192.0
@@ -42,27 +45,44 @@ class _Trial(NamedTuple):
     settings: dict[str, str]
     ringed: bool = False
     spared: str = ""
+    note: str = ""
 
 
-def next_experiment(causes: Sequence[Supported], base: World, on: Machine) -> Experiment | None:
-    """What to run next; where one cause is left, what sets it off best against the fabric as it is. None where nothing runs."""
+class _Outcome(NamedTuple):
+    """A trial, and what it takes under each cause."""
+
+    trial: _Trial
+    times: tuple[float, ...]
+
+    def tells(self, pair: tuple[int, int]) -> bool:
+        """Whether two causes foretell different times."""
+        return self.apart(pair) >= TELLS
+
+    def apart(self, pair: tuple[int, int]) -> float:
+        """How different they are, by ratio."""
+        return abs(log(self.times[pair[0]] / self.times[pair[1]]))
+
+
+def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> tuple[Experiment, ...]:
+    """What to run next, each telling what those before it do not; a single cause is told from the fabric as it is."""
     worlds = [(one.cause.name, one.world, one.cause.spares) for one in causes]
-    worlds += [("as the fabric says", base, frozenset())] if len(worlds) == 1 else []
-    best: tuple[tuple[int, float], _Trial, list[float]] | None = None
+    worlds += [(AS_IS, base, frozenset())] if len(worlds) == 1 else []
+    outcomes = []
     for trial in _trials(base, on):
-        times = [_outcome(trial, base if trial.spared in spares else world, on.library) for _, world, spares in worlds]
-        known = [time for time in times if time is not None]
-        if len(known) < len(times):
-            continue
-        pairs = [abs(log(one / other)) for one, other in combinations(known, 2)]
-        score = (sum(pair >= TELLS for pair in pairs), round(fmean(pairs), 2))
-        if best is None or score > best[0]:
-            best = (score, trial, known)
-    if best is None:
-        return None
-    (told, _), trial, found = best
-    foretold = tuple(_foretold(name, trial, time) for (name, _, _), time in zip(worlds, found, strict=True))
-    return Experiment(_command(trial, on), trial.bytes, foretold, told, len(foretold) * (len(foretold) - 1) // 2)
+        times = [_time(trial, base if trial.spared in spares else world, on.library) for _, world, spares in worlds]
+        if None not in times:
+            outcomes.append(_Outcome(trial, tuple(time for time in times if time is not None)))
+    untold = set(combinations(range(len(worlds)), 2))
+    out = []
+    while outcomes and untold:
+        best = max(outcomes, key=lambda one: (sum(map(one.tells, untold)), round(fmean(map(one.apart, untold)), 2)))
+        told = {pair for pair in untold if best.tells(pair)}
+        if not told:
+            break
+        untold -= told
+        foretold = (_foretold(name, best.trial, time) for (name, _, _), time in zip(worlds, best.times, strict=True))
+        out.append(Experiment(_command(best.trial, on), best.trial.bytes, tuple(foretold), best.trial.note))
+    return tuple(out)
 
 
 def _trials(base: World, on: Machine) -> Iterator[_Trial]:
@@ -78,14 +98,12 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
     if on.hosts > 1 and per_host > 1:
         yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared="host")
     if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0:
-        half = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(per_host // 2)))}
-        yield _Trial(
-            AR, LARGE_SIZES, GIB, per_host // 2, 1, {**half, "NCCL_NVLS_ENABLE": "0", **loud}, ringed=True, spared="half"
-        )
+        half = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(per_host // 2))), "NCCL_NVLS_ENABLE": "0"}
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, {**half, **loud}, ringed=True, spared="half", note=OTHER_HALF)
     yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
 
 
-def _outcome(trial: _Trial, world: World, library: str) -> float | None:
+def _time(trial: _Trial, world: World, library: str) -> float | None:
     if trial.ringed:
         world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
         if trial.hosts > 1:

@@ -144,9 +144,7 @@ def _outer(base: World, ranks_inside: int) -> Iterator[Hypothesis]:
         )
     yield Hypothesis(
         "network",
-        lambda share: (
-            f"{network} at {whole_percent(share)} of its bandwidth: slower NICs, oversubscribed uplinks or other traffic"
-        ),
+        lambda share: f"{network} at {whole_percent(share)} of its bandwidth: slow NICs, oversubscribed uplinks, other traffic",
         "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; no GPUDirect RDMA ('GDRDMA' is missing)",
         lambda share: base._replace(fabric=_network_at(fabric, share)),
         fits="share",
@@ -166,7 +164,7 @@ def _of_hosts(base: World) -> Iterator[Hypothesis]:
     yield Hypothesis(
         "launch",
         lambda extra: f"every call takes {format_time(extra, 3)} more: the host launches late",
-        "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned to the GPU's socket (numactl); -G 1 measures with graphs",
+        "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned (numactl); or measure graphs (-G 1)",
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
     )

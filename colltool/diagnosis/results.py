@@ -76,15 +76,14 @@ class Experiment(NamedTuple):
     Args:
         command: with sizes, ranks and environment.
         bytes: the size whose outcome is foretold.
+        note: what else to do; mostly empty.
         foretold: of each cause; of a single one, of the fabric as it should be beside it.
-        told, pairs: of how many pairs of these the outcome tells one from the other.
     """
 
     command: str
     bytes: float
     foretold: tuple[Foretold, ...]
-    told: int
-    pairs: int
+    note: str = ""
 
 
 class Finding(NamedTuple):
@@ -96,7 +95,7 @@ class Finding(NamedTuple):
         low, high: the least and largest share of the expected rate among them.
         error: how far the fabric's own prices are from these times.
         causes: best first; empty where no price explains it.
-        experiment: what would tell them apart, or confirm the only one; None where there is nothing to foretell.
+        experiments: what would tell them apart, or confirm the only one, in this order.
         hints: what ``validate`` says of the series, where no cause is known.
     """
 
@@ -106,7 +105,7 @@ class Finding(NamedTuple):
     high: float
     error: float
     causes: tuple[Cause, ...]
-    experiment: Experiment | None
+    experiments: tuple[Experiment, ...]
     hints: tuple[str, ...]
 
 

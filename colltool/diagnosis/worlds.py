@@ -42,7 +42,7 @@ class World(NamedTuple):
         """Seconds of one call."""
         one = Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library)
         found = self.times(one)
-        return found and found[0]
+        return None if found is None else found[0]
 
 
 class _Same:

@@ -95,15 +95,13 @@ def _of_finding(name: str, finding: Finding) -> Iterator[Block]:
     title = f"causes, best first; as the fabric says would be off by {percent(finding.error)}"
     yield Table(_CAUSES, finding.causes, None, title)
     yield Lines("look at", tuple(f"{one.name}: {one.look}" for one in finding.causes))
-    if finding.experiment is not None:
-        yield Lines(f"next, {_purpose(finding.experiment)}", (finding.experiment.command,), verbatim=True)
-        yield Table(_FORETOLD, finding.experiment.foretold, None, f"at {size_text(finding.experiment.bytes)}")
+    for index, one in enumerate(finding.experiments):
+        yield Lines(f"{'then' if index else 'next'}, {_purpose(finding)}", (one.command,), verbatim=True)
+        yield Table(_FORETOLD, one.foretold, None, ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note))))
 
 
-def _purpose(one: Experiment) -> str:
-    if one.told == one.pairs:
-        return "to tell them apart" if one.pairs > 1 else "to be sure"
-    return "though it tells none of these apart by itself" if not one.told else "to tell some of these apart"
+def _purpose(finding: Finding) -> str:
+    return "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
 
 
 def verdict(result: Diagnosis) -> str:
@@ -164,7 +162,7 @@ def _finding(one: Finding) -> Document:
         "of_expected": {"low": one.low, "high": one.high},
         "error": one.error,
         "causes": [cause._asdict() for cause in one.causes],
-        "experiment": one.experiment and _experiment(one.experiment),
+        "experiments": [_experiment(experiment) for experiment in one.experiments],
         "hints": list(one.hints),
     }
 
