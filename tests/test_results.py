@@ -47,6 +47,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "eta": contention.as_eta(),
         "calibration": colltool.calibrate("dgx-h100", log),
         "validation": colltool.validate("dgx-h100", log),
+        "diagnosis": colltool.doctor(log, WHERE),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
         "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
@@ -66,7 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "fabric", "fabrics", "sized", "checked",
+    "verification", "contention", "eta", "calibration", "validation", "diagnosis", "fabric", "fabrics", "sized", "checked",
     "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)

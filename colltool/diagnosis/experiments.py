@@ -89,17 +89,18 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
     """All experiments, the plainest first: it is taken where others tell no more."""
     nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
     loud = dict(_LOUD) if on.library != "MPI" else {}
-    spans = kind_of(base.fabric.tiers[0])
+    multicast = nccl and kind_of(base.fabric.tiers[0]).in_network is not None
     yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
-    if nccl and (spans.in_network is not None or on.hosts > 1):
+    if multicast or (nccl and on.hosts > 1):
         yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
     yield _Trial(A2A, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
     yield _Trial(AR, SMALL_SIZES, _SMALL_BYTES, on.ranks, on.hosts, loud)
     if on.hosts > 1 and per_host > 1:
         yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared="host")
-    if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0:
-        half = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(per_host // 2))), "NCCL_NVLS_ENABLE": "0"}
-        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, {**half, **loud}, ringed=True, spared="half", note=OTHER_HALF)
+    if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0 and on.library != "MPI":
+        visible = "HIP_VISIBLE_DEVICES" if on.library == "RCCL" else "CUDA_VISIBLE_DEVICES"
+        half = {visible: ",".join(map(str, range(per_host // 2))), **({"NCCL_NVLS_ENABLE": "0"} if multicast else {}), **loud}
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, half, ringed=True, spared="half", note=OTHER_HALF)
     yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
 
 

@@ -124,7 +124,10 @@ def test_two_ailments_are_two_findings(tmp_path: Path) -> None:
     """Rings in place of NVLS, and launches that are late everywhere."""
     time = time_on(only=RINGS)
     result = colltool.doctor(log(tmp_path / "a.log", lambda p, size: 60e-6 + time(p, size), ("ar", "ag", "a2a")))
-    assert sorted((finding.size, names(finding)[0]) for finding in result.findings) == [("large", "nvls-off"), ("small", "launch")]
+    assert sorted((finding.size, names(finding)[0]) for finding in result.findings) == [
+        ("large", "nvls-off"),
+        ("small", "launch"),
+    ]
 
 
 def test_what_no_price_explains_is_said_to_be_so(tmp_path: Path) -> None:
