@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ ACCURACY = 0.13
 """How far prices of a fabric that was never calibrated are from published times: causes whose errors differ by less are not told
 apart, and a number that is fitted to the times meets them by as much better than one that is not."""
 
-STEPS = 6
+STEPS, SETTLED = 6, 0.003
+"""Tries at a number that is fitted, and the relative change that ends them."""
 
 
 class Supported(NamedTuple):
@@ -98,16 +99,24 @@ class Bench(NamedTuple):
     def _met(self, cause: Hypothesis, units: Sequence[Unit]) -> float | None:
         value = 1.0 if cause.fits == "share" else 0.0
         for _ in range(STEPS):
-            world = cause.world(value)
-            priced = [(self.series[unit.at], unit, world.times(self.series[unit.at].series)) for unit in units]
-            pairs = [(one.points[index].measured_s, times[index]) for one, unit, times in priced if times for index in unit.focus]
+            pairs = list(self._pairs(cause.world(value), units))
             if not pairs:
                 return None
+            last = value
             if cause.fits == "share":
                 value = min(max(value * median(price / time for time, price in pairs), cause.least), 1.0)
             else:
                 value = max(value + median(time - price for time, price in pairs), 0.0)
+            if abs(value - last) <= SETTLED * last:
+                break
         return value
+
+    def _pairs(self, world: World, units: Sequence[Unit]) -> Iterator[tuple[float, float]]:
+        """The measured and the priced time of every point of units."""
+        for unit in units:
+            one = self.series[unit.at]
+            if times := world.times(one.series):
+                yield from ((one.points[index].measured_s, times[index]) for index in unit.focus)
 
 
 def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:

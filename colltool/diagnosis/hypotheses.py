@@ -6,7 +6,7 @@ A hypothesis either has values of its own (so many links, such a bus), each a wo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from colltool.diagnosis.worlds import World, at_share, changed, switchless
@@ -60,7 +60,8 @@ def hypotheses(base: World, spans: int, ranks_inside: int, library: str) -> tupl
     ours = library in ("", "NCCL")
     found = [*(_of_nccl(base, spans) if ours else ()), *(_links(base) if ours else ()), _slow_rank(base)]
     found += _outer(base, ranks_inside) if spans > 1 else ()
-    return (*found, *_of_hosts(base))
+    # A world is made once: what was priced in it is remembered by its fabric.
+    return tuple(one._replace(world=cache(one.world)) for one in (*found, *_of_hosts(base)))
 
 
 def _of_nccl(base: World, spans: int) -> Iterator[Hypothesis]:
