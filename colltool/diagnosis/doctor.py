@@ -30,8 +30,8 @@ FEW = 4
 OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too; measure all GPUs of a host"
 """NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
 
-DIP = 0.6
-"""A size that reaches less than this share of what larger ones do is worth a word."""
+DIP, NEAR = 0.6, 0.9
+"""A size that reaches less than this share of what larger ones do is worth a word, until sizes come near to that."""
 
 
 def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = None, *, overrides: Overrides = (),
@@ -119,9 +119,10 @@ def _notes(series: Sequence[ValidatedSeries], units: Sequence[Unit]) -> list[str
             what = "another algorithm ran, or the machine is another than this fabric"
             out.append(f"{title}: {unit.size} messages at {whole_percent(unit.share)} of expected: {what}")
         if unit.size == "large" and not unit.low:
-            start = min(unit.focus)
-            worst = min(one.points[:start], key=lambda point: point.of_expected, default=None)
-            if worst is not None and worst.bound == "bandwidth" and worst.of_expected < DIP * unit.share:
-                reached = f"{whole_percent(worst.of_expected)} of expected at {size_text(worst.bytes)}"
-                out.append(f"{title}: {reached}, as expected from {size_text(one.points[start].bytes)} on: not the wire")
+            below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
+            short = [point for point in below if point.of_expected < NEAR * unit.share]
+            if short and min(point.of_expected for point in short) < DIP * unit.share:
+                first = next(point for point in one.points if point.bytes > short[-1].bytes)
+                reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
+                out.append(f"{title}: {reached}, as expected from {size_text(first.bytes)} on: not the wire")
     return out
