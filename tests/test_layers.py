@@ -40,6 +40,7 @@ FLOORS = {
     "colltool.study": 3,
     "colltool.traces": 3,
     "colltool.fitting": 3,
+    "colltool.diagnosis": 3,
     "colltool.workload": 3,
     "colltool.export": 3,
     "colltool.api": 4,

@@ -11,7 +11,7 @@ from cli.conftest import Ran, run
 from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, shown
 
 TEXT = README.read_text(encoding="utf-8")
-MAX_LINES = 525
+MAX_LINES = 530
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 

@@ -50,6 +50,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "calibration": colltool.calibrate("dgx-h100", log),
         "validation": colltool.validate("dgx-h100", log),
         "trace": colltool.trace("dgx-h100", ran),
+        "diagnosis": colltool.doctor(log, WHERE),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
         "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
@@ -69,7 +70,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "trace", "fabric", "fabrics", "sized", "checked",
+    "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics", "sized", "checked",
     "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from colltool.api.choices import compare, sensitivity, sweep
 from colltool.api.fabrics import size_fabric
 from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
 from colltool.api.layouts import contention
-from colltool.api.measured import calibrate, trace, validate
+from colltool.api.measured import calibrate, doctor, trace, validate
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
@@ -19,6 +19,6 @@ from colltool.pricing.readings import Readings
 assert _filled
 __all__ = [
     "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "compare_plans", "contention", "crossover", "diff",
-    "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price", "price_list",
-    "readings", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate", "verify",
+    "doctor", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price",
+    "price_list", "readings", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip

@@ -22,11 +22,14 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.errors import ColltoolError, given
+from colltool.fabric.load import load_fabric
+from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 from colltool.units import parse_rate
 
 if TYPE_CHECKING:
+    from colltool.diagnosis.results import Diagnosis
     from colltool.fitting.results import Calibration, Validation
     from colltool.measured.series import Measurements
     from colltool.traces.results import Trace
@@ -156,6 +159,64 @@ def _paths(given: Any, argument: str, what: str, example: str) -> Sequence[str |
     if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
     return paths
+
+
+def doctor(
+    logs: Logs,
+    fabric: AnyFabric | None = None,
+    *,
+    overrides: Overrides = (),
+    expect: float | None = None,
+    primitive: Primitive | str | None = None,
+    ranks: int | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Diagnosis:
+    """What ails a machine: hardware from the logs, what is off, which causes the prices support, what to run next.
+
+    Args:
+        logs: as :func:`validate`.
+        fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs name.
+        overrides: as of :func:`colltool.load_fabric`, on either.
+        expect: the share of the expected rate below which something is off, a fraction; 0.8 when None.
+        primitive: only this collective; also what logs measure that do not say.
+        ranks, nodes, in_place: as :func:`validate`.
+        readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.diagnosis.results.Diagnosis`: ``ok``, ``findings`` with their causes and the next experiment.
+
+    Raises:
+        ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
+    """
+    from colltool.diagnosis.doctor import diagnose
+    from colltool.measured.devices import Machine, machine_of
+    from colltool.measured.series import Measurements
+
+    bar = None if expect is None else fraction_of(expect, "expect")
+    reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
+    read = _of_one(logs, only, ranks, nodes, in_place)
+    named = Machine((), ()) if isinstance(logs, Measurements) else machine_of(_paths(logs, "logs", "logs", "all_reduce.log"))
+    held = None if fabric is None else load_fabric(fabric, overrides) if overrides else fabric_of(fabric)  # type: ignore[arg-type]
+    return diagnose(read, named, held, overrides=overrides, expect=bar, readings=reading)
+
+
+def _of_one(logs: Any, only: Primitive | None, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
+    """The series of one collective, or all; what a log does not name is that one."""
+    try:
+        read = _measurements(logs, ranks, None, nodes, in_place)
+    except ColltoolError:
+        if only is None:
+            raise
+        read = _measurements(logs, ranks, only, nodes, in_place)
+    kept = tuple(one for one in read.series if only in (None, one.primitive))
+    if not kept and read.series:
+        there = ", ".join(dict.fromkeys(str(one.primitive) for one in read.series))
+        what = f"the logs hold nothing of {only.spoken if only else 'it'}"
+        raise ColltoolError(what, argument="primitive", fix=f"they hold: {there}")
+    return read._replace(series=kept)
 
 
 def _measurements(

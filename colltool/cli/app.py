@@ -52,6 +52,7 @@ COMMANDS = {
     "calibrate": "A fabric fitted to measured logs.",
     "validate": "Measured logs against a fabric's prices.",
     "trace": "Collectives of profiler traces against a fabric's prices.",
+    "doctor": "What ails a machine, from its logs alone.",
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
@@ -10,6 +13,17 @@ _TESTS = {AR: "all_reduce_perf", AG: "all_gather_perf", RS: "reduce_scatter_perf
           REDUCE: "reduce_perf", P2P: "sendrecv_perf"}  # fmt: skip
 _OSU = {AR: "osu_allreduce", AG: "osu_allgather", RS: "osu_reduce_scatter", A2A: "osu_alltoall", BC: "osu_bcast",
         REDUCE: "osu_reduce", P2P: "osu_latency"}  # fmt: skip
+
+
+class Sizes(NamedTuple):
+    """A range of sizes as nccl-tests and as OSU take it."""
+
+    nccl: str
+    osu: str
+
+
+SMALL_SIZES = Sizes("-b 8 -e 64K -f 2", "8:65536")
+LARGE_SIZES = Sizes("-b 256M -e 4G -f 2", "268435456:4294967296")
 _LATENCIES = frozenset({"alpha", "alpha_switch", "launch_overhead"})
 
 
@@ -24,17 +38,30 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     if kind_of(fabric.tiers[tier]).axes:
         return ""
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
-    sizes = ["-b", "8", "-e", "64K"] if small else ["-b", "256M", "-e", "4G"]
-    sizes += ["-f", "2", "-g"]
     inside = fabric.tiers[0].endpoints
     hosts = max(2, -(-ranks // inside))
     library = fabric.library_facts.name if fabric.library_facts else "all"
-    if library == "mpi":
-        span = "8:65536" if small else "268435456:4294967296"
-        count = min(ranks, inside) if tier == 0 else hosts
-        spread = [] if tier == 0 else ["-N", "1"]
-        return " ".join(["mpirun", "-np", str(count), *spread, _OSU[primitive], "-m", span])
-    test = f"./build/{_TESTS[primitive]}"
+    sizes = SMALL_SIZES if small else LARGE_SIZES
     if tier == 0:
-        return " ".join([test, *sizes, str(min(ranks, inside))])
-    return " ".join(["mpirun", "-np", str(hosts), "-N", "1", test, *sizes, "1"])
+        return command_line(primitive, sizes, min(ranks, inside), mpi=library == "mpi")
+    return command_line(primitive, sizes, hosts, hosts, mpi=library == "mpi")
+
+
+def command_line(primitive: Primitive, sizes: Sizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
+                 settings: Mapping[str, str] | None = None) -> str:  # fmt: skip
+    """The command line of nccl-tests, or of the OSU micro-benchmarks.
+
+    Args:
+        primitive, sizes: what to run.
+        ranks, hosts: on how many, evenly spread.
+        mpi: whether MPI's own collectives are measured, by OSU's programs.
+        settings: environment variables for every rank, of nccl-tests alone.
+    """
+    spread = ["-N", str(ranks // hosts)] if hosts > 1 else []
+    if mpi:
+        return " ".join(["mpirun", "-np", str(ranks), *spread, _OSU[primitive], "-m", sizes.osu])
+    test, set_ = f"./build/{_TESTS[primitive]}", [f"{name}={value}" for name, value in (settings or {}).items()]
+    if hosts == 1:
+        return " ".join([*set_, test, sizes.nccl, "-g", str(ranks)])
+    passed = [word for one in set_ for word in ("-x", one)]
+    return " ".join(["mpirun", "-np", str(ranks), *spread, *passed, test, sizes.nccl, "-g", "1"])

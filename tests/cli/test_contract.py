@@ -60,6 +60,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "validate": ("validate", "log.csv", "-f", "dgx-h100"),
     "validate strict": ("validate", "log.csv", "-f", "dgx-h100", "--max-mape", "1%"),
     "trace": ("trace", "rank0.json", "-f", "dgx-h100"),
+    "doctor": ("doctor", "log.csv", "-f", "dgx-h100", "--expect", "1%"),
+    "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
@@ -72,7 +74,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
 WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
-CHECKS_THAT_FAIL = ("diff", "ladder check moved", "validate strict")
+CHECKS_THAT_FAIL = ("diff", "doctor off", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {
     "ladder check": "colltool.diff/1",
@@ -128,6 +130,21 @@ CONTENTION: Shape = HEAD | {
         "name": str, "ranks": (int, list), "slowdown": Number, "extra_hops": Number, "eta_alpha": Number, "eta_beta": Number,
     }],
     "slowdown": Number, "hottest": [{"link": str, "load": Number, "over_ideal": Number}],
+}  # fmt: skip
+SHARE = (float, type(None))
+DOCTOR: Shape = HEAD | {
+    "fabric": str, "expect": float, "ok": bool, "hardware": {"devices": [str], "hosts": [str], "assumed": [str]},
+    "series": [{
+        "collective": str, "ranks": int, "nodes": (int, type(None)), "wire": str, "bytes": int, "busbw_measured_Bps": float,
+        "busbw_expected_Bps": float, "large": SHARE, "small": SHARE, "low": bool,
+    }],
+    "findings": [{
+        "series": [str], "size": str, "of_expected": {"low": float, "high": float}, "error": float,
+        "causes": [{"name": str, "said": str, "look": str, "error": float, "error_all": float}],
+        "experiments": [{"command": str, "bytes": Number, "foretold": [{"cause": str, "busbw_Bps": float, "seconds": float}]}],
+        "hints": [str],
+    }],
+    "notes": [str], "skipped": list, "verdict": str,
 }  # fmt: skip
 PROTOCOL: Shape = {
     "name": str, "launch_overhead_s": float, "alpha_s": float, "bandwidth_Bps": float, "ci95": dict, "tied": [str],
@@ -263,6 +280,8 @@ PROMISED: dict[str, Shape] = {
     "job show": JOB,
     "plan": PLAN,
     "plan search": SEARCH,
+    "doctor": DOCTOR,
+    "doctor off": DOCTOR,
     "validate": VALIDATE,
     "validate strict": VALIDATE,
     "trace": TRACE,
@@ -525,6 +544,7 @@ ONTO_ITSELF: dict[str, tuple[str, ...]] = {
     "calibrate's fabric": ("calibrate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "calibrate's log": ("calibrate", "log.yaml", "-f", "dgx-h100", "-o", "log.yaml"),
     "validate's log": ("validate", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
+    "doctor's log": ("doctor", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
     "validate's fabric": ("validate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "nccl-tuner": ("export", "nccl-tuner", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric show": ("fabric", "show", "ITSELF.yaml", "-o", "ITSELF.yaml"),
@@ -714,6 +734,7 @@ def test_csv_says_what_was_asked_in_every_row(run: Any, folder: Path) -> None:
         "contention": {"fabric": "torus512", "primitive": "all_reduce", "ranks": "6"},
         "calibrate": {"collective": "all_reduce"},
         "validate": {"fabric": "dgx-h100", "collective": "all_reduce"},
+        "doctor": {"fabric": "dgx-h100", "collective": "all_reduce"},
     }.items():
         rows = list(csv.DictReader(io.StringIO(run(*COMMANDS[name], "--format", "csv").out)))
         assert rows

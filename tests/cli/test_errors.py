@@ -20,7 +20,8 @@ PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"
 )
 NAMES = (
-    "price crossover breakdown compare sweep sensitivity ladder plan contention verify calibrate validate trace diff explain "
+    "price crossover breakdown compare sweep sensitivity ladder plan contention verify calibrate validate trace doctor diff "
+    "explain "
     "export fabric job guide"
 )
 COMMANDS = f"commands: {', '.join(NAMES.split())}"

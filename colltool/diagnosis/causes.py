@@ -1,0 +1,136 @@
+"""Which causes the times support: every hypothesis is priced, and one that explains most of what is off comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
+
+from colltool.diagnosis.hypotheses import Hypothesis
+from colltool.diagnosis.units import Unit, off
+from colltool.diagnosis.worlds import World
+from colltool.fitting.results import ValidatedSeries
+
+WITHIN = 0.15
+"""How far the prices of a cause may be from the times that it explains, on average."""
+
+BETTER = 0.6
+"""How much of the fabric's own error may be left under a cause."""
+
+ACCURACY = 0.13
+"""How far prices of a fabric that was never calibrated are from published times: causes whose errors differ by less are not told
+apart, and a number that is fitted to the times meets them by as much better than one that is not."""
+
+STEPS, SETTLED = 6, 0.003
+"""Tries at a number that is fitted, and the relative change that ends them."""
+
+
+class Supported(NamedTuple):
+    """A hypothesis with the value that explains most: which units, and how far its prices are there and over all sizes."""
+
+    cause: Hypothesis
+    value: float
+    world: World
+    units: frozenset[int]
+    error: float
+    error_all: float
+
+    @property
+    def fit(self) -> float:
+        """How far its prices are, where it explains and over all sizes."""
+        return self.error + self.error_all
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What explains more comes first, then what is nearer, a free number held against it."""
+        return -len(self.units), self.fit + (ACCURACY if len(self.cause.values) != 1 else 0.0)
+
+
+class Bench(NamedTuple):
+    """The series, their units, and the fabric as it is."""
+
+    series: tuple[ValidatedSeries, ...]
+    units: tuple[Unit, ...]
+    base: World
+
+    def error(self, unit: Unit, world: World, *, everywhere: bool = False) -> float | None:
+        """How far a world's prices are from a unit, or from all sizes of its series; None where nothing runs."""
+        one = self.series[unit.at]
+        priced = world.times(one.series)
+        if priced is None:
+            return None
+        measured = [point.measured_s for point in one.points]
+        return off(measured, priced, range(len(measured)) if everywhere else unit.focus)
+
+    def supported(self, cause: Hypothesis, left: Sequence[int]) -> Supported | None:
+        """The value of a cause that explains most of the units that are left; None where none explains any."""
+        values = cause.values or self._fitted(cause, left)
+        found = [one for value in values if (one := self._tried(cause, value, left)) is not None]
+        return min(found, key=lambda one: one.rank, default=None)
+
+    def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
+        world = cause.world(value)
+        if any(self._spoilt(unit, world) for unit in self.units if not unit.low):
+            return None
+        errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
+        if not errors:
+            return None
+        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in errors]
+        return Supported(cause, value, world, frozenset(errors), fmean(errors.values()), fmean(everywhere))
+
+    def _explained(self, unit: Unit, world: World) -> float | None:
+        """How far a world's prices are from a unit that they explain; None where they do not."""
+        error, plain = self.error(unit, world), self.error(unit, self.base)
+        return error if error is not None and plain and error <= min(WITHIN, BETTER * plain) else None
+
+    def _spoilt(self, unit: Unit, world: World) -> bool:
+        """Whether a cause contradicts times that are as the fabric says."""
+        error, plain = self.error(unit, world), self.error(unit, self.base)
+        return error is None or error > max(WITHIN, 1.2 * (plain or 0.0))
+
+    def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterable[float]:
+        """The number that meets the median of what is left, of one kind of messages after the other."""
+        sizes = ("large", "small") if cause.fits == "share" else ("small", "large")
+        for size in sizes:
+            units = [self.units[at] for at in left if self.units[at].size == size]
+            if units and (value := self._met(cause, units)) is not None:
+                yield value
+
+    def _met(self, cause: Hypothesis, units: Sequence[Unit]) -> float | None:
+        value = 1.0 if cause.fits == "share" else 0.0
+        for _ in range(STEPS):
+            pairs = list(self._pairs(cause.world(value), units))
+            if not pairs:
+                return None
+            last = value
+            if cause.fits == "share":
+                value = min(max(value * median(price / time for time, price in pairs), cause.least), 1.0)
+            else:
+                value = max(value + median(time - price for time, price in pairs), 0.0)
+            if abs(value - last) <= SETTLED * last:
+                break
+        return value
+
+    def _pairs(self, world: World, units: Sequence[Unit]) -> Iterator[tuple[float, float]]:
+        """The measured and the priced time of every point of units."""
+        for unit in units:
+            one = self.series[unit.at]
+            if times := world.times(one.series):
+                yield from ((one.points[index].measured_s, times[index]) for index in unit.focus)
+
+
+def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:
+    """What is off in as few parts as causes can explain, each with all causes that explain it alike; no cause for the rest."""
+    left = [at for at, unit in enumerate(bench.units) if unit.low]
+    out: list[tuple[frozenset[int], list[Supported]]] = []
+    while left:
+        found = sorted((one for cause in causes if (one := bench.supported(cause, left))), key=lambda one: one.rank)
+        if not found:
+            out.append((frozenset(left), []))
+            break
+        best = found[0]
+        same = [one for one in found if one.units == best.units]
+        alike = [one for one in same if one.fit <= min(other.fit for other in same) + ACCURACY]
+        out.append((best.units, alike))
+        left = [at for at in left if at not in best.units]
+    return out

@@ -1,0 +1,120 @@
+"""The next experiments: of all that could be run, those whose outcomes the remaining causes foretell most differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import log
+from statistics import fmean
+from typing import NamedTuple
+
+from colltool.diagnosis.causes import Supported
+from colltool.diagnosis.results import Experiment, Foretold
+from colltool.diagnosis.worlds import World, changed, switchless
+from colltool.fabric.topology import kind_of
+from colltool.primitives import A2A, AR, P2P, Primitive, busbw_factor
+from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+
+GIB = 2.0**30
+AS_IS = "as the fabric says"
+TELLS = 0.10
+"""How far the outcomes of two causes have to be apart to be told: relative."""
+
+OTHER_HALF = "and on the other half of the devices: a single slow rank leaves one of the two as the fabric says"
+
+_LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
+_SMALL_BYTES = 8192.0
+
+
+class Machine(NamedTuple):
+    """What experiments can run on."""
+
+    ranks: int
+    hosts: int
+    library: str
+
+
+class _Trial(NamedTuple):
+    """An experiment before it is priced: ``spared`` is what causes call it, ``ringed`` that it forces rings."""
+
+    primitive: Primitive
+    sizes: Sizes
+    bytes: float
+    ranks: int
+    hosts: int
+    settings: dict[str, str]
+    ringed: bool = False
+    spared: str = ""
+    note: str = ""
+
+
+class _Outcome(NamedTuple):
+    """A trial, and what it takes under each cause."""
+
+    trial: _Trial
+    times: tuple[float, ...]
+
+    def tells(self, pair: tuple[int, int]) -> bool:
+        """Whether two causes foretell different times."""
+        return self.apart(pair) >= TELLS
+
+    def apart(self, pair: tuple[int, int]) -> float:
+        """How different they are, by ratio."""
+        return abs(log(self.times[pair[0]] / self.times[pair[1]]))
+
+
+def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> tuple[Experiment, ...]:
+    """What to run next, each telling what those before it do not; a single cause is told from the fabric as it is."""
+    worlds = [(one.cause.name, one.world, one.cause.spares) for one in causes]
+    worlds += [(AS_IS, base, frozenset())] if len(worlds) == 1 else []
+    outcomes = []
+    for trial in _trials(base, on):
+        times = [_time(trial, base if trial.spared in spares else world, on.library) for _, world, spares in worlds]
+        if None not in times:
+            outcomes.append(_Outcome(trial, tuple(time for time in times if time is not None)))
+    untold = set(combinations(range(len(worlds)), 2))
+    out = []
+    while outcomes and untold:
+        best = max(outcomes, key=lambda one: (sum(map(one.tells, untold)), round(fmean(map(one.apart, untold)), 2)))
+        told = {pair for pair in untold if best.tells(pair)}
+        if not told:
+            break
+        untold -= told
+        foretold = (_foretold(name, best.trial, time) for (name, _, _), time in zip(worlds, best.times, strict=True))
+        out.append(Experiment(_command(best.trial, on), best.trial.bytes, tuple(foretold), best.trial.note))
+    return tuple(out)
+
+
+def _trials(base: World, on: Machine) -> Iterator[_Trial]:
+    """All experiments, the plainest first: it is taken where others tell no more."""
+    nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
+    loud = dict(_LOUD) if on.library != "MPI" else {}
+    multicast = nccl and kind_of(base.fabric.tiers[0]).in_network is not None
+    yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
+    if multicast or (nccl and on.hosts > 1):
+        yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
+    yield _Trial(A2A, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
+    yield _Trial(AR, SMALL_SIZES, _SMALL_BYTES, on.ranks, on.hosts, loud)
+    if on.hosts > 1 and per_host > 1:
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared="host")
+    if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0 and on.library != "MPI":
+        visible = "HIP_VISIBLE_DEVICES" if on.library == "RCCL" else "CUDA_VISIBLE_DEVICES"
+        half = {visible: ",".join(map(str, range(per_host // 2))), **({"NCCL_NVLS_ENABLE": "0"} if multicast else {}), **loud}
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, half, ringed=True, spared="half", note=OTHER_HALF)
+    yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
+
+
+def _time(trial: _Trial, world: World, library: str) -> float | None:
+    if trial.ringed:
+        world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
+        if trial.hosts > 1:
+            world = world._replace(only=("multi-rail-ring", "ring"))
+    return world.time(trial.primitive, trial.bytes, trial.ranks, library)
+
+
+def _foretold(cause: str, trial: _Trial, seconds: float) -> Foretold:
+    return Foretold(cause, trial.bytes / seconds * busbw_factor(trial.primitive, trial.ranks), seconds)
+
+
+def _command(trial: _Trial, on: Machine) -> str:
+    return command_line(trial.primitive, trial.sizes, trial.ranks, trial.hosts, mpi=on.library == "MPI", settings=trial.settings)

@@ -1,0 +1,86 @@
+"""From names of devices to the nearest shipped fabric, with everything that is assumed on the way said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from colltool.diagnosis.results import Assumed
+from colltool.errors import ColltoolError, given
+from colltool.fabric.load import load_fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.overrides import Overrides
+from colltool.fitting.placement import MOST_IN_A_HOST
+from colltool.measured.devices import Machine
+from colltool.measured.series import Series
+from colltool.words import counted
+
+_KNOWN: tuple[tuple[str, str], ...] = (
+    (r"\bGB[23]00\b", "nvl72"),
+    (r"\bB[23]00\b", "dgx-b200"),
+    (r"\bH200\b", "hgx-h200"),
+    (r"\bH100\b", "dgx-h100"),
+    (r"\bA100\b", "dgx-a100"),
+    (r"\bMI300X\b", "mi300x"),
+)
+"""Part of a device's name, and the shipped fabric of the usual machine around it; the first that matches."""
+
+_CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # a card in a slot: no NVSwitch joins it to the others
+
+
+def given_fabric(fabric: Fabric, machine: Machine) -> tuple[Fabric, Assumed]:
+    """The fabric that the caller gives."""
+    said = (*_read(machine), f"fabric {fabric.name}, as given")
+    return fabric, Assumed(fabric.name, fabric.overrides, machine.devices, machine.hosts, said)
+
+
+def nearest_fabric(machine: Machine, series: Sequence[Series], overrides: Overrides = ()) -> tuple[Fabric, Assumed]:
+    """The shipped fabric nearest to the devices that logs name, of the size that they ran on.
+
+    Raises:
+        ColltoolError: no device is named, several kinds are, or none that a shipped fabric is of.
+    """
+    cure = f"say which machine it is: {given('fabric', 'dgx-h100')}, or a file of your own"
+    if not machine.devices:
+        raise ColltoolError("the logs do not name the devices that they ran on", argument="fabric", fix=cure)
+    found = {device: _name_of(device) for device in machine.devices}
+    unknown = next((device for device, name in found.items() if not name), None)
+    if unknown is not None:
+        raise ColltoolError(f"no shipped fabric is of machines with {unknown}", argument="fabric", fix=cure)
+    if len(set(found.values())) > 1:
+        what = f"the logs are of different machines: {', '.join(found)}"
+        raise ColltoolError(what, argument="logs", fix="give the logs of one kind at a time")
+    name = found[machine.devices[0]]
+    sizes = _sizes(load_fabric(name), series)
+    plain = load_fabric(name, sizes)
+    fabric = load_fabric(name, {**dict(plain.overrides), **overrides} if isinstance(overrides, Mapping) else [*sizes, *overrides])
+    said = [*_read(machine), f"fabric {name}, the nearest shipped one: assumed, not read"]
+    said += [f"{one}: the logs ran on so many" for one in sizes]
+    if len(fabric.tiers) > 1 and any((one.nodes or 1) > 1 for one in series):
+        said.append(f"the network of {name} is assumed: the logs do not name NICs ({fabric.tiers[-1].name})")
+    return fabric, Assumed(name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+
+
+def _read(machine: Machine) -> list[str]:
+    if not machine.devices:
+        return []
+    on = f" on {counted(len(machine.hosts), 'host')}" if machine.hosts else ""
+    return [f"{', '.join(machine.devices)}{on}: read from the logs"]
+
+
+def _name_of(device: str) -> str:
+    if _CARD.search(device):
+        return ""
+    return next((name for pattern, name in _KNOWN if re.search(pattern, device)), "")
+
+
+def _sizes(fabric: Fabric, series: Sequence[Series]) -> list[str]:
+    """Sizes of the innermost and outermost tier where the logs ran on others."""
+    inner, outer = fabric.tiers[0], fabric.tiers[-1]
+    shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    hosts = max((one.nodes or 1 for one in series), default=1)
+    if len(shared) != 1 or len(fabric.tiers) == 1 or inner.endpoints > MOST_IN_A_HOST:
+        return []
+    per_host = shared.pop()
+    out = [f"{inner.name}.size={per_host}"] if per_host < inner.endpoints else []
+    return [*out, f"{outer.name}.size={hosts}"] if hosts > outer.endpoints else out

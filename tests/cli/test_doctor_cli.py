@@ -1,0 +1,103 @@
+"""``colltool doctor``: logs and nothing else, exit codes, what is written, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machine_logs import LARGE, log, time_on
+
+from colltool.cli import doctor as command
+
+RINGS = {"ar": "ring", "ag": "ring"}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    log(tmp_path / "healthy.log", time_on(), ("ar", "ag"))
+    log(tmp_path / "rings.log", time_on(only=RINGS), ("ar", "ag"))
+    return tmp_path
+
+
+def test_a_log_and_nothing_else(here: Path, run: Any) -> None:
+    done = run("doctor", "healthy.log")
+    assert (done.code, done.err) == (0, "")
+    assert "NVIDIA H100 80GB HBM3 on 1 host: read from the logs" in done.out
+    assert "fabric dgx-h100, the nearest shipped one: assumed, not read" in done.out
+    assert "verdict: as expected: nothing is below 80%" in done.out
+
+
+def test_what_is_off_exits_1_and_names_the_next_command(here: Path, run: Any) -> None:
+    done = run("doctor", "rings.log")
+    assert (done.code, done.err) == (1, "")
+    assert "finding: large messages of all-reduce, 8 ranks on 1 node: 76% of expected; one cause explains it" in done.out
+    assert "verdict: below 80%: NVLS is off" in done.out
+    document = run("doctor", "rings.log", "--format", "json").json
+    (experiment,) = document["findings"][0]["experiments"]
+    assert experiment["command"] in done.out
+    assert "./build/all_reduce_perf -b 256M -e 4G -f 2 -g 8" in experiment["command"]
+
+
+def test_expect(here: Path, run: Any) -> None:
+    assert run("doctor", "rings.log", "--expect", "70%").code == 0
+    assert run("doctor", "healthy.log", "--expect", "95%").code == 0
+    for bad, said in (("0", "positive share"), ("120%", "must be a share up to 100%"), ("x", "positive share")):
+        done = run("doctor", "healthy.log", "--expect", bad)
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+        assert "--expect" in done.err
+
+
+def test_collective_filters(here: Path, run: Any) -> None:
+    assert run("doctor", "rings.log", "--collective", "ag").code == 0
+    done = run("doctor", "rings.log", "--collective", "a2a")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: --collective: the logs hold nothing of all-to-all\n  they hold: all_reduce, all_gather\n"
+
+
+def test_osu_logs_need_the_machine(here: Path, run: Any) -> None:
+    Path("osu.txt").write_text("# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n1048576  900\n4194304  3600\n")
+    done = run("doctor", "osu.txt", "-n", "8")
+    assert (done.code, done.out) == (2, "")
+    assert "the logs do not name the devices that they ran on" in done.err
+    assert "-f dgx-h100" in done.err
+    done = run("doctor", "osu.txt", "-n", "8", "-f", "dgx-h100", "--format", "json")
+    assert done.code == 1
+    for finding in done.json["findings"]:
+        assert all("osu_" in one["command"] for one in finding["experiments"])
+
+
+def test_another_fabric_and_other_values(here: Path, run: Any) -> None:
+    log(here / "slow.log", time_on(set_=["nvlink.bandwidth=300GB/s"]), ("ar", "ag"), LARGE)
+    assert run("doctor", "slow.log").code == 1
+    for more in (("--set", "nvlink.bandwidth=300GB/s"), ("-f", "dgx-h100", "--set", "nvlink.bandwidth=300GB/s")):
+        done = run("doctor", "slow.log", *more)
+        assert done.code == 0
+        assert "dgx-h100 with nvlink.bandwidth=300GB/s" in done.out
+
+
+@pytest.mark.parametrize("name", ["missing.log", "empty.log", "words.log"])
+def test_what_is_no_log(name: str, here: Path, run: Any) -> None:
+    Path("empty.log").write_text("")
+    Path("words.log").write_text("nothing of the kind\n")
+    done = run("doctor", name)
+    assert (done.code, done.out) == (2, "")
+    assert name in done.err
+
+
+def test_a_device_cannot_steer_a_terminal(here: Path, run: Any) -> None:
+    log(here / "odd.log", time_on(), device="NVIDIA H100 \u202e80GB | <b>")
+    for form in ("table", "markdown", "html"):
+        done = run("doctor", "odd.log", "--format", form)
+        assert done.code == 0
+        assert "\u202e" not in done.out
+        assert re.search(r"(?<!\\)<b>", done.out) is None or form == "table"
+
+
+def test_the_examples_are_of_the_command() -> None:
+    lines = [line for line in command.EXAMPLES.splitlines() if "colltool" in line]
+    assert lines
+    assert all(line.startswith("  colltool doctor ") for line in lines)

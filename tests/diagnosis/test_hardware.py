@@ -1,0 +1,90 @@
+"""From names of devices to a fabric: what is taken, what is assumed, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from machine_logs import H100, LARGE, log, time_on
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.measured.devices import Machine, machine_of
+
+DEVICES = {
+    H100: "dgx-h100",
+    "NVIDIA H200": "hgx-h200",
+    "NVIDIA A100-SXM4-80GB": "dgx-a100",
+    "NVIDIA B200": "dgx-b200",
+    "AMD Instinct MI300X": "mi300x",
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_device_names_its_fabric(device: str, tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log", time_on(DEVICES[device]), ("ar",), LARGE, device=device)
+    result = colltool.doctor(file)
+    assert result.ok
+    assert result.assumed.fabric == DEVICES[device]
+    assert result.assumed.devices == (device,)
+    assert any("assumed, not read" in line for line in result.assumed.said)
+
+
+def test_hosts_of_four_and_more_hosts_than_the_fabric_has(tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log", time_on(ranks=16), ("ar",), LARGE, ranks=16)
+    text = file.read_text()
+    for rank in range(16):
+        text = text.replace(f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} ")
+    file.write_text(text)
+    result = colltool.doctor(file)
+    assert dict(result.assumed.overrides) == {"nvlink.size": "4"}
+    assert len(result.assumed.hosts) == 4
+    assert any("the logs do not name NICs (ib)" in line for line in result.assumed.said)
+
+
+@pytest.mark.parametrize("device", ["NVIDIA GH200 480GB", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 NVL", "Tesla T4"])
+def test_a_device_that_no_fabric_is_of(device: str, tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log", time_on(), device=device)
+    with pytest.raises(ColltoolError, match=f"no shipped fabric is of machines with {device}(.|\n)*fabric="):
+        colltool.doctor(file)
+    assert colltool.doctor(file, "dgx-h100").ok
+
+
+def test_logs_of_two_machines(tmp_path: Path) -> None:
+    files = [log(tmp_path / f"{at}.log", time_on(), device=device) for at, device in enumerate((H100, "NVIDIA H200"))]
+    with pytest.raises(ColltoolError, match="different machines: NVIDIA H100 80GB HBM3, NVIDIA H200"):
+        colltool.doctor(files)
+
+
+def test_a_log_that_names_no_device(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("collective,ranks,bytes,time_us\nall_reduce,8,1073741824,4000\n")
+    with pytest.raises(ColltoolError, match="do not name the devices"):
+        colltool.doctor(file)
+    assert colltool.doctor(file, "dgx-h100").ok
+
+
+def test_overrides_are_of_either_fabric(tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log", time_on(set_=["nvlink.bandwidth=300GB/s"]), ("ar",), LARGE)
+    assert not colltool.doctor(file).ok
+    for fabric in (None, "dgx-h100"):
+        for overrides in (["nvlink.bandwidth=300GB/s"], {"nvlink.bandwidth": "300GB/s"}):
+            result = colltool.doctor(file, fabric, overrides=overrides)
+            assert result.ok
+            assert dict(result.assumed.overrides) == {"nvlink.bandwidth": "300GB/s"}
+
+
+def test_devices_of_a_json_report(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    listed = [{"rank": 0, "hostname": "n0", "device_info": H100}, {"rank": 1, "hostname": "n\x1b0", "device_info": H100}, "odd"]
+    file.write_text(json.dumps({"config": {"devices": listed}}))
+    assert machine_of([file]) == Machine((H100,), ("n0", "n\\x1b0"))
+    file.write_text("{ torn")
+    assert machine_of([file]) == Machine((), ())
+
+
+def test_prefixes_of_launchers_are_no_part_of_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_text(f"[1,0]<stdout>:#  Rank  0 Group  0 Pid 7 on n7 device  0 [0000:1b:00] {H100}\n0: # size\n")
+    assert machine_of([file]) == Machine((H100,), ("n7",))
