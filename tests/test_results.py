@@ -70,8 +70,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics", "sized", "checked",
-    "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
+    "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics", "sized",
+    "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 
