@@ -14,7 +14,7 @@ def running_on(fabric: Fabric) -> Running | None:
     Of NCCL, NVLS is off where the key says so or the GPUs are older than Hopper, and CollNet unless the key says that it is on.
     """
     facts = fabric.library_facts
-    if facts is None or facts.name == "all":
+    if facts is None or not library_of(fabric):
         return None
     off: list[Feature] = []
     if facts.nvls is False or (facts.gpu is not None and facts.gpu not in _WITH_NVLS):
@@ -22,3 +22,9 @@ def running_on(fabric: Fabric) -> Running | None:
     if not facts.collnet:
         off.append("collnet")
     return Running(facts.name, frozenset(off))
+
+
+def library_of(fabric: Fabric) -> str:
+    """The name of the library that runs on a fabric; empty where any may."""
+    facts = fabric.library_facts
+    return "" if facts is None or facts.name == "all" else facts.name

@@ -13,6 +13,7 @@ from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
 from colltool.pricing.groups import place
+from colltool.pricing.running import library_of
 from colltool.pricing.who import Seats, Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -119,7 +120,6 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
         for index, title in enumerate(titles)
     ]
-    facts = fabric.library_facts
     telling = _telling(numbers, drawn, totals)
     seats = place(fabric, group).seats
     return Sensitivity(
@@ -129,7 +129,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         group=seats,
         bytes=size,
         ideal=asked.readings.ideal,
-        library="" if facts is None or facts.name == "all" else facts.name,
+        library=library_of(fabric),
         winner=today,
         spec=names[today],
         holds=float((regret <= 1e-12).mean()),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.running import library_of
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -132,7 +133,8 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     Raises:
         ColltoolError: too many cells, a value that a fabric cannot have, a point where nothing can be priced anywhere.
     """
-    first = where[0].load(())
+    fabrics = [one.load(()) for one in where]
+    first = fabrics[0]
     given = any(group.ranks for group in groups)
     ranks = tuple(group.ranks for group in groups) if given else (first.ranks if len(where) == 1 else "all",)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
@@ -147,21 +149,15 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         primitive=asked.primitive,
         axes=axes,
         cells=tuple(found),
-        overrides=_common(first, where),
-        library=_library(first),
+        overrides=_common(fabrics),
+        library=library_of(first),
         ideal=asked.readings.ideal,
     )
 
 
-def _common(first: Fabric, where: Sequence[Where]) -> tuple[tuple[str, str], ...]:
+def _common(fabrics: Sequence[Fabric]) -> tuple[tuple[str, str], ...]:
     """The overrides that all fabrics were loaded with; what else a fabric was loaded with is in its name."""
-    every = [set(one.load(()).overrides) for one in where]
-    return tuple(pair for pair in first.overrides if all(pair in own for own in every))
-
-
-def _library(fabric: Fabric) -> str:
-    facts = fabric.library_facts
-    return "" if facts is None or facts.name == "all" else facts.name
+    return tuple(pair for pair in fabrics[0].overrides if all(pair in one.overrides for one in fabrics))
 
 
 At = tuple[tuple[str, Any], ...]
