@@ -81,12 +81,21 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
-    """One fabric or several as a list."""
+    """One fabric or several, loaded."""
+    return [fabric_of(one) for one in several_of(fabrics)]
+
+
+def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
+    """One fabric or several as a list, not yet loaded.
+
+    Raises:
+        ColltoolError: none.
+    """
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
-        return [fabric_of(fabrics)]
+        return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
-        raise wrong(fabrics, "fabrics", "a fabric or several", 'write "star512", or ["star512", "torus512"]')
-    return [fabric_of(one) for one in fabrics]
+        raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
+    return list(fabrics)
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
@@ -108,9 +117,22 @@ def names_of(algorithms: Sequence[str] | str) -> list[str]:
     Raises:
         ColltoolError: something that is no name.
     """
-    several = [algorithms] if isinstance(algorithms, str) else algorithms
-    if not isinstance(several, list | tuple) or not all(isinstance(name, str) and name.strip() for name in several):
-        raise wrong(algorithms, "algorithms", "names of algorithms", f"write {given('algorithms', ['ring', 'tree'])}")
+    return _texts(algorithms, "algorithms", "names of algorithms", ["ring", "tree"])
+
+
+def vary_of(vary: Sequence[str] | str) -> list[str]:
+    """One key with its values, or several, as a list.
+
+    Raises:
+        ColltoolError: something that is no text.
+    """
+    return _texts(vary, "vary", "keys with their values", ["ib.bandwidth=50GB/s,100GB/s"])
+
+
+def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text.strip() for text in several):
+        raise wrong(value, argument, noun, f"write {given(argument, example)}")
     return list(several)
 
 

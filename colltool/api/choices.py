@@ -7,7 +7,18 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, group_of, names_of, primitive_of, size_of, under_library, wrong
+from colltool.api.arguments import (
+    AnyFabric,
+    count_of,
+    fabric_of,
+    group_of,
+    names_of,
+    primitive_of,
+    several_of,
+    size_of,
+    under_library,
+    vary_of,
+)
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -68,8 +79,8 @@ def sweep(
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = _groups(ranks, stride, alone=alone)
-    axes = axes_of([vary] if isinstance(vary, str) else list(vary))
-    where = [_where(one, overrides, library) for one in _several(fabrics)]
+    axes = axes_of(vary_of(vary))
+    where = [_where(one, overrides, library) for one in several_of(fabrics)]
     return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
 
 
@@ -111,7 +122,7 @@ def compare(
     several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
-    columns = _columns(_several(fabrics), vary, overrides, library)
+    columns = _columns(several_of(fabrics), vary, overrides, library)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
@@ -123,7 +134,7 @@ def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides:
     from colltool.study.axes import axes_of
     from colltool.study.compare import Option
 
-    axes = axes_of([vary] if isinstance(vary, str) else list(vary))
+    axes = axes_of(vary_of(vary))
     if other := next((axis for axis in axes if axis.is_reading), None):
         raise ColltoolError(
             f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
@@ -203,7 +214,7 @@ def sensitivity(
 
     loaded = under_library(fabric_of(fabric), library)
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    numbers, assumed = ranges_of(loaded, [vary] if isinstance(vary, str) else list(vary))
+    numbers, assumed = ranges_of(loaded, vary_of(vary))
     return run(
         loaded,
         asked,
@@ -214,14 +225,6 @@ def sensitivity(
         seed=count_of(seed, "seed"),
         assumed=assumed,
     )
-
-
-def _several(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
-    if isinstance(fabrics, list | tuple):
-        if not fabrics:
-            raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
-        return list(fabrics)
-    return [fabrics]  # type: ignore[list-item]
 
 
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library, vary_of
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
@@ -182,6 +182,6 @@ def plan_sensitivity(
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     on = under_library(fabric_of(fabric), library)
-    numbers, assumed = ranges_of(on, [vary] if isinstance(vary, str) else list(vary))
+    numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2), "seed": count_of(seed, "seed", 0)}
     return run(loaded, on, ranks_of(ranks), checked(readings, **parts), numbers, assumed=assumed, **drawn)

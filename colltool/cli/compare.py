@@ -38,9 +38,7 @@ def compare(
         list[str] | None,
         typer.Option("--ranks", "-n", metavar="N,...", help="Numbers of ranks. [default: all of the smallest fabric]"),
     ] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", "-M", metavar="SIZE,...", help="Bytes per rank. [default: six sizes, 1KB to 1GB]")
-    ] = None,
+    size: o.SizesOption = None,
     algorithm: o.AlgorithmOption = None,
     stride: o.StrideOption = 1,
     alone: o.AloneOption = False,

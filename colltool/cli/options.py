@@ -104,6 +104,9 @@ SizeOption = Annotated[
     str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")
 ]
 MaybeSize = Annotated[str | None, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank.")]
+SizesOption = Annotated[
+    str | None, typer.Option("--size", "-M", metavar="SIZE,...", help="Bytes per rank. [default: six sizes, 1KB to 1GB]")
+]
 AlgorithmOption = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", metavar="NAME,...", help="Only these, comma-separated.", autocompletion=complete_algorithm),

@@ -30,9 +30,7 @@ def sweep(
         list[str] | None,
         typer.Option("--ranks", "-n", metavar="N,...", help="Numbers of ranks. [default: all of each fabric]"),
     ] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", "-M", metavar="SIZE,...", help="Bytes per rank. [default: six sizes, 1KB to 1GB]")
-    ] = None,
+    size: o.SizesOption = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(

@@ -61,6 +61,18 @@ def calibrate(**changed: Any) -> Any:
     return colltool.calibrate(**({"fabric": "dgx-h100", "logs": "log.csv"} | changed))
 
 
+def sweep(**changed: Any) -> Any:
+    return colltool.sweep(**({"fabrics": "dgx-h100", "primitive": "ar", "ranks": 8, "sizes": 1e6} | changed))
+
+
+def compare(**changed: Any) -> Any:
+    return colltool.compare(**({"fabrics": ["dgx-h100", "nvl72"], "primitives": "ar", "ranks": 8, "sizes": 1e6} | changed))
+
+
+def sensitivity(**changed: Any) -> Any:
+    return colltool.sensitivity(**({"fabric": "dgx-h100", "primitive": "ar", "ranks": 8, "size": 1e6} | changed))
+
+
 Call = Callable[..., Any]
 WRONG: list[tuple[Call, str, Any]] = [
     *((price, "fabric", value) for value in (3, None, object(), b"star512")),
@@ -98,6 +110,8 @@ WRONG: list[tuple[Call, str, Any]] = [
     *((calibrate, "fabric", value) for value in (0, None)),
     *((calibrate, "line_rate", value) for value in (object(), nan, "fast", 1j)),
     *((calibrate, "tier", value) for value in (0, "")),
+    *((call, "vary", value) for call in (sweep, compare, sensitivity) for value in (3, [3], [""], {"alpha": "2x"})),
+    *((call, "fabrics", value) for call in (sweep, compare) for value in ([], None, 3)),
 ]  # fmt: skip
 
 
