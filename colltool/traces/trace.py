@@ -6,20 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.inputs import AnyPath
 from colltool.pricing.readings import Readings
-from colltool.traces.collected import collect
 from colltool.traces.job import job_text
 from colltool.traces.judged import judged
 from colltool.traces.merged import Merged, merged
-from colltool.traces.observed import Observations, observe
+from colltool.traces.observed import Observations
 from colltool.traces.placed import Prices
-from colltool.traces.results import Call, File, LeftOut, Total, Trace
-from colltool.words import counted
-
-AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
+from colltool.traces.ranks import left_out, read_traces, world_of
+from colltool.traces.results import Call, File, Total, Trace
 
 
 def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None) -> Trace:
@@ -33,16 +29,13 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
     Raises:
         ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have.
     """
-    traces = [observe(collect(file)) for file in files]
-    _of_one_job(traces)
-    if not any(one.calls for one in traces):
-        raise _nothing(traces)
+    traces = read_traces(files)
     reading = readings or Readings()
     prices = Prices(fabric, reading)
     calls = tuple(_call(one, prices) for one in merged(traces))
     window_s = sum(one.window_s for one in traces)
     totals = _totals(calls, traces, window_s)
-    world = next((one.world for one in traces if one.world), None)
+    world = world_of(traces)
     return Trace(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -54,46 +47,10 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
         window_s=window_s,
         totals=totals,
         calls=calls,
-        left_out=_left_out(traces),
-        findings=judged(fabric, calls, reading),
+        left_out=left_out(traces),
+        findings=judged(fabric, calls, traces, reading),
         job=job_text(totals, calls, world),
     )
-
-
-def _of_one_job(traces: Sequence[Observations]) -> None:
-    """Refuse two traces of one rank, and of jobs of different size."""
-    ranks: dict[int, str] = {}
-    for one in traces:
-        if one.rank is not None and one.rank in ranks:
-            what = f"is of rank {one.rank}, and so is {ranks[one.rank]}"
-            raise ColltoolError(what, where=one.file, fix="give one file a rank")
-        if one.rank is not None:
-            ranks[one.rank] = one.file
-        first = next((other for other in traces if other.world), one)
-        if one.world and one.world != first.world:
-            what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
-            raise ColltoolError(what, where=one.file, fix="give the traces of one job")
-
-
-def _nothing(traces: Sequence[Observations]) -> ColltoolError:
-    """No call at all, and why the first kernel is none."""
-    found = _left_out(traces)
-    why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
-    if any(one.broken for one in traces):
-        why += ", and the file ends too early or is damaged"
-    return ColltoolError(f"no collective call can be told{why}", where=found[0].file if found else traces[0].file, fix=AGAIN)
-
-
-def _left_out(traces: Sequence[Observations]) -> tuple[LeftOut, ...]:
-    """Reasons, the commonest first."""
-    counts: dict[str, int] = defaultdict(int)
-    first: dict[str, str] = {}
-    for one in traces:
-        for reason, kernels in one.left_out.items():
-            counts[reason] += kernels
-            first.setdefault(reason, one.file)
-    found = [LeftOut(reason, kernels, first[reason]) for reason, kernels in counts.items()]
-    return tuple(sorted(found, key=lambda one: (-one.kernels, one.reason)))
 
 
 def _call(one: Merged, prices: Prices) -> Call:
