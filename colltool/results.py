@@ -63,6 +63,12 @@ class Result:
 
         return summary(self)
 
+    def to_html(self) -> str:
+        """A whole page, as ``-o FILE.html`` writes it; nothing is loaded from elsewhere."""
+        from colltool.render.door import rendered
+
+        return rendered(self, "html")
+
     def _repr_html_(self) -> str:
         """What a notebook shows: tables and lists as HTML of their own, nothing loaded from elsewhere."""
         from colltool.render.door import fragment

@@ -11,6 +11,7 @@ from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, s
 from colltool.api.layouts import contention
 from colltool.api.measured import calibrate, doctor, trace, validate
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
+from colltool.api.reports import report
 from colltool.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.load import shipped_fabrics as list_fabrics
@@ -20,5 +21,5 @@ assert _filled
 __all__ = [
     "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "compare_plans", "contention", "crossover", "diff",
     "doctor", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity", "price",
-    "price_list", "readings", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate", "verify",
+    "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip

@@ -85,12 +85,16 @@ def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
     return [fabric_of(one) for one in several_of(fabrics)]
 
 
-def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
-    """One fabric or several as a list, not yet loaded.
+def paths_of(given: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
+    """One path or several as a list."""
+    paths = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
+    return paths
 
-    Raises:
-        ColltoolError: none.
-    """
+
+def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
+    """One fabric or several as a list, not yet loaded."""
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:

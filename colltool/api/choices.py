@@ -122,34 +122,11 @@ def compare(
     several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
-    columns = _columns(several_of(fabrics), vary, overrides, library)
+    columns = columns_of(several_of(fabrics), vary, overrides, library)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
     return run(asked, columns, _groups(ranks, stride, alone=alone), _sizes(sizes))
-
-
-def _columns(fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[Option]:
-    """Every fabric under every combination of values, called by what tells it apart."""
-    from colltool.study.axes import axes_of
-    from colltool.study.compare import Option
-
-    axes = axes_of(vary_of(vary))
-    if other := next((axis for axis in axes if axis.is_reading), None):
-        raise ColltoolError(
-            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
-        )
-    found = []
-    for fabric in fabrics:
-        where = _where(fabric, overrides, library)
-        where.load(())  # what is wrong with the overrides of all columns is theirs
-        for chosen in product(*(axis.values for axis in axes)):
-            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
-            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
-            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
-            more = [f"{key}={value}" for key, value in pairs]
-            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
-    return found
 
 
 def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
@@ -225,6 +202,35 @@ def sensitivity(
         seed=count_of(seed, "seed"),
         assumed=assumed,
     )
+
+
+def columns_of(
+    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
+) -> list[Option]:
+    """Every fabric under every combination of values, called by what tells it apart.
+
+    Raises:
+        ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
+    """
+    from colltool.study.axes import axes_of
+    from colltool.study.compare import Option
+
+    axes = axes_of(vary_of(vary))
+    if other := next((axis for axis in axes if axis.is_reading), None):
+        raise ColltoolError(
+            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
+        )
+    found = []
+    for fabric in fabrics:
+        where = _where(fabric, overrides, library)
+        where.load(())  # what is wrong with the overrides of all columns is theirs
+        for chosen in product(*(axis.values for axis in axes)):
+            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
+            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
+            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
+            more = [f"{key}={value}" for key, value in pairs]
+            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
+    return found
 
 
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:

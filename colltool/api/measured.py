@@ -16,6 +16,7 @@ from colltool.api.arguments import (
     fraction_of,
     names_of,
     number_of,
+    paths_of,
     primitive_of,
     text_of,
     under_library,
@@ -149,16 +150,8 @@ def trace(
     """
     from colltool.traces.trace import trace as run
 
-    paths = _paths(files, "files", "traces", "rank0.json.gz")
+    paths = paths_of(files, "files", "traces", "rank0.json.gz")
     return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts))
-
-
-def _paths(given: Any, argument: str, what: str, example: str) -> Sequence[str | os.PathLike[str]]:
-    """One path or several as a list."""
-    paths = [given] if isinstance(given, str | os.PathLike) else given
-    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
-    return paths
 
 
 def doctor(
@@ -198,7 +191,7 @@ def doctor(
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
     read = _of_one(logs, only, ranks, nodes, in_place)
-    named = Machine((), ()) if isinstance(logs, Measurements) else machine_of(_paths(logs, "logs", "logs", "all_reduce.log"))
+    named = Machine((), ()) if isinstance(logs, Measurements) else machine_of(paths_of(logs, "logs", "logs", "all_reduce.log"))
     held = None if fabric is None else load_fabric(fabric, overrides) if overrides else fabric_of(fabric)  # type: ignore[arg-type]
     return diagnose(read, named, held, overrides=overrides, expect=bar, readings=reading)
 
@@ -232,7 +225,7 @@ def _measurements(
     half = flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
-    paths = _paths(logs, "logs", "logs", "all_reduce.log")
+    paths = paths_of(logs, "logs", "logs", "all_reduce.log")
     return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)
 
 

@@ -53,6 +53,7 @@ COMMANDS = {
     "validate": "Measured logs against a fabric's prices.",
     "trace": "Collectives of profiler traces against a fabric's prices.",
     "doctor": "What ails a machine, from its logs alone.",
+    "report": "A page to hand over: drawn, priced, compared, measured.",
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",

@@ -78,11 +78,12 @@ def _primitive(ctx: typer.Context) -> Any:
 def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
     """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names of files."""
     fabric = _fabric(ctx)
-    sizes = [2**k for k in range(1, 10)] if fabric is None else list(_filled([tier.endpoints for tier in fabric.tiers]))
-    if fabric is not None and (stride := _count(ctx, "stride", 1)) > 1:
-        from colltool.pricing.walk import fits
+    if fabric is None:
+        sizes = [2**k for k in range(1, 10)]
+    else:
+        from colltool.pricing.walk import whole_groups
 
-        sizes = [size for size in sizes if fits(fabric, size, stride)]
+        sizes = whole_groups(fabric, _count(ctx, "stride", 1))
     return [str(size) for size in sizes if str(size).startswith(incomplete)] or [incomplete or "N"]
 
 
@@ -122,16 +123,6 @@ def _fabric(ctx: typer.Context) -> Any:
         return load_fabric(given if isinstance(given, str) else given[0]) if given else None
     except ColltoolError:
         return None
-
-
-def _filled(sizes: list[int]) -> Iterator[int]:
-    """Half of the innermost domain and all of it, then twice, four times ... it up to all of each further tier."""
-    whole = 1
-    for size in sizes:
-        steps = [2**k for k in range(1, size.bit_length()) if 2**k < size]
-        yield from (whole * step for step in steps)
-        whole *= size
-        yield whole
 
 
 def _keys(value: Any, path: str) -> Iterator[str]:

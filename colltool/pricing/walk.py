@@ -77,6 +77,16 @@ def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
     return ranks > 1 and steps is not None and _members(fabric, steps, ranks) is not None
 
 
+def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
+    """Half of the innermost domain and all of it, then twice, four times ... it up to each further tier; those that fit."""
+    found, whole = [], 1
+    for tier in fabric.tiers:
+        found += [whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints]
+        whole *= tier.endpoints
+        found.append(whole)
+    return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
+
+
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     """Every stride at which so many ranks fill whole domains, ascending."""
     found, inside = set(), 1

@@ -93,6 +93,9 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
 
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
+    if form == "html" and (page := subject_of(result).page) is not None:
+        choose([], names, form)
+        return page(result)
     parts = choose(_for_people(result), names, form)
     if form == "markdown":
         from colltool.render.markdown import to_markdown

@@ -12,6 +12,7 @@ MOST_ROWS = 500
 """Rows of a table in a notebook, which would choke on a sweep."""
 
 _STYLE = """\
+.colltool .scroll { overflow-x: auto; }
 .colltool table { border-collapse: collapse; margin: 0.5em 0 1em; font-variant-numeric: tabular-nums; }
 .colltool caption { text-align: left; font-weight: bold; padding-bottom: 0.3em; }
 .colltool th, .colltool td { border: 1px solid #bbb; padding: 0.2em 0.6em; white-space: nowrap; text-align: left; }
@@ -44,7 +45,12 @@ def to_html(parts: Sequence[Block]) -> str:
 
 def to_fragment(parts: Sequence[Block]) -> str:
     """A piece with its own style; of a table with very many rows the first."""
-    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{"".join(_block(part, MOST_ROWS) for part in parts)}</div>\n'
+    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{bare(parts)}</div>\n'
+
+
+def bare(parts: Sequence[Block]) -> str:
+    """A piece without a style of its own, for a page that has one."""
+    return "".join(_block(part, MOST_ROWS) for part in parts)
 
 
 def _block(part: Block, most: int | None) -> str:
@@ -63,7 +69,8 @@ def _table(table: Table, most: int | None) -> str:
     rows = "".join(_row(table, number, record) for number, record in enumerate(table.records[:most]))
     left = 0 if most is None else len(table.records) - most
     more = f"<p>{left} more rows: to_columns() has them all</p>\n" if left > 0 else ""
-    return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n{more}"
+    whole = f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    return f'<div class="scroll">\n{whole}</div>\n{more}'
 
 
 def _row(table: Table, number: int, record: object) -> str:

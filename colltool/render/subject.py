@@ -20,6 +20,7 @@ class Subject(NamedTuple):
         document: the promised fields, after the head.
         table: the main table with everything: for CSV and ``to_columns()``.
         summary: the answer in a line or two.
+        page: as HTML, where that is more than its blocks.
     """
 
     schema: str
@@ -27,6 +28,7 @@ class Subject(NamedTuple):
     document: Callable[[Any], Document]
     table: Callable[[Any], Table]
     summary: Callable[[Any], str]
+    page: Callable[[Any], str] | None = None
 
 
 Overrides = tuple[tuple[str, str], ...]

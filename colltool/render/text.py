@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
-from textwrap import fill, wrap
+from textwrap import fill
 from typing import Literal, NamedTuple
 
 from rich import box
@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from colltool.render.parts import Block, Column, Lines, Strips, Table
+from colltool.render.parts import Block, Lines, Strips, Table
 from colltool.render.strips import drawn
+from colltool.render.widths import Drawn, drawn_columns, kept_columns, total_width
 from colltool.shown import printable
 
 
@@ -26,9 +27,6 @@ class Screen(NamedTuple):
 
 
 PIPE = Screen()
-_GAP = 3  # a border and two spaces
-_LEAST_FOLD = 12
-"""Characters: a cell folded to less cannot be read."""
 
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE) -> str:
@@ -68,49 +66,12 @@ def written(console: Console) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 
 
-class _Drawn(NamedTuple):
-    """A column with the texts of its cells, and how wide it is drawn."""
-
-    column: Column
-    cells: tuple[str, ...]
-    width: int
-
-
-def _drawn(table: Table) -> list[_Drawn]:
-    found = []
-    for column in table.shown:
-        cells = tuple(printable(column.text(record)) for record in table.records)
-        found.append(_Drawn(column, cells, max(map(len, (printable(column.title), *cells)))))
-    return found
-
-
-def _total(columns: Sequence[_Drawn]) -> int:
-    return sum(one.width + _GAP for one in columns) + 1
-
-
-def _kept(columns: Sequence[_Drawn], width: int | None) -> list[_Drawn]:
-    """The columns that fit: the least needed dropped first, then the texts of the widest folded."""
-    kept = list(columns)
-    while width is not None and _total(kept) > width and any(one.column.drop for one in kept):
-        kept.remove(max(kept, key=lambda one: one.column.drop))
-    for one in sorted(kept, key=lambda one: -one.width):
-        over = 0 if width is None else _total(kept) - width
-        if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
-            kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
-    return kept
-
-
-def _folded(one: _Drawn, width: int) -> _Drawn:
-    cells = ("\n".join(wrap(cell, width, break_on_hyphens=False)) for cell in one.cells)
-    return one._replace(cells=tuple(cells), width=width)
-
-
 def _table(table: Table, screen: Screen) -> str:
-    everything = _drawn(table)
+    everything = drawn_columns(table)
     if screen.width is None:
         return _piped(printable(table.title), everything)
-    kept = _kept(everything, screen.width)
-    width = _total(kept)
+    kept = kept_columns(everything, screen.width)
+    width = total_width(kept)
     rich = RichTable(box=box.ROUNDED if screen.unicode else box.ASCII, show_edge=True, pad_edge=True, width=width)
     for one in kept:
         side: Literal["left", "right"] = "right" if one.column.right else "left"
@@ -128,7 +89,7 @@ def _table(table: Table, screen: Screen) -> str:
     return written(console)
 
 
-def _piped(title: str, columns: Sequence[_Drawn]) -> str:
+def _piped(title: str, columns: Sequence[Drawn]) -> str:
     """A table as it stands in a pipe: every column, plain ASCII. Rich takes half a millisecond a row to lay out no colours."""
 
     def row(cells: Sequence[str]) -> str:
@@ -137,7 +98,7 @@ def _piped(title: str, columns: Sequence[_Drawn]) -> str:
         )
         return f"| {' | '.join(sides)} |"
 
-    edge = f"+{'-' * (_total(columns) - 2)}+"
+    edge = f"+{'-' * (total_width(columns) - 2)}+"
     head = row([printable(one.column.title) for one in columns])
     rule = f"|{'+'.join('-' * (one.width + 2) for one in columns)}|"
     body = [row(cells) for cells in zip(*(one.cells for one in columns), strict=True)]

@@ -1,0 +1,101 @@
+"""A page about a fabric: what a person can hand over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.api import choices
+from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, ranks_of, several_of, size_of, vary_of
+from colltool.errors import taken_from
+from colltool.fabric.overrides import Overrides
+from colltool.pricing.readings import Readings, checked
+from colltool.primitives import Primitive
+
+if TYPE_CHECKING:
+    from colltool.api.exhibits import Column
+    from colltool.study.report import Report
+    from colltool.workload.job import Job
+
+PRIMITIVES = ("ar", "ag", "a2a")
+
+
+def report(
+    fabric: AnyFabric,
+    *,
+    against: AnyFabric | Sequence[AnyFabric] = (),
+    vary: Sequence[str] | str = (),
+    job: Job | AnyPath | Mapping[str, Any] | None = None,
+    logs: AnyPath | Sequence[AnyPath] = (),
+    ranks: int | None = None,
+    size: str | float = "64MB",
+    primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
+    overrides: Overrides = (),
+    job_overrides: Overrides = (),
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Report:
+    """A fabric on one page: what it is, what collectives and a job cost on it, and what was measured.
+
+    Args:
+        fabric: what the page is about: a fabric, or a path, shipped name or mapping to load.
+        against: fabrics that it is compared with.
+        vary: keys with their values, as of :func:`colltool.compare`: a column for each; the first is what the page is about.
+        job: a job, or a path, shipped name or mapping to load: its step on each fabric.
+        logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
+        ranks: N, what is looked at closely, and the ranks of the job; all of the smallest fabric when None.
+        size: bytes per rank that are looked at closely, by nccl-tests' convention.
+        primitives: one or several, by short or long name.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
+        job_overrides: as of :func:`colltool.load_job`, on a job that is not loaded.
+        library: whose schedules are ranked; each fabric's own when None.
+        readings: of the model; the defaults when None.
+        **parts: single readings by name, in place of those.
+
+    Returns:
+        A :class:`colltool.study.report.Report`: every result with the command line that gives it; ``to_html()`` is the page.
+
+    Raises:
+        ColltoolError: as the functions that it is made of.
+    """
+    from colltool.api import exhibits as of
+    from colltool.study.report import Report
+    from colltool.workload.job import Job as Loaded
+    from colltool.workload.job import load_job
+
+    with taken_from(fabrics="against", fabric="against"):
+        others = several_of(against) if against else []
+    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    asked = of.Asked(
+        columns=_columns([fabric, *others], vary, overrides, library),
+        compared={"fabrics": [fabric, *others], "vary": vary_of(vary), "overrides": overrides, "library": library},
+        primitives=[primitive_of(one) for one in several],  # type: ignore[arg-type]
+        ranks=ranks_of(ranks),
+        size=size_of(size),
+        library=library,
+        readings=checked(readings, **parts),
+    )
+    loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
+    files = [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")] if logs else []
+    sections = [of.network(asked), *(of.collective(asked, one) for one in asked.primitives)]
+    sections += [of.step(asked, loaded, _typed(job) or loaded.name)] if loaded else []
+    sections += [of.logged(asked, files)] if files else []
+    sections.append(of.assumptions(asked))
+    return Report(tuple(one.fabric for one in asked.columns), asked.most, asked.size, tuple(sections))
+
+
+def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[Column]:
+    """The fabrics, each under every combination of values."""
+    from colltool.api.exhibits import Column
+
+    options = choices.columns_of(fabrics, vary, overrides, library)
+    each = len(options) // len(fabrics)
+    typed = [_typed(fabrics[at // each]) or option.fabric for at, option in enumerate(options)]
+    return [Column(option.name, name, option.load(())) for option, name in zip(options, typed, strict=True)]
+
+
+def _typed(source: Any) -> str:
+    """The file or name that somebody gave; empty for what is loaded or a mapping."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else ""

@@ -1,0 +1,137 @@
+"""The page of a report: its template filled with the exhibits, their pictures, tables and commands.
+
+Whatever a file or a log says is data: the template escapes it, tables and pictures come escaped from where they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool import __version__
+from colltool.errors import ColltoolError
+from colltool.render.door import blocks
+from colltool.render.html import bare
+from colltool.render.parts import Block, Table
+from colltool.render.widths import fitting
+from colltool.shown import printable
+
+if TYPE_CHECKING:
+    from colltool.study.report import Exhibit, Report
+
+WIDTH = 132
+"""Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
+
+EXTRA = "report"
+
+
+def check_page() -> None:
+    """Refuse, before any long work, a page that could not be made after it.
+
+    Raises:
+        ColltoolError: no jinja2 or no matplotlib.
+    """
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        fix = f"install it: pip install 'colltool[{EXTRA}]'"
+        raise ColltoolError(f"a page needs {error.name}, which is missing", argument="output", fix=fix) from error
+
+
+class _Shown(NamedTuple):
+    """An exhibit as the template takes it; ``picture`` and ``tables`` are HTML, all else text."""
+
+    key: str
+    title: str
+    picture: Any
+    tables: Any
+    dropped: list[str]
+    commands: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    key: str
+    title: str
+    exhibits: list[_Shown]
+
+
+def report_page(report: Report) -> str:
+    """The whole page.
+
+    Raises:
+        ColltoolError: no jinja2 or no matplotlib.
+    """
+    check_page()
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from colltool.render.subjects.report import headlines, report_title
+
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    style = _markup((folder / "page.css").read_text(encoding="utf-8"))
+    parts = [_Part(part.key, part.title, list(_exhibits(part.key, part.exhibits))) for part in report.sections]
+    fabric = report.fabrics[0]
+    return environment.get_template("page.html.jinja").render(
+        title=report_title(report), name=fabric.name, description=" ".join(fabric.description.split()), style=style,
+        sets=sorted({f"{key}={value}" for one in report.fabrics for key, value in one.overrides}),
+        sections=parts, version=__version__, headlines=list(headlines(report)),
+    )  # fmt: skip
+
+
+def _finalized(value: Any) -> Any:
+    """Text without control characters; what is HTML already stays."""
+    return printable(value) if type(value) is str else value
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # made by this program: every name in it was escaped where it was put in
+
+
+def _exhibits(section: str, exhibits: tuple[Exhibit, ...]) -> Iterator[_Shown]:
+    for number, one in enumerate(exhibits, 1):
+        key = f"{section}-{number}"
+        tables, dropped = _narrowed(blocks(one.result))
+        yield _Shown(
+            key=key,
+            title=one.title,
+            picture=_picture(one, key),
+            tables=_markup(bare(tables)),
+            dropped=dropped,
+            commands=one.commands,
+        )
+
+
+def _narrowed(parts: list[Block]) -> tuple[list[Block], list[str]]:
+    """The blocks with tables that fit the page, and the columns that do not."""
+    found: list[Block] = []
+    dropped: dict[str, None] = {}
+    for part in parts:
+        if isinstance(part, Table):
+            if not part.records:
+                continue
+            part, gone = fitting(part, WIDTH)
+            dropped |= dict.fromkeys(gone)
+        found.append(part)
+    return found, list(dropped)
+
+
+def _picture(one: Exhibit, key: str) -> Any:
+    """The exhibit's picture as an element of the page; empty where it has none."""
+    from colltool.fabric.results import FabricShown
+
+    if one.view is None:
+        return ""
+    if isinstance(one.result, FabricShown):
+        from colltool.render.drawing import fabric_svg
+
+        return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
+    from colltool.render.figures import page_svg
+
+    return _markup(page_svg(one.result, one.view, prefix=key))

@@ -1,0 +1,182 @@
+"""``report``: what follows from every exhibit of a page, with the command line that gives it; and what the numbers rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from colltool.diagnosis.results import Diagnosis
+from colltool.errors import either, said
+from colltool.fabric.library import Reached
+from colltool.fabric.stated import Stated
+from colltool.pricing.results import Breakdown
+from colltool.primitives import Primitive
+from colltool.render.door import document, summary
+from colltool.render.page import report_page
+from colltool.render.parts import Block, Lines, Table, label
+from colltool.render.subject import Document, Subject, on_fabric, set_field
+from colltool.render.subjects.compare import verdict as compared
+from colltool.render.subjects.fabric_words import reached_text
+from colltool.render.subjects.plan_choices import verdict as planned_on
+from colltool.render.subjects.plan_facts import facts
+from colltool.render.subjects.sensitivity import quantity
+from colltool.study.compare import Comparison
+from colltool.study.jobs import Plans
+from colltool.study.report import Assumptions, Exhibit, Report, Section
+from colltool.traces.results import Trace
+from colltool.words import format_bit_energy, format_bytes, format_length, format_rate, format_time, title_size, whole_bytes
+from colltool.workload.plan import Plan
+
+UNSAID = "the file does not say"
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "cable": format_length,
+    "energy": format_bit_energy,
+    "smallest": format_bytes,
+    "largest": format_bytes,
+}
+
+
+def _blocks(result: Report) -> list[Block]:
+    """The terminal's view: what follows, and what the page would hold, each with the command line that gives it."""
+    out: list[Block] = [Lines(report_title(result), tuple(headlines(result)))]
+    for section in result.sections:
+        lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
+        out.append(Lines(section.title, tuple(lines), verbatim=True))
+    page = "its pictures and tables on one page: -o report.html"
+    return [*out, Lines(said(either(shell=page, python="its pictures and tables on one page: to_html()")), ())]
+
+
+def report_title(result: Report) -> str:
+    """What a page is about."""
+    names = list(dict.fromkeys(fabric.name for fabric in result.fabrics))
+    against = f" against {', '.join(names[1:])}" if names[1:] else ""
+    return f"{names[0]}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
+
+
+def headlines(result: Report) -> Iterator[str]:
+    """What somebody reads who reads no more: a sentence or two of what answers a question by itself."""
+    for section in result.sections:
+        for one in section.exhibits:
+            yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)
+
+
+def _closely(result: Breakdown) -> Iterator[str]:
+    price, row = result.price, result.price.best
+    asked = f"{price.primitive.spoken} of {title_size(float(price.bytes))} on {price.group.spoken}"
+    yield (f"{asked}: {format_time(float(row.total_s))}, {format_rate(float(row.busbw_Bps))} busbw, by {row.title}, "
+           f"bound by {row.bound}")  # fmt: skip
+
+
+def _planned(result: Plan) -> Iterator[str]:
+    name = on_fabric(result.job.name, result.job.overrides)
+    yield f"{name} on {result.ranks} ranks: {'; '.join(facts(result)[:3])}"
+
+
+_HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
+    Breakdown: _closely,
+    Comparison: compared,
+    Plan: _planned,
+    Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
+    Diagnosis: lambda result: (f"benchmarks: {summary(result).rpartition(chr(10))[2]}",),
+    Trace: lambda result: (f"a job: {summary(result).rpartition(chr(10))[2]}",),
+}
+
+
+def _told(one: Exhibit) -> str:
+    return summary(one.result).replace("\n", "; ")
+
+
+class _Line(NamedTuple):
+    section: Section
+    exhibit: Exhibit
+
+
+_EXHIBITS = (
+    label("section", "section", get=lambda line: line.section.title),
+    label("title", "title", get=lambda line: line.exhibit.title),
+    label("summary", "what follows", get=lambda line: _told(line.exhibit)),
+    label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
+)
+
+
+def _table(result: Report) -> Table:
+    return Table(_EXHIBITS, tuple(_Line(section, one) for section in result.sections for one in section.exhibits))
+
+
+def _document(result: Report) -> Document:
+    return {
+        "fabrics": [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics],
+        "ranks": result.ranks,
+        "bytes": whole_bytes(result.bytes),
+        "sections": [
+            {
+                "section": section.key,
+                "title": section.title,
+                "exhibits": [
+                    {"title": one.title, "summary": _told(one), "commands": list(one.commands), "result": document(one.result)}
+                    for one in section.exhibits
+                ],
+            }
+            for section in result.sections
+        ],
+    }
+
+
+def _summary(result: Report) -> str:
+    return "\n".join((report_title(result), *headlines(result)))
+
+
+_STATED = (
+    label("key", "number"),
+    label("value", "value", get=lambda one: _value(one.key, one.value)),
+    label("source", "source", get=lambda one: one.source or UNSAID),
+)
+
+
+def _value(key: str, value: Any) -> str:
+    """A value as people write it."""
+    if isinstance(value, Reached):
+        return reached_text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return ", ".join(f"{_value(key, name)} {_value(key, one)}" for name, one in value.items())
+    if isinstance(value, tuple):
+        return (" x " if key.endswith("shape") else ", ").join(_value(key, one) for one in value)
+    if isinstance(value, float):
+        show = _SHOWN.get(key.rsplit(".", 1)[-1])
+        return show(value) if show else quantity(key, value)
+    return value.spoken if isinstance(value, Primitive) else str(value)
+
+
+def _assumed_blocks(result: Assumptions) -> list[Block]:
+    return [_assumed_table(result, f"{result.fabric.name}: every number, and where it comes from"), *_readings(result)]
+
+
+def _assumed_table(result: Assumptions, title: str = "") -> Table:
+    return Table(_STATED, result.stated, None, title)
+
+
+def _readings(result: Assumptions) -> Iterator[Block]:
+    told = [f"{name}={value}" for name, value in result.readings._asdict().items()]
+    yield Lines("how the model was read", (", ".join(told), "colltool guide model says what each does"))
+
+
+def _assumed_document(result: Assumptions) -> Document:
+    rows = [{"key": one.key, "value": _plain(one), "source": one.source or None} for one in result.stated]
+    return {"fabric": result.fabric.name} | set_field(result.fabric.overrides) | {"stated": rows, "model": result.readings.echo()}
+
+
+def _plain(one: Stated) -> Any:
+    return one.value if isinstance(one.value, float | int | bool | str) else _value(one.key, one.value)
+
+
+def _assumed_summary(result: Assumptions) -> str:
+    unsaid = sum(not one.source for one in result.stated)
+    return f"{result.fabric.name}: {len(result.stated)} numbers and words, {len(result.stated) - unsaid} with a source"
+
+
+SUBJECTS = {
+    Report: Subject("report", _blocks, _document, _table, _summary, report_page),
+    Assumptions: Subject("assumptions", _assumed_blocks, _assumed_document, _assumed_table, _assumed_summary),
+}

@@ -1,0 +1,59 @@
+"""What ``report`` returns: every result of a page with the command line that gives it, and what all of them rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.fabric.model import Fabric
+from colltool.fabric.stated import Stated
+from colltool.pricing.readings import Readings
+from colltool.results import Result
+
+
+class Exhibit(NamedTuple):
+    """One result of a report.
+
+    Args:
+        title: what it shows, in a few words.
+        result: of the public function that a reader would call for it.
+        commands: the command line that gives the same; several where it takes one for each fabric.
+        view: which of its pictures; empty for the usual one, None where it has none.
+    """
+
+    title: str
+    result: Result
+    commands: tuple[str, ...]
+    view: str | None = ""
+
+
+class Section(NamedTuple):
+    """Exhibits that answer one question; ``key`` names it in the address of the page."""
+
+    key: str
+    title: str
+    exhibits: tuple[Exhibit, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assumptions(Result):
+    """What the prices of one fabric rest on: every number of its file with its source, and the readings of the model."""
+
+    subject: ClassVar[str] = "report"
+    fabric: Fabric
+    stated: tuple[Stated, ...]
+    readings: Readings
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
+    """A page about a fabric: its drawing, prices, what it is compared with, a job's step, and what was measured.
+
+    ``ranks`` and ``bytes`` are what is looked at closely; ``fabrics`` the columns, what the page is about first.
+    """
+
+    subject: ClassVar[str] = "report"
+    fabrics: tuple[Fabric, ...]
+    ranks: int
+    bytes: float
+    sections: tuple[Section, ...]
