@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from colltool.render.drawing.branch import Branch, grown
-from colltool.render.drawing.pen import LINE, Area, Pen
+from colltool.render.drawing.pen import Area, Pen, Tone
 from colltool.render.drawing.sketch import LevelSketch, TierSketch
 from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_text
 
