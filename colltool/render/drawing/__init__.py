@@ -1,0 +1,118 @@
+"""A fabric as a picture: its tiers as cards, what contains above, each endpoint opened into the tier below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from xml.etree import ElementTree as ET
+
+from colltool.algorithms.group import JoinedBy
+from colltool.fabric.model import Fabric
+from colltool.render.drawing.lattice import draw_lattice, zoom
+from colltool.render.drawing.pairs import draw_pairs
+from colltool.render.drawing.pen import DARK, LIGHT, Area, Pen, rules
+from colltool.render.drawing.rows import Focus, draw_rows
+from colltool.render.drawing.sketch import TierSketch, sketches
+from colltool.render.drawing.words import (
+    alternative_text,
+    fact_texts,
+    kind_text,
+    most_text,
+    place_text,
+    ranks_text,
+    title_text,
+)
+
+WIDTH = 480.0
+_MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
+_WORDS, _APART = 150.0, 12.0
+"""Pixels: the drawing, the rim around cards, inside them, between them; the column of words in a card and the room beside it."""
+_PAGE = {"light": "#ffffff", "dark": "#0d1117"}
+
+_DRAW: Mapping[JoinedBy, Callable[[Pen, TierSketch, Area, Area], tuple[float, Focus]]] = {
+    "switches": draw_rows,
+    "pair_links": draw_pairs,
+    "neighbour_links": draw_lattice,
+}
+
+
+def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
+    """A fabric as one ``<svg>`` element.
+
+    Args:
+        fabric: what to draw.
+        prefix: of the ids in it, so that several drawings can stand on one page.
+        page: leave out background and style: the page's own rules colour the classes ``ct-ink``, ``ct-soft``, ``ct-box``,
+            ``ct-switch`` and ``ct-accent`` (fills) and ``ct-line`` (strokes).
+    """
+    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
+    root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
+    root.set("font-family", "system-ui, sans-serif")
+    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = f"Fabric {title_text(fabric)}"
+    ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = alternative_text(fabric)
+    pen = Pen(root)
+    back = None if page else _background(root)
+    bottom = _head(pen, fabric)
+    focus: Focus | None = None
+    for sketch in reversed(sketches(fabric)):
+        bottom, focus = _card(pen, sketch, bottom, focus)
+    height = f"{bottom + _MARGIN:.0f}"
+    if back is not None:
+        back.set("height", height)
+    for key, value in (("width", f"{WIDTH:.0f}"), ("height", height), ("viewBox", f"0 0 {WIDTH:.0f} {height}")):
+        root.set(key, value)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _background(root: ET.Element) -> ET.Element:
+    style = ET.SubElement(root, "style")
+    style.text = f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }} {rules(DARK)} }}"
+    given = {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]}
+    return ET.SubElement(root, "rect", given)
+
+
+def _head(pen: Pen, fabric: Fabric) -> float:
+    area = Area(_MARGIN, _MARGIN, WIDTH - 2 * _MARGIN)
+    pen.text(area.left, area.top + 18, fabric.name, area.width, size=20, bold=True)
+    y = area.top + 28
+    if fabric.overrides:
+        with_ = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+        y = pen.paragraph(area._replace(top=y), f"with {with_}", most=3)
+    y = pen.paragraph(area._replace(top=y), ranks_text(fabric))
+    if fabric.description:
+        y = pen.paragraph(area._replace(top=y), fabric.description, tone="ct-soft", most=4)
+    return y + 12 - _BETWEEN
+
+
+def _card(pen: Pen, sketch: TierSketch, above: float, focus: Focus | None) -> tuple[float, Focus]:
+    """One tier below what is drawn already. Where it ends, and which of its endpoints the next one is."""
+    frame = Area(_MARGIN, above + _BETWEEN, WIDTH - 2 * _MARGIN)
+    box = pen.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
+    inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
+    if focus is not None:
+        zoom(pen, focus, above, frame)
+    words = inside._replace(width=_WORDS)
+    y = _card_head(pen, sketch, inside)
+    for name, text in fact_texts(sketch):
+        pen.text(words.left, y + 14, name, words.width, tone="ct-soft")
+        y = pen.paragraph(_beside(inside, y), text)
+    y += _PADDING
+    bottom, focus = _DRAW[sketch.kind.joined_by](pen, sketch, words._replace(top=y), _beside(inside, y))
+    box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
+    return bottom + _PADDING, focus
+
+
+def _card_head(pen: Pen, sketch: TierSketch, inside: Area) -> float:
+    pen.text(inside.left, inside.top + 14, sketch.tier.name, inside.width, size=17, bold=True)
+    y = inside.top + 24
+    place = place_text(sketch)
+    y = pen.paragraph(inside._replace(top=y), kind_text(sketch) + (f"; {place}" if place else ""), most=2)
+    if most := most_text(sketch):
+        y = pen.paragraph(inside._replace(top=y), most, tone="ct-soft")
+    return y + 8
+
+
+def _beside(inside: Area, top: float) -> Area:
+    return Area(inside.left + _WORDS + _APART, top, inside.width - _WORDS - _APART)
+
+
+__all__ = ["DARK", "LIGHT", "fabric_svg", "rules"]

@@ -1,0 +1,132 @@
+"""A star or a Clos: a row for each level of switches, its endpoints below, and what joins them.
+
+A band between two rows is as wide as the bandwidth that goes through it: oversubscribed 4:1 it has a quarter of the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from colltool.render.drawing.branch import Branch, grown
+from colltool.render.drawing.pen import Area, Pen, Tone
+from colltool.render.drawing.sketch import LevelSketch, TierSketch
+from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_text
+
+SWITCH = 22.0
+SPACE = 12.0
+LONG = 44.0
+WIDEST = 30.0
+"""Pixels: height of a switch, room between texts, the shortest link, the slot of an endpoint where there is plenty."""
+_CLOSEST = 2.5
+_BAND = 0.7
+"""Of a switch's width: the band of uplinks that are not oversubscribed."""
+
+
+class Focus(NamedTuple):
+    """The endpoint that the tier below is drawn for: the middle of its bottom, and half of its width."""
+
+    x: float
+    y: float
+    half: float
+
+
+class Row(NamedTuple):
+    """Where the switches of a level stand, and what is said of them and of the links below."""
+
+    top: float
+    level: LevelSketch
+
+
+def branch_of(sketch: TierSketch) -> Branch:
+    """The switches and endpoints that are drawn."""
+    return grown([level.pairs.group for level in sketch.levels if level.reached], sketch.facts.endpoints)
+
+
+def draw_rows(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[float, Focus]:
+    """Texts on the left and rows on the right. Where they end, and the endpoint in focus."""
+    links, boxes = pen.group(), pen.group()
+    rows, bottom, end = _texts(pen, sketch, words)
+    branch = branch_of(sketch)
+    slot = min(WIDEST, room.width / branch.slots)
+    left = room.left + (room.width - slot * branch.slots) / 2
+    tops = {index: row.top for index, row in enumerate(rows)} | {-1: bottom}
+    _Drawing(links, boxes, sketch, slot, tops).draw(branch, left)
+    middle, wide = left + slot * branch.slots / 2, slot * branch.slots - 4
+    for below, row in pairwise(rows):
+        if not row.level.reached:
+            boxes.box(middle - wide / 2, row.top, wide, SWITCH, "ct-box", dashed=True)
+            links.line([(middle, row.top + SWITCH), (middle, below.top)], dashed=True)
+    side = _side(slot)
+    return max(end, bottom + side), Focus(left + slot / 2, bottom + side, side / 2)
+
+
+def _side(slot: float) -> float:
+    return min(0.72 * slot, 22.0)
+
+
+def _texts(pen: Pen, sketch: TierSketch, words: Area) -> tuple[list[Row], float, float]:
+    """Beside each row, top level first; the rows bottom up, where the endpoints stand, and where the texts end."""
+    rows, top = [], words.top
+    for index, level in reversed(list(enumerate(sketch.levels))):
+        rows.append(Row(top, level))
+        y = pen.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
+        for text in level_texts(sketch, level):
+            y = pen.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)
+        said = uplink_text(level) if index else ports_text(sketch)
+        tight = index > 0 and level.reached and level.pairs.oversubscription > 1
+        y = pen.paragraph(words._replace(top=y + SPACE), said, tone="ct-accent" if tight else "ct-soft", most=3)
+        top = max(y + SPACE, top + SWITCH + LONG)
+    count, drawn = sketch.facts.endpoints, branch_of(sketch).endpoints
+    y = pen.paragraph(words._replace(top=top), f"{count} {endpoint_text(sketch, count)}", most=3, bold=True)
+    if drawn < count:
+        y = pen.paragraph(words._replace(top=y), f"{drawn} of them drawn", tone="ct-soft")
+    return rows[::-1], top, y
+
+
+class _Drawing:
+    """The boxes of a branch and the links between them."""
+
+    def __init__(self, links: Pen, boxes: Pen, sketch: TierSketch, slot: float, tops: dict[int, float]) -> None:
+        self.links, self.boxes, self.sketch, self.slot, self.tops = links, boxes, sketch, slot, tops
+
+    def draw(self, branch: Branch, left: float) -> None:
+        """A switch, all that is below it, and the links to it."""
+        top, width = self.tops[branch.level], branch.slots * self.slot
+        if branch.level < 0:
+            side = _side(self.slot)
+            self.boxes.box(left + (self.slot - side) / 2, top, side, side, "ct-soft", round_=2, outlined=False)
+            return
+        self.boxes.box(left + 2, top, width - 4, SWITCH, "ct-switch")
+        if not branch.below:
+            self.boxes.gap(left + width / 2, top + SWITCH + 10, width)
+        for one, x in self._placed(branch, left):
+            if one is None:
+                self.boxes.gap(
+                    x + self.slot / 2, self.tops[branch.level - 1] + (SWITCH if branch.level else _side(self.slot)) / 2, self.slot
+                )
+            else:
+                self._link(one, x, top + SWITCH)
+                self.draw(one, x)
+
+    def _placed(self, branch: Branch, left: float) -> Iterator[tuple[Branch | None, float]]:
+        for one in branch.below:
+            yield one, left
+            left += self.slot * (one.slots if one else 1)
+
+    def _link(self, one: Branch, left: float, above: float) -> None:
+        """From a switch or endpoint up to its own: its ports, or a band for the uplinks."""
+        middle, top = left + one.slots * self.slot / 2, self.tops[one.level]
+        if one.level < 0:
+            ports = min(self.sketch.ports, 8)
+            step = _side(self.slot) / ports
+            single = step < _CLOSEST
+            for number in range(1 if single else ports):
+                x = middle + (0 if single else number - (ports - 1) / 2) * step
+                self.links.line([(x, top), (x, above)])
+            return
+        share = self.sketch.levels[one.level + 1].pairs.oversubscription
+        wide = max(_BAND * (one.slots * self.slot - 4) / share, 1.5)
+        tone: Tone = "ct-accent" if share > 1 else "ct-switch"
+        self.links.box(middle - wide / 2, above, wide, top - above, tone, round_=0, outlined=False)
