@@ -13,7 +13,7 @@ from colltool import __version__
 from colltool.errors import ColltoolError
 from colltool.render.door import blocks
 from colltool.render.html import bare
-from colltool.render.parts import Block, Table
+from colltool.render.parts import Block, Lines, Table
 from colltool.render.widths import fitting
 from colltool.shown import printable
 
@@ -97,7 +97,7 @@ def _markup(text: str) -> Any:
 def _exhibits(section: str, exhibits: tuple[Exhibit, ...]) -> Iterator[_Shown]:
     for number, one in enumerate(exhibits, 1):
         key = f"{section}-{number}"
-        tables, dropped = _narrowed(blocks(one.result))
+        tables, dropped = _narrowed(_on_page(one.result))
         yield _Shown(
             key=key,
             title=one.title,
@@ -106,6 +106,19 @@ def _exhibits(section: str, exhibits: tuple[Exhibit, ...]) -> Iterator[_Shown]:
             dropped=dropped,
             commands=one.commands,
         )
+
+
+def _on_page(result: Any) -> list[Block]:
+    """The blocks of a result without lists that its picture or a table of it says already."""
+    from colltool.fabric.results import FabricShown
+    from colltool.study.sweep import Sweep
+
+    parts = blocks(result)
+    if isinstance(result, FabricShown):  # the tree of the terminal is what is drawn here
+        return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]
+    if isinstance(result, Sweep):  # where the winner changes: a table shows it
+        return [part for part in parts if not isinstance(part, Lines) or part.title == "notes"]
+    return parts
 
 
 def _narrowed(parts: list[Block]) -> tuple[list[Block], list[str]]:

@@ -72,13 +72,17 @@ def _planned(result: Plan) -> Iterator[str]:
     yield f"{name} on {result.ranks} ranks: {'; '.join(facts(result)[:3])}"
 
 
+def _last(result: Any) -> str:
+    return summary(result).splitlines()[-1]
+
+
 _HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
     Breakdown: _closely,
     Comparison: compared,
     Plan: _planned,
     Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
-    Diagnosis: lambda result: (f"benchmarks: {summary(result).rpartition(chr(10))[2]}",),
-    Trace: lambda result: (f"a job: {summary(result).rpartition(chr(10))[2]}",),
+    Diagnosis: lambda result: (f"benchmarks: {_last(result).removeprefix('verdict: ')}",),
+    Trace: lambda result: (f"the job that was traced: {_last(result)}",),
 }
 
 
