@@ -36,6 +36,7 @@ def breakdown(
         ),
     ] = None,
     library: o.LibraryOption = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -46,7 +47,10 @@ def breakdown(
     """
     from colltool import api
 
+    o.check_plot(plot)
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
     loaded = fabric.load()
-    out.emit(api.breakdown(loaded, primitive, size=bytes_, algorithm=name, library=library, readings=readings, **group.arguments))
+    result = api.breakdown(loaded, primitive, size=bytes_, algorithm=name, library=library, readings=readings, **group.arguments)
+    o.draw(plot, result)
+    out.emit(result)

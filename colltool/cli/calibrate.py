@@ -79,7 +79,7 @@ def calibrate(
     if output is not None and output.suffix not in FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
-    o.check_plot(plot, plot_what)
+    o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
     result = api.calibrate(
         fabric.name,
@@ -96,9 +96,9 @@ def calibrate(
     )
     files = {} if output is None else {output: encoded(result.text)}
     if plot is not None:
-        from colltool.render.plot import calibration_picture
+        from colltool.render.plot import picture
 
-        files[plot] = calibration_picture(result, plot.suffix, plot_what.value)
+        files[plot] = picture(result, plot.suffix, plot_what.value)
     write_files(files)
     result = result if output is None else replace(result, path=str(output))
     emit(result, form, None)

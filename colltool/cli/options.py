@@ -47,6 +47,13 @@ class PlotWhat(StrEnum):
     BUSBW = "busbw"
 
 
+class SweepPlot(StrEnum):
+    """What a plot of a sweep shows."""
+
+    MAP = "map"
+    BUSBW = "busbw"
+
+
 class PivotWhat(StrEnum):
     """What a table of two axes shows."""
 
@@ -57,6 +64,7 @@ class PivotWhat(StrEnum):
 
 FORMATS = tuple(str(one.value) for one in Format)
 VIEWS = tuple(str(one.value) for one in PlotWhat)
+SWEEP_VIEWS = tuple(str(one.value) for one in SweepPlot)
 
 PrimitiveArgument = Annotated[
     str,
@@ -170,9 +178,16 @@ PlotWhatOption = Annotated[
         autocompletion=words(VIEWS),
     ),
 ]  # fmt: skip
+SweepPlotOption = Annotated[
+    SweepPlot,
+    typer.Option(
+        "--plot-what", metavar="|".join(SWEEP_VIEWS), help="A map of the fastest schedule, or its busbw as lines.",
+        parser=values.choice("plot_what", SweepPlot), autocompletion=words(SWEEP_VIEWS),
+    ),
+]  # fmt: skip
 
 
-def check_plot(path: Path | None, what: PlotWhat = PlotWhat.TIME) -> None:
+def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts.
 
     Raises:
@@ -181,13 +196,13 @@ def check_plot(path: Path | None, what: PlotWhat = PlotWhat.TIME) -> None:
     if path is not None:
         from colltool.render import plot
 
-        plot.check_plot(path, what.value)
+        plot.check_plot(path)
 
 
-def draw(path: Path | None, result: Any) -> None:
-    """Write the picture of a choice where one is asked for."""
+def draw(path: Path | None, result: Any, what: str = "") -> None:
+    """Write the picture of a result where one is asked for; ``what`` it shows, where there is a choice."""
     if path is not None:
         from colltool.files import write_file
-        from colltool.render.plot import choice_picture
+        from colltool.render.plot import picture
 
-        write_file(path, choice_picture(result, path.suffix))
+        write_file(path, picture(result, path.suffix, what))

@@ -19,6 +19,7 @@ Examples:
   colltool sweep ar -f torus512 -M 16MB --vary torus.shape=8x8x8,16x8x4 --vary ideal=true,false
   colltool sweep ar -f dgx-h100 -f nvl72 -n 64 --format csv
   colltool sweep ar -f dgx-h100 -n 64 --vary ib.bandwidth=25GB/s:100GB/s:7 --pivot algorithm
+  colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
 """
 
 
@@ -59,6 +60,7 @@ def sweep(
         ),
     ] = None,
     plot: o.PlotOption = None,
+    plot_what: o.SweepPlotOption = o.SweepPlot.MAP,
     *,
     out: Out,
     readings: Readings,
@@ -83,5 +85,5 @@ def sweep(
     )
     if pivot is not None or rows or cols:
         result = result.pivoted(str((pivot or o.PivotWhat.BUSBW).value), rows, cols)  # type: ignore[arg-type]
-    o.draw(plot, result)
+    o.draw(plot, result, plot_what.value)
     out.emit(result)

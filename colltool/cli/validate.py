@@ -64,7 +64,7 @@ def validate(
     """
     from colltool import api
 
-    o.check_plot(plot, plot_what)
+    o.check_plot(plot)
     result = api.validate(
         fabric.load(),
         logs,
@@ -76,11 +76,7 @@ def validate(
         max_mape=max_mape,
         readings=readings,
     )
-    if plot is not None:
-        from colltool.files import write_file
-        from colltool.render.plot import validation_picture
-
-        write_file(plot, validation_picture(result, plot.suffix, plot_what.value))
+    o.draw(plot, result, plot_what.value)
     out.emit(result)
     _finish(result)
 

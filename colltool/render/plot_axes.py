@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.render.plot_panels import Curve, Panel, Row, What, every
+from colltool.render.plot_style import INK, LINE, PAPER, PENS, first_of_three
 from colltool.words import binary_size, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, told apart by colour-blind readers too; without its yellow, which is hard to see on white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES_AND_DOTS = (("-", "o"), ("--", ">"), (":", "<"), ("-.", "d"))  # where there are more names than colours
-_INK = "0.2"
 _SHAPES = ("X", "s", "D", "P", "p")  # of points left out, by reason
 _OTHER_SHAPE = "h"
-_BANDS_PERCENT = {15: "0.94", 5: "0.87"}
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # how much ink: the inner band lies on the outer one
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 
@@ -44,7 +42,7 @@ class Pens(NamedTuple):
 
     def measured(self, curve: Curve) -> Pen:
         """The pen of the measured points of a curve."""
-        return self.pens[curve.name] if self.shared else Pen(_INK, "-", "o")
+        return self.pens[curve.name] if self.shared else Pen(INK, "-", "o")
 
 
 def pens_for(panels: Sequence[Panel]) -> Pens:
@@ -59,23 +57,23 @@ def pens_for(panels: Sequence[Panel]) -> Pens:
 
 
 def _pen(i: int) -> Pen:
-    return Pen(_COLOURS[i % len(_COLOURS)], *_DASHES_AND_DOTS[i // len(_COLOURS) % len(_DASHES_AND_DOTS)])
+    return Pen(PENS[i % len(PENS)], *_DASHES_AND_DOTS[i // len(PENS) % len(_DASHES_AND_DOTS)])
 
 
 def explain_pens(main: Axes, panels: Sequence[Panel], pens: Pens) -> None:
     """Label each pen for the legend: on the axes, without a single point."""
-    main.plot([], [], "o", color=_INK, markersize=3.5, label="measured (median)")
+    main.plot([], [], "o", color=INK, markersize=3.5, label="measured (median)")
     if any(spot.high > spot.low for panel in panels for curve in panel.curves for spot in curve.spots):
-        main.plot([], [], "|", color=_INK, markersize=8, label="fastest to slowest repeat")
+        main.plot([], [], "|", color=INK, markersize=8, label="fastest to slowest repeat")
     for name, pen in pens.pens.items():
         dot, label = (pen.dot, name) if pens.shared else ("", f"model: {name}")
         main.plot([], [], color=pen.colour, linestyle=pen.dash, marker=dot, markersize=3.5, label=label)
     if pens.shared:
-        main.plot([], [], color=_INK, linewidth=1, label="model")
+        main.plot([], [], color=INK, linewidth=1, label="model")
     for shape in every(pens.shapes.values()):
         reasons = [reason for reason, other in pens.shapes.items() if other == shape]
         text = reasons[0] if len(reasons) == 1 else "for other reasons"
-        main.plot([], [], shape, color=_INK, markerfacecolor="white", markersize=5.5, label=f"left out: {text}")
+        main.plot([], [], shape, color=INK, markerfacecolor=PAPER, markersize=5.5, label=f"left out: {text}")
 
 
 def draw_panel(main: Axes, strip: Axes, panel: Panel, pens: Pens, what: What) -> None:
@@ -136,7 +134,7 @@ def _draw_measured(main: Axes, curve: Curve, pens: Pens) -> None:
 
 
 def _hollow(axes: Axes, size: float, value: float, shape: str, colour: str) -> None:
-    axes.plot([size], [value], shape, color=colour, markerfacecolor="white", markersize=5.5, zorder=4)
+    axes.plot([size], [value], shape, color=colour, markerfacecolor=PAPER, markersize=5.5, zorder=4)
 
 
 def _draw_errors(strip: Axes, curve: Curve, pens: Pens, limit: float) -> None:
@@ -163,9 +161,9 @@ def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
     strip.set_ylim(-limit, limit)
     strip.set_yticks([-tick, 0, tick], [f"-{tick}%", "0%", f"+{tick}%"])
     strip.grid(visible=False, axis="y")
-    strip.axhline(0, color="0.5", linewidth=0.8, zorder=1)
-    for percent, grey in _BANDS_PERCENT.items():
-        strip.axhspan(-percent, percent, color=grey, linewidth=0, zorder=0, label=f"error within {percent}%")
+    strip.axhline(0, color=LINE, linewidth=0.8, zorder=1)
+    for percent, ink in _BANDS_PERCENT.items():
+        strip.axhspan(-percent, percent, color=INK, alpha=ink, linewidth=0, zorder=0, label=f"error within {percent}%")
     return limit
 
 
@@ -175,7 +173,7 @@ def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
     main.set_xscale("log", base=2)  # the strip shares it
     main.set_xlim(low, high)
     steps = ([2**power for power in range(0, 61, step) if low <= 2**power <= high] for step in (10, 5, 2, 1))
-    ticks = _first_of_three(steps)
+    ticks = first_of_three(steps)
     strip.set_xticks(ticks, [binary_size(tick) for tick in ticks])
     strip.minorticks_off()
     main.tick_params(axis="x", labelbottom=False, length=0)
@@ -185,20 +183,11 @@ def _scale_times(main: Axes, values: Sequence[float]) -> None:
     low, high = min(values) / 1.5, max(values) * 1.5
     decades = range(floor(log10(low)), ceil(log10(high)))
     steps = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in _TIME_DIGITS)
-    ticks = _first_of_three([tick for tick in step if low <= tick <= high] for step in steps)
+    ticks = first_of_three([tick for tick in step if low <= tick <= high] for step in steps)
     main.set_yscale("log")
     main.set_ylim(low, high)
     main.set_yticks(ticks, [format_time(tick) for tick in ticks])
     main.minorticks_off()
-
-
-def _first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
-    """The first choice of ticks with at least three, else the last."""
-    ticks: list[Any] = []
-    for ticks in choices:
-        if len(ticks) >= 3:
-            break
-    return ticks
 
 
 def _scale_rates(main: Axes, values: Sequence[float]) -> None:

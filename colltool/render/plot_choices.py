@@ -1,135 +1,194 @@
-"""Pictures of choices, drawn on a figure that they are given: winners over two axes, columns over size, what numbers move."""
+"""Pictures of choices: winners over two axes, fabrics over size, what numbers that may be off move."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from colltool.errors import ColltoolError
+from colltool.primitives import Primitive
+from colltool.render.plot_style import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKS,
+    PENS,
+    Sheet,
+    add_legend,
+    entitle,
+    labelled,
+    letter,
+    log_scale,
+    text_on,
+    thinned,
+    wrapped,
+)
 from colltool.render.subjects.compare import verdict as compared
-from colltool.render.subjects.sensitivity import quantity
+from colltool.render.subjects.sensitivity import quantity, sensitivity_title
 from colltool.render.subjects.sensitivity import verdict as safe
-from colltool.render.subjects.sweep import shown, sweep_title
+from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
 from colltool.study.compare import Comparison, Line
 from colltool.study.grid import Cell
-from colltool.study.sensitivity import Sensitivity
+from colltool.study.sensitivity import Sensitivity, Spread
 from colltool.study.sweep import Pivot, Sweep, pivot_tables
 from colltool.words import format_rate, format_time, percent, title_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart by colour-blind readers too; each cell of a map also has a letter.
-COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
-_PENS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # those that are seen as thin lines
-_DASHES = ("-", "--", ":", "-.")
-_MOST_PANELS = 6
+MOST_PANELS = 6
 _MOST_BARS = 12
+_MOST_LETTERED = 24  # values across a map whose cells still hold a letter
 
 
-def _sweep(result: Sweep, figure: Figure) -> None:
-    """Who wins over two axes: a colour and a letter for each schedule."""
+def pivot_of(result: Sweep) -> Pivot:
+    """The two axes that a picture of a sweep has: those of its table, or sizes across and the first other axis down.
+
+    Raises:
+        ColltoolError: one value on every axis.
+    """
     if not result.varied:
         raise ColltoolError("one value on every axis makes no map", argument="plot", fix="several sizes or ranks")
     pivot = result.pivot or result.pivoted("algorithm").pivot
     assert pivot is not None
-    tables = list(pivot_tables(result, pivot))[:_MOST_PANELS]
-    names = list(dict.fromkeys(cell.algorithm for cell in result.cells if cell.algorithm))
-    columns = min(2, len(tables))
-    rows = -(-len(tables) // columns)
-    for at, (fixed, cells) in enumerate(tables):
+    return pivot
+
+
+def draw_map(result: Sweep, sheet: Sheet) -> None:
+    """Who wins over two axes: a colour and a letter for each schedule.
+
+    Raises:
+        ColltoolError: one value on every axis.
+    """
+    pivot, figure = pivot_of(result), sheet.figure
+    tables = list(pivot_tables(result, pivot))
+    names = winners(result)
+    columns = sheet.columns(len(tables))
+    rows = -(-len(tables[:MOST_PANELS]) // columns)
+    for at, (fixed, cells) in enumerate(tables[:MOST_PANELS]):
         axes = figure.add_subplot(rows, columns, at + 1)
         _map(axes, result, pivot, cells, names)
-        several = [f"{key} {shown(key, value)}" for key, value in fixed if len(_axis(result, key)) > 1]
-        axes.set_title(", ".join(several), loc="left")
-    width = max(6.5, 0.55 * len(_axis(result, pivot.cols)) * columns + 2)
-    handles = [figure.axes[0].plot([], [], "s", color=_colour(names, name), markersize=8)[0] for name in names]
-    labels = [f"{_letter(names, name)}  {name}" for name in names]
-    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, int(width // 3.6)))
-    figure.suptitle(fill(f"fastest: {sweep_title(result)}", int(12 * width)), fontsize=11)
-    figure.set_size_inches(width, rows * (0.4 * len(_axis(result, pivot.rows)) + 1.2) + 1.2)
+        axes.set_title(wrapped(pivot_title(result, fixed), 3.5), loc="left")
+    width = min(16.0, max(6.5, 0.42 * len(axis_values(result, pivot.cols)) * columns + 2))
+    found = {f"{letter(at)}  {name}": _swatch(figure.axes[0], at) for at, name in enumerate(names)}
+    lines = add_legend(figure, width, found)
+    entitle(figure, f"fastest: {sweep_title(result)}{fewer(len(tables))}", width)
+    height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
+    figure.set_size_inches(width, rows * height + 0.7 + 0.18 * lines)
+
+
+def fewer(tables: int) -> str:
+    """What a title says where not every table of a sweep has a panel."""
+    return f" ({MOST_PANELS} of {tables} tables)" if tables > MOST_PANELS else ""
+
+
+def winners(result: Sweep) -> list[str]:
+    """Every schedule that wins somewhere, in the order of the cells."""
+    return list(dict.fromkeys(cell.algorithm for cell in result.cells if cell.algorithm))
+
+
+def say_map(result: Sweep) -> str:
+    """The map in words: who wins how many cells."""
+    pivot = pivot_of(result)
+    won = [cell.algorithm for cell in result.cells if cell.algorithm]
+    most = sorted(winners(result), key=lambda name: -won.count(name))
+    counts = ", ".join(f"{name} in {won.count(name)}" for name in most[:6]) + (" and others" if len(most) > 6 else "")
+    axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
+    return f"Map of the fastest schedule, {axes}: {sweep_title(result)}. Of {len(result.cells)} cells {counts}."
+
+
+def _swatch(axes: Axes, at: int) -> object:
+    return axes.plot([], [], "s", color=COLOURS[at % len(COLOURS)], markersize=8)[0]
 
 
 def _map(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str]) -> None:
+    lettered = len(cells[0]) <= _MOST_LETTERED
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             if cell.algorithm is not None:
-                here = [column - 0.5, column + 0.5]
-                axes.fill_between(here, row - 0.5, row + 0.5, color=_colour(names, cell.algorithm), linewidth=0)
-                axes.text(column, row, _letter(names, cell.algorithm), ha="center", va="center", color="0.1")
-    across, down = ([shown(key, value) for value in _axis(result, key)] for key in (pivot.cols, pivot.rows))
-    axes.set_xticks(range(len(across)), across, rotation=45 if len(across) > 6 else 0)
-    axes.set_yticks(range(len(down)), down)
-    axes.set_xlabel("size" if pivot.cols == "bytes" else pivot.cols)
-    axes.set_ylabel("size" if pivot.rows == "bytes" else pivot.rows)
+                at = names.index(cell.algorithm)
+                colour = COLOURS[at % len(COLOURS)]
+                axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
+                if lettered or _begins(line, column):
+                    axes.text(column, row, letter(at), ha="center", va="center", color=text_on(colour))
+    across, down = ([shown(key, value) for value in axis_values(result, key)] for key in (pivot.cols, pivot.rows))
+    places = thinned(range(len(across)), 16)
+    axes.set_xticks(places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0)
+    places = thinned(range(len(down)), 20)
+    axes.set_yticks(places, [wrapped(down[place], 1.6) for place in places])
+    axes.set_xlabel(axis_title(pivot.cols))
+    axes.set_ylabel(axis_title(pivot.rows))
     axes.set_xlim(-0.5, len(across) - 0.5)
     axes.set_ylim(len(down) - 0.5, -0.5)
     axes.grid(visible=False)
 
 
-def _axis(result: Sweep, key: str) -> tuple[Any, ...]:
-    return next(axis.values for axis in result.axes if axis.key == key)
+def _begins(line: list[Cell], column: int) -> bool:
+    """Whether a winner's run begins in this cell of a map too fine for a letter in each."""
+    return column == 0 or line[column - 1].algorithm != line[column].algorithm
 
 
-def _colour(names: list[str], name: str) -> str:
-    return COLOURS[names.index(name) % len(COLOURS)]
-
-
-def _letter(names: list[str], name: str) -> str:
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[names.index(name) % 26]
-
-
-def _comparison(result: Comparison, figure: Figure) -> None:
+def draw_comparison(result: Comparison, sheet: Sheet) -> None:
     """Bus bandwidth of every column over size, a panel for each primitive and group; the band ends without contention."""
-    panels = list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))[:_MOST_PANELS]
-    columns = min(2, len(panels))
+    panels, figure = _panels(result), sheet.figure
+    columns = sheet.columns(len(panels))
     rows = -(-len(panels) // columns)
     for at, (primitive, ranks) in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
         lines = [line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)]
-        for column, one in enumerate(result.columns):
-            _line(axes, lines, column, one.name)
-        _over_size(axes, [line.bytes for line in lines])
+        tops = [_line(axes, lines, column, one.name) for column, one in enumerate(result.columns)]
+        over_size(axes, [line.bytes for line in lines], [rate for rates in tops for rate in rates])
         axes.set_title(f"{primitive.spoken}, {ranks} ranks", loc="left", fontweight="bold")
+        axes.set_xlabel("message size")
         axes.set_ylabel("busbw" if at % columns == 0 else "")
     width = 4.4 * columns if columns > 1 else 6.5
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=max(1, int(width // 2.5)))
+    under = add_legend(figure, width, labelled(figure))
     said = "; ".join(compared(result)[:3])
-    figure.suptitle(fill(f"{said} (bands: up to no contention)", int(13 * width)), fontsize=9)
-    figure.set_size_inches(width, 3.2 * rows + 0.9)
+    entitle(figure, f"{said} (bands: up to no contention)", width, 9)
+    figure.set_size_inches(width, 2.9 * rows + 0.9 + 0.18 * under)
 
 
-def _line(axes: Axes, lines: Sequence[Line], column: int, name: str) -> None:
-    colour = _PENS[column % len(_PENS)]
+def _panels(result: Comparison) -> list[tuple[Primitive, int]]:
+    return list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))[:MOST_PANELS]
+
+
+def say_comparison(result: Comparison) -> str:
+    """The lines in words: what is beside what, and what follows."""
+    names = ", ".join(one.name for one in result.columns)
+    where = ", ".join(f"{primitive.spoken} on {ranks} ranks" for primitive, ranks in _panels(result))
+    return f"Bus bandwidth over message size of {names}: {where}. {'; '.join(compared(result)[:3])}."
+
+
+def _line(axes: Axes, lines: Sequence[Line], column: int, name: str) -> list[float]:
+    """A column with its band; every rate that is drawn."""
     cells = [(line.bytes, line.cells[column]) for line in lines]
     points = [(size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)
               for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
     sizes, rates, quiet = ([point[part] for point in points] for part in range(3))
-    dash = _DASHES[column % len(_DASHES)]
-    axes.plot(sizes, rates, color=colour, linestyle=dash, marker="o", markersize=3, label=name)
+    colour, dash, mark = (pens[column % len(pens)] for pens in (PENS, DASHES, MARKS))
+    axes.plot(sizes, rates, color=colour, linestyle=dash, marker=mark, markersize=4, label=name)
     axes.fill_between(sizes, rates, quiet, color=colour, alpha=0.15, linewidth=0)
+    return [*rates, *quiet]
 
 
-def _over_size(axes: Axes, sizes: list[float]) -> None:
+def over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float]) -> None:
+    """Rates over the sizes that were asked for, both by equal factors."""
+    if rates:
+        log_scale(axes, "y", (min(rates) / 1.4, max(rates) * 1.4), lambda rate: format_rate(rate, 3))
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xticks(sizes, [title_size(size) for size in sizes], rotation=45 if len(sizes) > 5 else 0)
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(lambda rate, _: format_rate(rate, 3))
+    ticks = thinned(sorted(sizes))
+    axes.set_xticks(ticks, [title_size(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
+    axes.set_xticks([], minor=True)
 
 
-def _sensitivity(result: Sensitivity, figure: Figure) -> None:
+def draw_sensitivity(result: Sensitivity, sheet: Sheet) -> None:
     """Above what each schedule takes over all samples, below what each number moves by itself."""
     moves = [one for one in result.moves if one.low_s != one.high_s][:_MOST_BARS]
     rows = result.rows[:_MOST_BARS]
+    figure = sheet.figure
     above, below = figure.subplots(2, 1, height_ratios=[len(rows) + 1, len(moves) + 1])
     for at, row in enumerate(rows):
-        colour = COLOURS[6] if row.algorithm == result.winner else COLOURS[7]
-        above.plot([row.p5_s, row.p95_s], [at, at], color=colour, linewidth=7, solid_capstyle="butt", alpha=0.5)
-        above.plot([row.p50_s], [at], "|", color="0.1", markersize=9)
-        above.text(row.p95_s, at, f"  wins {percent(row.wins)}", va="center")
+        _spread(above, at, row, COLOURS[6] if row.algorithm == result.winner else COLOURS[7])
     _bars(above, [row.algorithm for row in rows], "5th to 95th percentile and median over all samples")
     today = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
     for at, one in enumerate(moves):
@@ -137,28 +196,31 @@ def _sensitivity(result: Sensitivity, figure: Figure) -> None:
             below.barh(at, end - today, left=today, color=colour, height=0.6)
             side = "left" if end > today else "right"
             below.text(end, at, f" {quantity(one.key, value)} ", va="center", ha=side, fontsize=7)
-    below.axvline(today, color="0.2", linewidth=0.8)
+    below.axvline(today, color=INK, linewidth=0.8)
     _bars(below, [one.key for one in moves], f"{result.winner} where one number is other")
-    figure.suptitle(fill(safe(result), 95), fontsize=9)
-    figure.set_size_inches(7.5, 0.32 * (len(rows) + len(moves)) + 2.6)
+    entitle(figure, f"{sensitivity_title(result)}: {safe(result)}", 7.5, 9)
+    figure.set_size_inches(7.5, 0.32 * (len(rows) + len(moves)) + 2.8)
+
+
+def _spread(axes: Axes, at: int, row: Spread, colour: str) -> None:
+    axes.plot([row.p5_s, row.p95_s], [at, at], color=colour, linewidth=7, solid_capstyle="butt", alpha=0.5)
+    axes.plot([row.p50_s], [at], "|", color=INK, markersize=9)
+    axes.text(row.p95_s, at, f"  wins {percent(row.wins)}", va="center")
+
+
+def say_sensitivity(result: Sensitivity) -> str:
+    """The bars in words: how often who wins, and which number moves most."""
+    often = ", ".join(f"{row.algorithm} {percent(row.wins)}" for row in result.rows[:3])
+    moved = [one for one in result.moves if one.low_s != one.high_s]
+    most = f" {moved[0].key} moves it most." if moved else ""
+    return f"{sensitivity_title(result)}. Of all samples these win: {often}.{most}"
 
 
 def _bars(axes: Axes, names: list[str], title: str) -> None:
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [wrapped(name, 1.9) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.margins(x=0.2)
     axes.grid(visible=False, axis="y")
+    axes.locator_params(axis="x", nbins=6)
     axes.xaxis.set_major_formatter(lambda seconds, _: format_time(seconds, 3))
-    axes.set_title(title, loc="left")
-
-
-_DRAWN: dict[type, Callable[[Any, Figure], None]] = {Sweep: _sweep, Comparison: _comparison, Sensitivity: _sensitivity}
-
-
-def draw_choice(result: Any, figure: Figure) -> None:
-    """Draw a sweep, a comparison or a sensitivity on an empty figure.
-
-    Raises:
-        ColltoolError: a sweep with one value on every axis.
-    """
-    _DRAWN[type(result)](result, figure)
+    axes.set_title(wrapped(title, 5), loc="left")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from colltool.fitting.results import Calibration, FittedSeries, ValidatedSeries, Validation
+from colltool.fitting.results import Calibration, FittedSeries, ValidatedSeries
 from colltool.measured.series import Point, Series
 from colltool.words import percent
 
@@ -70,10 +70,10 @@ def calibration_panels(result: Calibration, what: What) -> tuple[Panel, ...]:
     return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)])
 
 
-def validation_panels(result: Validation, what: What) -> tuple[Panel, ...]:
+def judged_panels(judged: Sequence[ValidatedSeries], what: What) -> tuple[Panel, ...]:
     """The measured points of every series, and the price of each."""
-    extras = _extras([one.series for one in result.series])
-    return _panels([_checked_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)])
+    extras = _extras([one.series for one in judged])
+    return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)])
 
 
 def _fitted_curve(one: FittedSeries, extra: str, what: What) -> Curve:

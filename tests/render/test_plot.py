@@ -18,8 +18,8 @@ from colltool.files import write_file
 from colltool.fitting.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
 from colltool.measured.series import Point, Series
 from colltool.primitives import AR, RS, Primitive
-from colltool.render.plot import calibration_picture, check_plot, validation_picture
-from colltool.render.plot_panels import What, calibration_panels, validation_panels
+from colltool.render.plot import check_plot, picture
+from colltool.render.plot_panels import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
@@ -29,14 +29,14 @@ TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
 
 def plot_calibration(result: Calibration, path: Path, what: What = "time") -> None:
     """As the command does it: checked, drawn, written."""
-    check_plot(path, what)
-    write_file(path, calibration_picture(result, path.suffix, what))
+    check_plot(path)
+    write_file(path, picture(result, path.suffix, what))
 
 
 def plot_validation(result: Validation, path: Path, what: What = "time") -> None:
     """As the command does it: checked, drawn, written."""
-    check_plot(path, what)
-    write_file(path, validation_picture(result, path.suffix, what))
+    check_plot(path)
+    write_file(path, picture(result, path.suffix, what))
 
 
 def series(primitive: Primitive = AR, ranks: int = 8, repeats: int = 3, version: str = "") -> Series:
@@ -115,14 +115,14 @@ def test_panels_stay_few_and_lose_no_series(count: int, panels: int) -> None:
 
 def test_series_that_share_panels_are_grouped_by_collective() -> None:
     both = [series(primitive, ranks) for ranks in range(2, 10) for primitive in (AR, RS)]
-    assert [panel.title for panel in validation_panels(validation(*both), "time")] == [
+    assert [panel.title for panel in judged_panels(validation(*both).series, "time")] == [
         "all-reduce, 2 to 9 ranks",
         "reduce-scatter, 2 to 9 ranks",
     ]
 
 
 def test_series_with_the_same_title_are_told_apart_by_what_differs() -> None:
-    drawn = validation_panels(validation(series(version="2.27"), series(version="2.29"), series(RS)), "time")
+    drawn = judged_panels(validation(series(version="2.27"), series(version="2.29"), series(RS)).series, "time")
     titles = [panel.title for panel in drawn]
     assert titles == [
         "all-reduce, 8 ranks on 1 node, 2.27",
@@ -132,7 +132,7 @@ def test_series_with_the_same_title_are_told_apart_by_what_differs() -> None:
 
 
 def test_busbw_turns_the_spread_around() -> None:
-    spot = validation_panels(validation(series(ranks=8)), "busbw")[0].curves[0].spots[0]
+    spot = judged_panels(validation(series(ranks=8)).series, "busbw")[0].curves[0].spots[0]
     seconds = 1e-5 + 1024 / 4e11
     factor = 2 * 7 / 8
     assert spot.measured == pytest.approx(1024 / seconds * factor)
@@ -242,7 +242,7 @@ class TestDrawn:
 
     def test_another_view_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ColltoolError, match="'speed'") as caught:
-            check_plot(tmp_path / "fit.png", "speed")
+            plot_validation(validation(series()), tmp_path / "fit.png", "speed")  # type: ignore[arg-type]
         assert caught.value.fix == "write time or busbw"
 
     def test_nothing_measured_is_nothing_to_plot(self, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import colltool
 from colltool.errors import ColltoolError
-from colltool.render.plot import choice_picture
+from colltool.render.plot import picture
 
 pytest.importorskip("matplotlib")
 
@@ -22,13 +22,13 @@ CHOICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_same_choice_is_the_same_picture(name: str) -> None:
-    first, again = (choice_picture(CHOICES[name](), ".svg") for _ in range(2))
+    first, again = (picture(CHOICES[name](), ".svg") for _ in range(2))
     assert first == again
-    assert choice_picture(CHOICES[name](), ".png").startswith(b"\x89PNG")
+    assert picture(CHOICES[name](), ".png").startswith(b"\x89PNG")
 
 
 def test_what_the_pictures_say() -> None:
-    texts = {name: choice_picture(make(), ".svg").decode() for name, make in CHOICES.items()}
+    texts = {name: picture(make(), ".svg").decode() for name, make in CHOICES.items()}
     assert all(word in texts["sweep"] for word in ("ring", "1GB", "ib.bandwidth 25GB/s", "fastest: all-reduce on dgx-h100"))
     assert all(word in texts["compare"] for word in ("dgx-h100", "mi300x", "all-reduce, 64 ranks", "busbw"))
     assert all(word in texts["sensitivity"] for word in ("ib.eta.beta", "wins", "percentile"))
@@ -37,4 +37,4 @@ def test_what_the_pictures_say() -> None:
 
 def test_one_value_on_every_axis_is_no_map() -> None:
     with pytest.raises(ColltoolError, match="makes no map"):
-        choice_picture(colltool.sweep("dgx-h100", "ar", ranks=8, sizes=["1MB"]), ".png")
+        picture(colltool.sweep("dgx-h100", "ar", ranks=8, sizes=["1MB"]), ".png")

@@ -67,11 +67,16 @@ def _table(result: Breakdown, title: str = "") -> Table:
 def _blocks(result: Breakdown) -> list[Block]:
     row = result.price.results[0]
     out: list[Block] = [_table(result, f"{row.title}: {r.heading(result.price)}"), Lines(_sums(row), ())]
-    if float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9):
+    if streams(row):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     if result.baselines:
         out.append(r.row_table([r.Ranked(result.price, one) for one in result.baselines], "flat baselines"))
     return out + r.notes([row], result.price.model)
+
+
+def streams(row: Row) -> bool:
+    """Whether its phases run at once, so that the bandwidth of the busiest tier alone counts."""
+    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
 
 
 def _sums(row: Row) -> str:

@@ -86,7 +86,7 @@ def _parts_table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
-    out: list[Block] = [Lines(_title(result), tuple(facts(result))), _parts_table(result), *_paced(result)]
+    out: list[Block] = [Lines(plan_title(result), tuple(facts(result))), _parts_table(result), *_paced(result)]
     out.append(Table(_WIRES, result.wires, None, "the busiest wire of each tier"))
     out += links_blocks(result.links)
     out.append(Table(_CHANGES, result.changes, None, "what to change, each priced again"))
@@ -104,7 +104,8 @@ def _paced(result: Plan) -> list[Block]:
     return [paced._replace(title=f"{table.title}, on the stages that set its pace"), Lines("not shown", (said,))]
 
 
-def _title(result: Plan) -> str:
+def plan_title(result: Plan) -> str:
+    """The job and where it runs."""
     name = on_fabric(result.job.name, result.job.overrides)
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 

@@ -75,7 +75,7 @@ def _times(flip: Flip) -> str:
 
 
 def _blocks(result: Sensitivity) -> list[Block]:
-    out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _table(result, "over all samples")]
+    out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
     if result.flips:
         out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
     if result.telling:
@@ -89,7 +89,8 @@ def _table(result: Sensitivity, title: str = "") -> Table:
     return Table(_ROWS, tuple((result, row) for row in result.rows), None, title)
 
 
-def _title(result: Sensitivity) -> str:
+def sensitivity_title(result: Sensitivity) -> str:
+    """What was asked."""
     library = f", {LIBRARIES[result.library].spoken}" if result.library else ""
     mode = "ideal" if result.ideal else "realistic"
     where = on_fabric(result.fabric, result.overrides)
@@ -134,7 +135,7 @@ def _document(result: Sensitivity) -> Document:
 
 
 def _summary(result: Sensitivity) -> str:
-    return f"{_title(result)}: {verdict(result)}"
+    return f"{sensitivity_title(result)}: {verdict(result)}"
 
 
 SUBJECTS = {Sensitivity: Subject("sensitivity", _blocks, _document, _table, _summary)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from colltool.algorithms.libraries import LIBRARIES
@@ -10,7 +10,7 @@ from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
 from colltool.study.grid import Cell
-from colltool.study.sweep import OWN_AXES, Changed, Pivot, Sweep, is_close, pivot_tables
+from colltool.study.sweep import OWN_AXES, At, Changed, Pivot, Sweep, is_close, pivot_tables
 from colltool.words import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
 
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
@@ -24,11 +24,26 @@ def shown(key: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def axis_title(key: str) -> str:
+    """An axis as people read it."""
+    return _TITLES.get(key, key)
+
+
+def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
+    """The values of an axis."""
+    return next(axis.values for axis in result.axes if axis.key == key)
+
+
+def pivot_title(result: Sweep, fixed: At) -> str:
+    """What one table of several has that others have not: ``ranks 64, ib.bandwidth 25GB/s``."""
+    return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in fixed if len(axis_values(result, key)) > 1)
+
+
 def _axis(index: int, axis: Axis, *, hidden: bool) -> Column:
     def get(cell: Cell) -> Any:
         return whole_bytes(cell.at[index]) if axis.key == "bytes" else cell.at[index]
 
-    title, kind = _TITLES.get(axis.key, axis.key), number if axis.key in ("ranks", "bytes") else label
+    title, kind = axis_title(axis.key), number if axis.key in ("ranks", "bytes") else label
     return kind(axis.key, title, lambda value: shown(axis.key, value), get=get, hidden=hidden)
 
 
@@ -100,12 +115,11 @@ _SHOWN: dict[str, tuple[Callable[[Cell], Any], Callable[[Any], str]]] = {
 
 def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
     down, across = (next(axis for axis in result.axes if axis.key == key) for key in (pivot.rows, pivot.cols))
-    head = label(pivot.rows, _TITLES.get(pivot.rows, pivot.rows), lambda value: shown(pivot.rows, value), get=lambda row: row[0])
+    head = label(pivot.rows, axis_title(pivot.rows), lambda value: shown(pivot.rows, value), get=lambda row: row[0])
     columns = [_across(pivot, at, value) for at, value in enumerate(across.values)]
     found: list[Block] = []
     for at, rows in pivot_tables(result, pivot):
-        several = [f"{_TITLES.get(key, key)} {shown(key, value)}" for key, value in at if len(_values(result, key)) > 1]
-        title = ", ".join([f"{pivot.value} of {sweep_title(result)}", *several])
+        title = ", ".join(filter(None, (f"{pivot.value} of {sweep_title(result)}", pivot_title(result, at))))
         found.append(Table((head, *columns), tuple(zip(down.values, rows, strict=True)), None, title))
     return found
 
@@ -115,10 +129,6 @@ def _across(pivot: Pivot, at: int, value: Any) -> Column:
     get, show = _SHOWN[pivot.value]
     title = shown(pivot.cols, value)
     return Column(title, title, lambda row: get(row[1][at]), show, right=pivot.value != "algorithm")
-
-
-def _values(result: Sweep, key: str) -> Sequence[Any]:
-    return next(axis.values for axis in result.axes if axis.key == key)
 
 
 def _changes(result: Sweep) -> list[Block]:
@@ -131,8 +141,8 @@ def _changes(result: Sweep) -> list[Block]:
 
 
 def _changed(one: Changed) -> str:
-    at = ", ".join(f"{_TITLES.get(key, key)} {shown(key, value)}" for key, value in one.at)
-    title = _TITLES.get(one.axis, one.axis)
+    at = ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in one.at)
+    title = axis_title(one.axis)
     between = f"{title} {shown(one.axis, one.last)} to {shown(one.axis, one.first)}"
     return f"{at + ': ' if at else ''}{between}: {one.before}, then {one.after}"
 

@@ -1,0 +1,114 @@
+"""Pictures for a page: a result as one inline ``<svg>`` that takes the colours of the page around it, and its text in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from colltool.render.plot import page_picture
+from colltool.render.plot_style import GRID, INK, LINE, PAPER, SOFT
+from colltool.results import Result
+
+PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
+"""The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""
+
+_PIXELS_A_POINT = 96 / 72
+_XLINK = "{http://www.w3.org/1999/xlink}href"
+_POINTS = re.compile(r"([\d.]+)pt")
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_LINK = re.compile(r"url\(#([^)]+)\)")
+_LONG = re.compile(r"(-?\d+\.\d{2})\d+")
+
+
+def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str = "plot") -> str:
+    """The picture of a result as one ``<svg>`` element for a page of HTML; the same bytes for the same result.
+
+    Its background is the page's, its letters are outlines, its ids begin with ``prefix``, and ``aria-label`` says in words what
+    is to be seen. Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) with a light value besides.
+
+    Args:
+        result: one of :data:`colltool.render.plot_views.VIEWS`.
+        view: what to show, where there is a choice; the usual view when empty.
+        prefix: of its ids, another one for each picture of a page.
+        extra: of colltool, which an error names where matplotlib is missing.
+
+    Raises:
+        ColltoolError: no matplotlib, a result without a picture or such a view, nothing to draw.
+    """
+    root = ElementTree.fromstring(page_picture(result, view, extra=extra))
+    _strip(root)
+    _rename(root, prefix)
+    for element in root.iter():
+        _restyle(element)
+    width, height = (float(_POINTS.fullmatch(root.attrib[side])[1]) * _PIXELS_A_POINT for side in ("width", "height"))  # type: ignore[index]
+    root.attrib = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "role": "img",
+        "aria-label": alternative(result, view),
+        "width": f"{width:.0f}",
+        "height": f"{height:.0f}",
+        "viewBox": root.attrib["viewBox"],
+        "style": "stroke-linejoin: round; stroke-linecap: butt",  # what matplotlib says of every element of a document
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def alternative(result: Result, view: str = "") -> str:
+    """What is to be seen in the picture of a result, in a sentence or two.
+
+    Raises:
+        ColltoolError: a result without a picture, or without this view.
+    """
+    from colltool.render.plot_views import view_of
+
+    return view_of(result, view).say(result)
+
+
+def _strip(root: ElementTree.Element) -> None:
+    """Plain names, and nothing that would reach the page around it: metadata, and a style sheet for every element."""
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.text, element.tail = None, None
+        if (link := element.attrib.pop(_XLINK, None)) is not None:
+            element.set("href", link)
+    for parent in list(root.iter()):
+        for child in [child for child in parent if child.tag in ("metadata", "style")]:
+            parent.remove(child)
+
+
+def _rename(root: ElementTree.Element, prefix: str) -> None:
+    """Short ids of its own where something refers to them, and no others."""
+    names = {name: f"{prefix}-{at}" for at, name in enumerate(dict.fromkeys(_referred(root)))}
+    for element in root.iter():
+        name = element.attrib.pop("id", None)
+        if name in names:
+            element.set("id", names[name])
+        for key, value in element.items():
+            if key == "href":
+                element.set(key, f"#{names[value[1:]]}")
+            elif "url(#" in value:
+                element.set(key, _LINK.sub(lambda found: f"url(#{names[found[1]]})", value))
+
+
+def _referred(root: ElementTree.Element) -> Iterator[str]:
+    for element in root.iter():
+        for key, value in element.items():
+            if key == "href":
+                yield value[1:]
+            else:
+                yield from _LINK.findall(value)
+
+
+def _restyle(element: ElementTree.Element) -> None:
+    """The page's colours in the place of the style's, and no more decimals than anyone can see."""
+    for key in ("style", "fill", "stroke"):
+        if key in element.attrib:
+            element.set(key, _COLOUR.sub(_of_page, element.attrib[key]))
+    if "d" in element.attrib:
+        element.set("d", " ".join(_LONG.sub(r"\1", element.attrib["d"]).split()))
+
+
+def _of_page(found: re.Match[str]) -> str:
+    name = PAGE_COLOURS.get(found[0])
+    return f"var({name}, {found[0]})" if name else found[0]

@@ -1,0 +1,230 @@
+"""Where time goes, as stacked bars: the phases of a collective, and the parts of a training step with its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.pricing.results import Breakdown
+from colltool.pricing.row import Phase, Row
+from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, swatch
+from colltool.render.plot_style import INK, Sheet, add_legend, entitle, letter
+from colltool.render.rows import heading
+from colltool.render.subject import on_fabric
+from colltool.render.subjects.breakdown import streams
+from colltool.render.subjects.plan import plan_title
+from colltool.words import format_bytes, format_factor, format_time, percent
+from colltool.workload.memory import Memory
+from colltool.workload.plan import Plan
+from colltool.workload.step.whole import StepPart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from colltool.study.jobs import Plans
+
+_WIDTH = 6.8
+_MOST_TIMES = 4.0  # a baseline that takes longer ends at the edge, with an arrow and its time
+
+
+def draw_breakdown(result: Breakdown, sheet: Sheet) -> None:
+    """The phases of a schedule one after the other, latency hatched and bandwidth plain; the flat baselines below."""
+    row = result.price.results[0]
+    bars = [Bar(row.title, _whole(row), _short(row.total_s)), *(_phases(row) if streams(row) else ())]
+    bars += [_baseline(one, row) for one in result.baselines]
+    axes = sheet.figure.add_subplot()
+    draw_bars(axes, bars, _short, _WIDTH, _MOST_TIMES * float(row.total_s))
+    axes.set_xlabel("time")
+    found = {f"{letter(at)}  {_phase(phase)}": swatch(axes, colour_of(at)) for at, phase in enumerate(row.phases)}
+    if row.overhead_s:
+        found[f"launch overhead {_short(row.overhead_s)}"] = swatch(axes, GREY, "..")
+    found["hatched: latency (alpha)"] = swatch(axes, GREY, ACROSS)
+    found["plain: bandwidth"] = swatch(axes, GREY)
+    under = add_legend(sheet.figure, _WIDTH, found)
+    entitle(sheet.figure, f"{row.title}: {heading(result.price)}", _WIDTH)
+    sheet.figure.set_size_inches(_WIDTH, 0.5 * len(bars) + 1.2 + 0.18 * under)
+
+
+def say_breakdown(result: Breakdown) -> str:
+    """The bars in words: every phase with its share, and the baselines."""
+    row = result.price.results[0]
+    phases = "; ".join(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})" for phase in row.phases)
+    beside = ", ".join(f"{one.title} {_short(one.total_s)}" for one in result.baselines)
+    flat = f" Flat baselines: {beside}." if beside else ""
+    return f"{row.title}: {heading(result.price)}, {_short(row.total_s)} in all. {phases}.{flat}"
+
+
+def _short(seconds: Any) -> str:
+    return format_time(float(seconds), 3)
+
+
+def _phase(phase: Phase) -> str:
+    where = f"{phase.tier} {phase.level}".strip()
+    return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
+
+
+def _whole(row: Row) -> tuple[Piece, ...]:
+    """All of a schedule; of phases that stream through each other the bandwidth of the busiest tier alone."""
+    pieces: list[Piece] = []
+    for at, phase in enumerate(row.phases):
+        pieces.append(Piece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
+        if not streams(row):
+            pieces.append(Piece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
+    if streams(row):
+        pieces.append(Piece(float(row.bandwidth_s), "at once", GREY))
+    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, ".."))
+
+
+def _phases(row: Row) -> list[Bar]:
+    """Each of the phases that stream through each other."""
+    bars = []
+    for at, phase in enumerate(row.phases):
+        parts = (
+            Piece(float(phase.alpha_s), "", colour_of(at), ACROSS),
+            Piece(float(phase.bandwidth_s), letter(at), colour_of(at)),
+        )
+        bars.append(Bar(f"{letter(at)}, streamed", parts, _short(phase.total_s)))
+    return bars
+
+
+def _baseline(one: Row, row: Row) -> Bar:
+    parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, ".."))
+    times = format_factor(float(one.total_s / row.total_s), 3)
+    return Bar(
+        one.title, tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts), f"{_short(one.total_s)}, {times}"
+    )
+
+
+def draw_plan(result: Plan, sheet: Sheet) -> None:
+    """The step by parts beside the one with a free network; what of each dimension is hidden; what a rank keeps in memory."""
+    names = [part.name for part in result.parts]
+    dimensions = sent_parts(result)
+    kept = _kept(result.memory)
+    heights = [rows + 0.8 for rows in (2, len(dimensions), 1 if kept else 0) if rows]
+    panels = list(sheet.figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat)
+    step = Bar("step", pieces_of(result.parts, names), _short(result.step_s))
+    free = Bar("free network", (Piece(result.control_step_s, "", GREY),), _short(result.control_step_s))
+    longest = max(result.step_s, *(part.hidden_s + part.exposed_s for part in dimensions), 0.0)
+    draw_bars(panels[0], [step, free], _short, _WIDTH)
+    panels[0].set_title("the step, and the same with a free network", loc="left")
+    found = {_part(at, part, result.step_s): _swatch(panels[0], at) for at, part in enumerate(result.parts)}
+    if dimensions:
+        bars = [_dimension(part, names.index(part.name)) for part in dimensions]
+        draw_bars(panels[1], bars, _short, _WIDTH, longest)
+        panels[1].set_title("communication: hatched is hidden under compute, plain is exposed", loc="left")
+    if kept and result.memory:
+        found |= _draw_memory(panels[-1], result.memory, len(names))
+    under = add_legend(sheet.figure, _WIDTH, found)
+    entitle(sheet.figure, plan_title(result), _WIDTH)
+    sheet.figure.set_size_inches(_WIDTH, 0.42 * sum(heights) + 0.4 * len(heights) + 0.7 + 0.18 * under)
+
+
+def say_plan(result: Plan) -> str:
+    """The bars in words: the step, the parts that take most of it, the memory."""
+    most = sorted(result.parts, key=lambda part: -part.exposed_s)[:4]
+    parts = ", ".join(f"{part.name} {_short(part.exposed_s)}" for part in most)
+    memory = f" Memory {_room(result.memory)}." if result.memory else ""
+    free = f"{_short(result.control_step_s)} with a free network"
+    return f"{plan_title(result)}: a step of {_short(result.step_s)}, {free}. Most of it: {parts}.{memory}"
+
+
+def sent_parts(result: Plan) -> list[StepPart]:
+    """The parts of a step that are communication."""
+    sent = {one.sent.call.dimension for one in result.collectives if one.paces}
+    return [part for part in result.parts if part.name in sent]
+
+
+def pieces_of(parts: Sequence[StepPart], names: Sequence[str]) -> tuple[Piece, ...]:
+    """What of a step each part takes; the letter and the colour are those of its name."""
+    at = [names.index(part.name) for part in parts]
+    return tuple(
+        Piece(part.exposed_s, f"{letter(i)} {_short(part.exposed_s)}", colour_of(i), hatch_of(i))
+        for i, part in zip(at, parts, strict=True)
+    )
+
+
+def _swatch(axes: Axes, at: int) -> Any:
+    return swatch(axes, colour_of(at), hatch_of(at))
+
+
+def _part(at: int, part: StepPart, step_s: float) -> str:
+    share = f" ({percent(part.exposed_s / step_s)})" if step_s else ""
+    return f"{letter(at)}  {part.name} {_short(part.exposed_s)}{share}"
+
+
+def _dimension(part: StepPart, at: int) -> Bar:
+    pieces = (Piece(part.hidden_s, "hidden", colour_of(at), ACROSS), Piece(part.exposed_s, "exposed", colour_of(at)))
+    return Bar(f"{letter(at)}  {part.name}", pieces, f"{_short(part.hidden_s)} hidden, {_short(part.exposed_s)} exposed")
+
+
+def _kept(memory: Memory | None) -> dict[str, float]:
+    """The parts of the worst stage, largest first."""
+    if memory is None:
+        return {}
+    found: dict[str, float] = {}
+    for part in memory.parts:
+        if part.stage == memory.worst_stage:
+            found[part.part] = found.get(part.part, 0.0) + part.bytes
+    return {name: found[name] for name in sorted(found, key=lambda name: -found[name]) if found[name]}
+
+
+def _room(memory: Memory) -> str:
+    room = f" of {format_bytes(memory.capacity_bytes, 3)}" if memory.capacity_bytes else ""
+    fits = {True: ": fits", False: ": DOES NOT FIT", None: ""}[memory.fits]
+    return f"{format_bytes(memory.bytes, 3)}{room}{fits}"
+
+
+def _draw_memory(axes: Axes, memory: Memory, first: int) -> dict[str, Any]:
+    """The memory of the worst stage against the device's; what its legend adds, letters from ``first`` on."""
+    kept = _kept(memory)
+    parts = [(letter(first + at), colour_of(first + at), hatch_of(first + at)) for at in range(len(kept))]
+    pieces = tuple(
+        Piece(size, f"{name} {format_bytes(size, 2)}", colour, hatch)
+        for size, (name, colour, hatch) in zip(kept.values(), parts, strict=True)
+    )
+    bar = Bar(f"stage {memory.worst_stage}", pieces, "")
+    draw_bars(axes, [bar], lambda size: format_bytes(size, 3), _WIDTH, 0.0)
+    if memory.capacity_bytes:
+        axes.axvline(memory.capacity_bytes, color=INK, linewidth=1.6)
+        axes.set_xlim(0, 1.05 * max(memory.capacity_bytes, memory.bytes))
+    axes.set_title(f"memory of the worst stage: {_room(memory)}", loc="left")
+    found = {
+        f"{name}  {part} {format_bytes(kept[part], 3)}": swatch(axes, colour, hatch)
+        for part, (name, colour, hatch) in zip(kept, parts, strict=True)
+    }
+    if memory.capacity_bytes:
+        found["memory of the device"] = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=1.6)[0]
+    return found
+
+
+def draw_plans(result: Plans, sheet: Sheet) -> None:
+    """The step on each fabric by parts, one time axis for all, with a mark where it would end with a free network."""
+    names = list(dict.fromkeys(part.name for plan in result.plans for part in plan.parts))
+    bars = [
+        Bar(on_fabric(plan.fabric, plan.fabric_overrides), pieces_of(plan.parts, names), _against(result, at))
+        for at, plan in enumerate(result.plans)
+    ]
+    axes = sheet.figure.add_subplot()
+    draw_bars(axes, bars, _short, _WIDTH)
+    axes.set_xlabel("time of a step")
+    found = {f"{letter(at)}  {name}": _swatch(axes, at) for at, name in enumerate(names)}
+    for row, plan in enumerate(result.plans):
+        axes.plot([plan.control_step_s] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=1.6)
+    found["with a free network"] = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=1.6)[0]
+    under = add_legend(sheet.figure, _WIDTH, found)
+    first = result.plans[0]
+    entitle(sheet.figure, f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", _WIDTH)
+    sheet.figure.set_size_inches(_WIDTH, 0.5 * len(bars) + 1.2 + 0.18 * under)
+
+
+def say_plans(result: Plans) -> str:
+    """The bars in words: the step on each fabric."""
+    steps = ", ".join(
+        f"{on_fabric(plan.fabric, plan.fabric_overrides)} {_against(result, at)}" for at, plan in enumerate(result.plans)
+    )
+    return f"A step of {result.plans[0].job.name} on {result.plans[0].ranks} ranks: {steps}."
+
+
+def _against(result: Plans, at: int) -> str:
+    ratio = f", {format_factor(result.ratio(at), 3)}" if at else ""
+    return f"{_short(result.plans[at].step_s)}{ratio}"

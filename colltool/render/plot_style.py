@@ -1,0 +1,146 @@
+"""How every picture looks: its colours, its pens, and where its titles and legends go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, floor, log10
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from colltool.shown import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
+"""Text and marks; what is said less loudly; axes; their grid; the page. A page of its own colours replaces these five."""
+
+# Okabe and Ito's palette, told apart by colour-blind readers too, for what covers an area.
+COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
+# The same hues for thin lines, where needed darker: at least 3 to 1 against white and against a dark page (WCAG 2.2, 1.4.11).
+PENS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#3A8FC4", "#8F6BC0", "#808080")
+DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")
+DARK_TEXT, LIGHT_TEXT = "#111111", "#fefefe"  # on a colour, whatever the page is
+_HARD_TO_READ_DARK = ("#0072B2",)
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a name is a $
+    "svg.fonttype": "none",
+    "svg.hashsalt": "colltool",
+    "savefig.dpi": 150,
+}
+_INCHES_A_LETTER = 0.068  # of 8 points
+_MOST_TICKS = 12
+
+
+class Sheet(NamedTuple):
+    """What a picture is drawn on: an empty figure, and how many panels may stand side by side (a page has less room)."""
+
+    figure: Figure
+    across: int = 2
+
+    def columns(self, panels: int) -> int:
+        """How many columns so many panels take."""
+        return max(1, min(self.across, panels))
+
+
+def letters(inches: float) -> int:
+    """How many letters of 8 points fit."""
+    return int(inches / _INCHES_A_LETTER)
+
+
+def wrapped(text: str, inches: float, points: float = 8) -> str:
+    """Text in lines that fit, of a name that somebody chose too: without control characters."""
+    return fill(printable(text), max(8, int(letters(inches) * 8 / points)))
+
+
+def entitle(figure: Figure, text: str, width: float, points: float = 11) -> None:
+    """The title of a picture, as wide as it is."""
+    figure.suptitle(wrapped(text, 0.92 * width, points), fontsize=points)
+
+
+def add_legend(figure: Figure, width: float, found: dict[str, Any]) -> int:
+    """Below the panels, where it covers nothing, in as many columns as the longest label lets; how many lines that takes."""
+    labels = [wrapped(label, width - 0.8) for label in found]
+    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
+    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
+    if labels:
+        figure.legend(list(found.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2)
+    return sum(1 + label.count("\n") for label in labels[::columns])
+
+
+def labelled(figure: Figure) -> dict[str, Any]:
+    """What the axes of a figure have labelled, each label once."""
+    pairs = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
+    return {str(label): handle for of_axes in pairs for handle, label in of_axes}
+
+
+def text_on(colour: str) -> str:
+    """The colour of text that is read on a colour of :data:`COLOURS`."""
+    return LIGHT_TEXT if colour in _HARD_TO_READ_DARK else DARK_TEXT
+
+
+def letter(at: int) -> str:
+    """``A`` of the first, ``AA`` after ``Z``: what stands in a picture for a name of its legend."""
+    return (letter(at // 26 - 1) if at >= 26 else "") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 26]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers between the ends of a log axis: at least three where 1, 2 and 5 of each decade give so many."""
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    choices = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in ((1,), (1, 2, 5), range(1, 10)))
+    return thinned(first_of_three([tick for tick in ticks if low <= tick <= high] for ticks in choices))
+
+
+def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
+    """The first choice of ticks with at least three, else the last."""
+    ticks: list[Any] = []
+    for ticks in choices:
+        if len(ticks) >= 3:
+            break
+    return ticks
+
+
+def thinned(ticks: Sequence[Any], most: int = _MOST_TICKS) -> list[Any]:
+    """Every second or third of so many that their labels would touch."""
+    return list(ticks[:: -(-len(ticks) // most)]) if ticks else []
+
+
+def log_scale(axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]) -> None:
+    """A log axis from one value to another, labelled at round numbers, in words."""
+    ticks = log_ticks(*ends)
+    names = [show(tick) for tick in ticks]
+    axes.minorticks_off()
+    if which == "x":
+        axes.set_xscale("log")
+        axes.set_xlim(*ends)
+        axes.set_xticks(ticks, names)
+        axes.set_xticks([], minor=True)
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(*ends)
+        axes.set_yticks(ticks, names)
+        axes.set_yticks([], minor=True)
