@@ -1,0 +1,161 @@
+"""A report: what it is made of, that its commands give what it shows, and what it refuses."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reports
+from cli.conftest import run
+
+import colltool
+from colltool.api.commands import command_line
+from colltool.api.exhibits import counts_of, few
+from colltool.errors import ColltoolError
+from colltool.render.door import document
+from colltool.study.report import Assumptions, Exhibit, Report
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return reports.small(tmp_path_factory.mktemp("report"))
+
+
+def exhibits(report: Report) -> list[Exhibit]:
+    return [one for section in report.sections for one in section.exhibits]
+
+
+def test_a_page_answers_its_questions_in_order(report: Report) -> None:
+    assert [section.key for section in report.sections] == ["network", "ar", "ag", "a2a", "job", "measured", "assumptions"]
+    kinds = [type(one.result).__name__ for one in report.sections[1].exhibits]
+    assert kinds == ["Sweep", "Sweep", "Crossover", "Breakdown", "Sensitivity", "Comparison"]
+    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Plan", "Plans"]
+    assert [type(one.result).__name__ for one in report.sections[5].exhibits] == ["Diagnosis", "Trace"]
+
+
+def test_without_others_jobs_and_logs_there_are_no_such_sections() -> None:
+    report = colltool.report("torus512", primitives="ar", ranks=64)
+    assert [section.key for section in report.sections] == ["network", "ar", "assumptions"]
+    assert "Comparison" not in [type(one.result).__name__ for one in exhibits(report)]
+
+
+def said_by(line: str) -> Any:
+    """What a command line of a page gives: its JSON; of what no document holds its text."""
+    program, *words = shlex.split(line)
+    assert program == "colltool"
+    form = [] if "--format" in words or words[:2] == ["fabric", "draw"] else ["--format", "json"]
+    done = run(*words, *form)
+    assert done.code in (0, 1), done.err
+    return done.json if form else done.out
+
+
+def test_every_command_gives_what_the_page_shows(report: Report) -> None:
+    for one in exhibits(report):
+        told = [said_by(line) for line in one.commands]
+        if isinstance(one.result, Assumptions):
+            assert told[0].startswith("schema: colltool.fabric/1")
+        elif "compare" in document(one.result)["schema"] and len(told) > 1:  # the step on each: one command a fabric
+            assert [each["step_s"] for each in told] == [plan["step_s"] for plan in document(one.result)["plans"]]
+        else:
+            assert told[0] == reread(document(one.result)), one.commands[0]
+
+
+def reread(content: Any) -> Any:
+    """A document as a reader of its JSON has it."""
+    import json
+
+    from colltool.render.machine import to_json
+
+    return json.loads(to_json(content))
+
+
+def test_fabrics_side_by_side_are_one_command(tmp_path: Path) -> None:
+    report = colltool.report("dgx-h100", against="dgx-b200", job="llama3-70b", ranks=64, primitives=["a2a"], ideal=True)
+    (plans,) = [one for one in exhibits(report) if type(one.result).__name__ == "Plans"]
+    assert plans.commands == ("colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 64 --ideal",)
+    assert said_by(plans.commands[0]) == reread(document(plans.result))
+
+
+def test_readings_and_the_library_are_those_asked_for() -> None:
+    report = colltool.report("dgx-h100", ranks=8, primitives="ar", library="all", size="1MB", placement="scattered")
+    lines = [line for one in exhibits(report) for line in one.commands if "breakdown" in line]
+    assert lines == ["colltool breakdown ar -f dgx-h100 -n 8 -M 1MB --library all --placement scattered"]
+    (one,) = [one for one in exhibits(report) if type(one.result).__name__ == "Breakdown"]
+    assert said_by(lines[0]) == reread(document(one.result))
+
+
+def test_the_head_says_what_follows(report: Report) -> None:
+    text = report.summary()
+    assert text.startswith("dgx-h100, looked at closely on 64 ranks at 64MB\n")
+    for words in ("all-reduce of 64MB on 64 ranks", "oversubscription=4, all-to-all on 64 ranks: ", "llama3-70b", "benchmarks: "):
+        assert words in text
+
+
+def test_the_curves_have_so_many_ranks_from_a_node_up() -> None:
+    fabrics = {name: colltool.load_fabric(name) for name in ("dgx-h100", "nvl72", "torus512", "star512")}
+    assert counts_of([fabrics["dgx-h100"]], 256) == [8, 16, 32, 64, 128, 256]
+    assert counts_of([fabrics["nvl72"]], 2304) == [72, 144, 288, 576, 1152, 2304]
+    assert counts_of([fabrics["dgx-h100"], fabrics["star512"]], 256) == [2, 4, 8, 16, 32, 64, 128, 256]
+    assert counts_of([fabrics["dgx-h100"]], 24)[-1] == 24
+    for name, fabric in fabrics.items():
+        for count in counts_of([fabric], fabric.ranks):
+            colltool.price(name, "ar", ranks=count, size="1MB")
+
+
+@pytest.mark.parametrize("length", range(1, 20))
+@pytest.mark.parametrize("most", [2, 3, 6])
+def test_few_keep_the_first_and_the_last(length: int, most: int) -> None:
+    values = list(range(100, 100 + length))
+    kept = few(values, most)
+    assert len(kept) == len(set(kept)) == min(length, most)
+    assert kept == sorted(kept)
+    assert (kept[0], kept[-1]) == (values[0], values[-1])
+
+
+def test_every_number_of_a_fabric_has_its_source(report: Report) -> None:
+    assumed = exhibits(report)[-1].result
+    assert isinstance(assumed, Assumptions)
+    told = {one.key: one for one in assumed.stated}
+    assert told["ib.levels.spine.oversubscription"].source == "set for this call"
+    assert told["ib.levels.spine.oversubscription"].value == 4
+    assert told["ib.levels.leaf.alpha"].source.startswith("NCCL 2.30, its own model")
+    assert told["nvlink.eta.beta"].source.startswith("Collectives Explainer Series part 05")
+    assert told["library.reached.direct"].source.startswith("NCCL 2.29.2 on 8 H100")
+    assert all(one.source for one in assumed.stated if not one.key.endswith(("topology", ".name")))
+    assert "450 GB/s" in dict(zip(assumed.to_columns()["key"], assumed.to_columns()["value"], strict=True))["nvlink.bandwidth"]
+
+
+def test_command_lines_are_what_a_shell_takes() -> None:
+    line = command_line("plan", "my job.yaml", fabrics=["a b.yaml"], sets=["x='1 2'"], readings=colltool.Readings(tree_beta=1.5))
+    assert shlex.split(line) == ["colltool", "plan", "my job.yaml", "-f", "a b.yaml", "--set", "x='1 2'", "--tree-beta", "1.5"]
+    assert command_line("price", "ar", readings=colltool.Readings(ideal=True)) == "colltool price ar --ideal"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"against": "dgx-b20"}, "did you mean 'dgx-b200'"),
+        ({"against": 3}, "^against: "),
+        ({"vary": "ideal=true,false"}, "is a reading"),
+        ({"vary": 3}, "^vary: "),
+        ({"primitives": "arr"}, "unknown primitive"),
+        ({"primitives": 3}, "^primitive"),
+        ({"size": "1"}, None),
+        ({"size": None}, "^size: "),
+        ({"ranks": 3.5}, "^ranks: "),
+        ({"ranks": 12}, "half full"),
+        ({"job": "llama"}, "llama"),
+        ({"job": "llama3-70b", "job_overrides": ["layout.tpp=2"]}, "layout.tp"),
+        ({"logs": ["nowhere.log"]}, "nowhere.log"),
+        ({"logs": 3}, "^logs: "),
+        ({"job": "llama3-70b", "ranks": 8}, "ranks"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(more: dict[str, Any], says: str | None) -> None:
+    if says is None:
+        assert colltool.report("mi300x", primitives="ar", **more).bytes == 1
+        return
+    with pytest.raises(ColltoolError, match=says):
+        colltool.report("dgx-h100", **({"primitives": "ar"} | more))

@@ -1,0 +1,118 @@
+"""The page of a report in a real browser, where there is one: no error, no request, nothing wider than the window."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reports
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+WIDTHS = (1600, 1280, 768, 390, 320)
+SCHEMES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module", params=["small", "hostile"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    path = folder / "report.html"
+    path.write_text(getattr(reports, request.param)(folder).to_html(), encoding="utf-8")
+    return path
+
+
+class Opened:
+    """A page in a window, and what it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, width: int = 1280, scheme: str = "light") -> None:
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.page.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, page: Path, width: int) -> None:
+    with Opened(browser, page, width) as opened:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = opened.page.evaluate("""[...document.querySelectorAll('svg, p, h1, h2, h3, li, pre, .scroll')]
+            .filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 80))""")
+        assert not wide
+        assert opened.asked == [page.as_uri()]
+        assert not opened.said
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_text_is_readable_in_light_and_dark(browser: Any, page: Path, scheme: str) -> None:
+    """Contrast of text to the page by WCAG 2.1: 4.5 at least."""
+    with Opened(browser, page, scheme=scheme) as opened:
+        colours = opened.page.evaluate("""[...new Set([...document.querySelectorAll(
+            'h1, p, td, th, li, a, code, figure text')].map(one => {
+            const style = getComputedStyle(one);
+            return one instanceof SVGElement ? style.fill : style.color;
+        }))]""")
+        paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        box = opened.page.evaluate("getComputedStyle(document.querySelector('pre')).backgroundColor")
+    assert (luminance(paper) > 0.5) == (scheme == "light")
+    for colour in colours:
+        assert min(contrast(colour, paper), contrast(colour, box)) >= 4.5, colour
+
+
+def test_paper_is_light_and_cuts_nothing(browser: Any, page: Path) -> None:
+    with Opened(browser, page, 718, "dark") as opened:  # A4 less its margins, at 96 dots an inch
+        opened.page.emulate_media(media="print")
+        assert luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor")) > 0.9
+        wide = opened.page.evaluate("""[...document.querySelectorAll('table, svg, pre')]
+            .filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.textContent.slice(0, 80))""")
+        assert not wide
+        assert opened.page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
+
+
+def test_the_page_reads_without_scripts(browser: Any, page: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    shown = context.new_page()
+    shown.goto(page.as_uri())
+    assert shown.locator("h2").count() >= 4
+    assert shown.locator("figure svg").first.is_visible()
+    context.close()
+
+
+def channels(colour: str) -> list[float]:
+    """``rgb(26, 26, 26)`` as shares."""
+    inside = colour[colour.index("(") + 1 : colour.index(")")]
+    return [float(part) / 255 for part in inside.split(",")[:3]]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, WCAG 2.1."""
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in channels(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours, WCAG 2.1."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,183 @@
+"""The page of a report, read as a browser reads it: one file, nothing from elsewhere, every figure with words and a table."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import reports
+from cli.conftest import run
+
+import colltool
+from colltool.errors import ColltoolError
+from colltool.render.door import rendered
+from colltool.render.page.page import WIDTH
+from colltool.render.widths import drawn_columns, fitting, total_width
+from colltool.study.report import Report
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Element(NamedTuple):
+    tag: str
+    attributes: dict[str, str | None]
+    above: tuple[str, ...]
+
+
+class Reader(HTMLParser):
+    """Every element of a page with those around it; refuses what does not nest."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[Element] = []
+        self.open: list[str] = []
+        self.feed(page)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(Element(tag, dict(attrs), tuple(self.open)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(Element(tag, dict(attrs), tuple(self.open)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return reports.small(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return report.to_html()
+
+
+@pytest.fixture(scope="module")
+def elements(page: str) -> list[Element]:
+    return Reader(page).elements
+
+
+def test_a_page_needs_nothing_from_elsewhere(elements: list[Element], page: str) -> None:
+    assert not {one.tag for one in elements} & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+        "foreignobject",
+    }
+    for one in elements:
+        for name, value in one.attributes.items():
+            assert not name.startswith("on"), one
+            assert name not in ("src", "srcset", "action"), one
+            if name in ("href", "xlink:href"):
+                assert value is not None
+                assert value.startswith("#"), one
+    assert not re.search(r"url\((?!#)|@import", page)
+
+
+def test_every_link_leads_somewhere_and_no_id_stands_twice(elements: list[Element], page: str) -> None:
+    ids = [one.attributes["id"] for one in elements if "id" in one.attributes]
+    assert len(ids) == len(set(ids))
+    links = [str(one.attributes["href"])[1:] for one in elements if "href" in one.attributes] + re.findall(
+        r"url\(#([^)]+)\)", page
+    )
+    assert set(links) <= set(ids)
+    named = [name for one in elements for name in str(one.attributes.get("aria-labelledby") or "").split()]
+    assert set(named) <= set(ids)
+
+
+def test_every_picture_has_words_a_table_and_its_command(elements: list[Element], page: str) -> None:
+    pictures = [one for one in elements if one.tag == "svg" and one.attributes.get("role") == "img"]
+    assert len(pictures) == page.count("<figure") >= 20
+    assert all(one.attributes.get("aria-label") or one.attributes.get("aria-labelledby") for one in pictures)
+    for article in page.split("<article")[1:]:
+        assert "<table>" in article
+        assert "<pre><code>colltool " in article
+
+
+def test_headings_go_down_by_single_steps(elements: list[Element]) -> None:
+    levels = [int(one.tag[1]) for one in elements if re.fullmatch("h[1-6]", one.tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_a_page_is_the_same_again_and_small(page: str, tmp_path: Path) -> None:
+    assert reports.small(tmp_path).to_html().replace(str(tmp_path), "") == re.sub(r"/\S*?/page\d+", "", page)
+    assert len(page.encode()) < 1_200_000
+
+
+def test_texts_of_files_are_data(tmp_path: Path) -> None:
+    page = reports.hostile(tmp_path).to_html()
+    elements = Reader(page).elements
+    assert not {one.tag for one in elements} & {"script", "img"}
+    assert not [one for one in elements if any(name.startswith("on") for name in one.attributes)]
+    assert "49" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.S).split("&lt;script&gt;")[1][:60]  # no template in a text
+    assert "\u202e" not in page
+    for words in ("&lt;script&gt;alert(1)&lt;/script&gt;", "{{ 7*7 }}", "&lt;b onclick=alert(3)&gt;"):
+        assert words in page
+
+
+def test_tables_are_as_wide_as_paper(report: Report) -> None:
+    from colltool.render.door import blocks
+    from colltool.render.parts import Table
+
+    for section in report.sections:
+        for one in section.exhibits:
+            for part in blocks(one.result):
+                if isinstance(part, Table) and part.records:
+                    kept, dropped = fitting(part, WIDTH)
+                    assert [column.title for column in part.shown if column not in kept.shown] == list(dropped)
+                    assert total_width(drawn_columns(kept)) <= WIDTH or not any(column.drop for column in kept.shown)
+
+
+def test_the_terminal_has_the_sentences_and_the_commands(report: Report) -> None:
+    text = rendered(report, "table")
+    for line in report.summary().split("\n")[1:]:
+        assert line in text
+    for section in report.sections:
+        assert all(command in text for one in section.exhibits for command in one.commands)
+
+
+def test_a_document_holds_every_result(report: Report) -> None:
+    from colltool.render.door import document
+
+    told = document(report)
+    assert told["schema"] == "colltool.report/1"
+    assert [one["section"] for one in told["sections"]] == [section.key for section in report.sections]
+    for section, shown in zip(report.sections, told["sections"], strict=True):
+        assert [one["result"]["schema"] for one in shown["exhibits"]] == [
+            document(one.result)["schema"] for one in section.exhibits
+        ]
+
+
+def test_columns_are_of_tables_not_of_pages(report: Report) -> None:
+    with pytest.raises(ColltoolError, match="columns"):
+        rendered(report, "html", names=["algorithm"])
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib.figure"])
+def test_a_missing_package_is_named_before_the_work(missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = run("report", "-f", "dgx-h100", "-o", str(tmp_path / "r.html"))
+    assert done.code == 2
+    assert "pip install 'colltool[report]'" in done.err
+    assert run("report", "-f", "mi300x", "-p", "ar").code == 0
+
+
+def test_a_report_in_a_notebook_is_its_sentences() -> None:
+    assert "all-reduce of 64MB on 8 ranks" in colltool.report("mi300x", primitives="ar")._repr_html_()
