@@ -7,8 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from colltool.algorithms.group import Axis
-from colltool.render.drawing.pen import Area, Pen
-from colltool.render.drawing.rows import Focus
+from colltool.render.drawing.pen import Area, Focus, Pen
 from colltool.render.drawing.sketch import TierSketch
 from colltool.render.drawing.words import endpoint_text, ports_text
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from math import cos, pi, sin
 
-from colltool.render.drawing.pen import Area, Pen
-from colltool.render.drawing.rows import Focus
+from colltool.render.drawing.pen import Area, Focus, Pen
 from colltool.render.drawing.sketch import TierSketch
 from colltool.render.drawing.words import endpoint_text
 from colltool.words import counted

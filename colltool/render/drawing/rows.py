@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from colltool.render.drawing.branch import Branch, grown
-from colltool.render.drawing.pen import Area, Pen, Tone
+from colltool.render.drawing.pen import Area, Focus, Pen, Tone
 from colltool.render.drawing.sketch import LevelSketch, TierSketch
 from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_text
 
@@ -22,14 +22,6 @@ WIDEST = 30.0
 _CLOSEST = 2.5
 _BAND = 0.7
 """Of a switch's width: the band of uplinks that are not oversubscribed."""
-
-
-class Focus(NamedTuple):
-    """The endpoint that the tier below is drawn for: the middle of its bottom, and half of its width."""
-
-    x: float
-    y: float
-    half: float
 
 
 class Row(NamedTuple):
