@@ -80,7 +80,7 @@ def _card(pen: Pen, sketch: TierSketch, above: float, focus: Focus | None) -> tu
     box = pen.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
     inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
     if focus is not None:
-        zoom(pen, focus, above, frame)
+        zoom(pen, focus, above, (frame.left, frame.top), (frame.right, frame.top))
     words = inside._replace(width=_WORDS)
     y = _card_head(pen, sketch, inside)
     for name, text in fact_texts(sketch):
