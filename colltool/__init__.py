@@ -8,9 +8,9 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 __version__ = "0.6.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "contention",
-    "crossover", "diff", "doctor", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity",
-    "price", "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace", "validate",
-    "verify",
+    "crossover", "diff", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan",
+    "plan_sensitivity", "price", "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep",
+    "trace", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         crossover,
         diff,
         doctor,
+        draw_fabric,
         explain,
         ladder,
         list_fabrics,

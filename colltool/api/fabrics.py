@@ -1,4 +1,4 @@
-"""Fabrics: what a network of so many endpoints takes."""
+"""Fabrics: a drawing of one, and what a network of so many endpoints takes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,32 @@ from colltool.api.arguments import count_of
 from colltool.errors import ColltoolError, given
 
 if TYPE_CHECKING:
+    from colltool.api.arguments import AnyFabric
     from colltool.fabric.load import FabricSource
     from colltool.fabric.overrides import Overrides
-    from colltool.fabric.results import FabricSized
+    from colltool.fabric.results import FabricDrawn, FabricSized
+
+
+def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
+    """A fabric as a drawing: its tiers, levels, ports and oversubscription; lattices too.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+
+    Returns:
+        A :class:`colltool.fabric.results.FabricDrawn`, which a notebook shows; ``.svg`` is the drawing as one ``<svg>`` element,
+        light or dark as its reader's screen. The same fabric gives the same text.
+
+    Raises:
+        ColltoolError: as :func:`colltool.load_fabric`.
+    """
+    from colltool.api.arguments import fabric_of
+    from colltool.fabric.derive import fabric_facts
+    from colltool.fabric.results import FabricDrawn
+    from colltool.render.drawing import fabric_svg
+
+    loaded = fabric_of(fabric)
+    return FabricDrawn(loaded, fabric_facts(loaded), fabric_svg(loaded, loaded.name))
 
 
 def size_fabric(

@@ -1,4 +1,4 @@
-"""``colltool fabric list|show|check|init|size|schema``."""
+"""``colltool fabric list|show|draw|check|init|size|schema``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words
+from colltool.cli.drawing import DRAW_EXAMPLES, draw
 from colltool.cli.shared import FABRIC_SUFFIXES, Out, command, each_checked, to_file
 from colltool.errors import ColltoolError
 
@@ -61,7 +62,7 @@ def _count(argument: str) -> Callable[[str], int]:
 
 
 app = typer.Typer(
-    help="Shipped fabrics; start, show, check, size your own.",
+    help="Shipped fabrics; start, show, draw, check, size your own.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
@@ -115,6 +116,9 @@ def show(
         return
     loaded = load_fabric(fabric, set_ or ())
     Out(None if form is None else o.Format(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
+
+
+app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)(draw)
 
 
 @app.command(short_help="Start a fabric file of your own.", epilog=INIT_EXAMPLES)

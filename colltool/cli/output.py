@@ -13,7 +13,7 @@ from colltool.cli.streams import write
 from colltool.errors import ColltoolError
 
 SOON_S, OFTEN_S = 1.0, 0.2
-_BY_SUFFIX = {
+BY_SUFFIX = {
     ".json": Format.JSON,
     ".csv": Format.CSV,
     ".md": Format.MARKDOWN,
@@ -32,9 +32,9 @@ def chosen_format(form: Format | None, output: Path | None) -> Format:
     """
     if form is not None or output is None:
         return form or Format.TABLE
-    found = _BY_SUFFIX.get(output.suffix.lower())
+    found = BY_SUFFIX.get(output.suffix.lower())
     if found is None:
-        known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
+        known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
         fix = f"known suffixes: {known}; --format writes any name"
         raise ColltoolError(f"{output}: '{output.suffix}' is no format of a result", argument="output", fix=fix)
     return found

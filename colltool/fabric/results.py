@@ -36,6 +36,16 @@ class FabricShown(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class FabricDrawn(Result):
+    """One fabric and its drawing: ``svg`` is one ``<svg>`` element, as a file or a page takes it."""
+
+    subject: ClassVar[str] = "fabric_draw"
+    fabric: Fabric
+    facts: FabricFacts
+    svg: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricSized(Result):
     """A Clos in whole switches for so many endpoints of so many ports, and what it is made of."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.render.escape import html
-from colltool.render.parts import Block, Column, Lines, Strips, Table
+from colltool.render.parts import Block, Column, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 
 MOST_ROWS = 500
@@ -18,6 +18,8 @@ _STYLE = """\
 .colltool th, .colltool td { border: 1px solid #bbb; padding: 0.2em 0.6em; white-space: nowrap; text-align: left; }
 .colltool .n { text-align: right; }
 .colltool .best { font-weight: bold; }
+.colltool .picture { width: fit-content; max-width: 100%; background: #fff; }
+.colltool svg { max-width: 100%; height: auto; }
 """
 _PAGE = """\
 <!DOCTYPE html>
@@ -38,7 +40,8 @@ body {{ font-family: sans-serif; margin: 2em; }}
 
 def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
-    titles = [part.title for part in parts if isinstance(part, Table | Lines) and part.title]
+    named = [part.instead if isinstance(part, Picture) else part for part in parts if not isinstance(part, Strips)]
+    titles = [part.title for part in named if part.title]
     body = "".join(_block(part, None) for part in parts)
     return _PAGE.format(title=html(titles[0]) if titles else "colltool", style=_STYLE, body=body)
 
@@ -61,6 +64,8 @@ def _block(part: Block, most: int | None) -> str:
             return _lines(part)
         case Strips():
             return _lines(drawn(part))
+        case Picture():
+            return f'<div class="picture">{part.svg}</div>\n'
 
 
 def _table(table: Table, most: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.render.escape import markdown
-from colltool.render.parts import Block, Lines, Strips, Table
+from colltool.render.parts import Block, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 from colltool.shown import printable
 
@@ -23,6 +23,8 @@ def _block(part: Block) -> str:
             return _lines(part)
         case Strips():
             return _lines(drawn(part))
+        case Picture():
+            return _lines(part.instead)
 
 
 def _table(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""What a rendered result is made of: tables, lists and strips. How they are drawn is for each format's own file.
+"""What a rendered result is made of: tables, lists, strips and pictures. How they are drawn is for each format's own file.
 
 A table holds records and columns; a column says once how its value is taken from a record and how it is shown. CSV and
 ``to_columns()`` take the values, everything for people the texts.
@@ -109,7 +109,14 @@ class Strips(NamedTuple):
     strips: tuple[Strip, ...]
 
 
-Block = Table | Lines | Strips
+class Picture(NamedTuple):
+    """A drawing: an ``<svg>`` element, and the lines that stand for it where there are only letters."""
+
+    svg: str
+    instead: Lines
+
+
+Block = Table | Lines | Strips | Picture
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from colltool.render.parts import Block, Lines, Strips, Table
+from colltool.render.parts import Block, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 from colltool.render.widths import Drawn, drawn_columns, kept_columns, total_width
 from colltool.shown import printable
@@ -42,6 +42,8 @@ def _block(part: Block, screen: Screen) -> str:
             return _lines(part, screen)
         case Strips():
             return _lines(drawn(part, screen.width, unicode=screen.unicode), screen)
+        case Picture():
+            return _lines(part.instead, screen)
 
 
 def console_of(width: int, screen: Screen) -> Console:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from xml.etree import ElementTree as ET
 
-from colltool.algorithms.group import JoinedBy
 from colltool.fabric.model import Fabric
-from colltool.render.drawing.lattice import draw_lattice, zoom
-from colltool.render.drawing.pairs import draw_pairs
-from colltool.render.drawing.pen import DARK, LIGHT, Area, Pen, rules
-from colltool.render.drawing.rows import Focus, draw_rows
+from colltool.render.drawing.lattice import zoom
+from colltool.render.drawing.pen import DARK, LIGHT, Area, Focus, Pen, rules
 from colltool.render.drawing.sketch import TierSketch, sketches
+from colltool.render.drawing.ways import way_of
 from colltool.render.drawing.words import (
     alternative_text,
     fact_texts,
@@ -27,12 +24,6 @@ _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
 _WORDS, _APART = 150.0, 12.0
 """Pixels: the drawing, the rim around cards, inside them, between them; the column of words in a card and the room beside it."""
 _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
-
-_DRAW: Mapping[JoinedBy, Callable[[Pen, TierSketch, Area, Area], tuple[float, Focus]]] = {
-    "switches": draw_rows,
-    "pair_links": draw_pairs,
-    "neighbour_links": draw_lattice,
-}
 
 
 def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
@@ -89,14 +80,14 @@ def _card(pen: Pen, sketch: TierSketch, above: float, focus: Focus | None) -> tu
     box = pen.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
     inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
     if focus is not None:
-        zoom(pen, focus, above, frame)
+        zoom(pen, focus, above, (frame.left, frame.top), (frame.right, frame.top))
     words = inside._replace(width=_WORDS)
     y = _card_head(pen, sketch, inside)
     for name, text in fact_texts(sketch):
         pen.text(words.left, y + 14, name, words.width, tone="ct-soft")
         y = pen.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = _DRAW[sketch.kind.joined_by](pen, sketch, words._replace(top=y), _beside(inside, y))
+    bottom, focus = way_of(sketch).draw(pen, sketch, words._replace(top=y), _beside(inside, y))
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from colltool.algorithms.group import Axis
-from colltool.render.drawing.pen import Area, Pen
-from colltool.render.drawing.rows import Focus
+from colltool.render.drawing.pen import Area, Focus, Pen
 from colltool.render.drawing.sketch import TierSketch
 from colltool.render.drawing.words import endpoint_text, ports_text
 
@@ -16,12 +16,26 @@ AXES = 3
 MOST = 8
 _HEAD, _TAIL = 4, 2
 """Axes of a block; places of an axis that are drawn: all up to ``MOST``, of more the first four and the last two."""
-_ARC = 16.0
-_MARGIN = 34.0
-"""Pixels: how far a wraparound leaves its line, and what it takes with the number of its axis."""
-_STEP = 30.0
+_ARC, _RIM, _MARGIN = 16.0, 8.0, 34.0
+_BETWEEN, _STEP = 40.0, 30.0
+"""Pixels: how far a wraparound is from its line, how far a number without one, the room for both; between blocks, and places."""
 _DEPTH = (0.52, -0.42)
 """Of a step along the third axis, to the right and up."""
+
+
+Point = tuple[float, float]
+
+
+class Side(NamedTuple):
+    """Where the number of an axis and its wraparound stand: a direction, and how the number is set there."""
+
+    x: float
+    y: float
+    below: float
+    anchor: str
+
+
+_SIDES = (Side(0.0, -1.0, 0.0, "middle"), Side(-1.0, 0.0, 5.0, "end"), Side(0.8, 0.6, 8.0, "start"))
 
 
 class Place(NamedTuple):
@@ -59,12 +73,14 @@ def drawn_lattice(sketch: TierSketch) -> int:
     return len(faces(blocks_of(sketch.kind.axes)[0]))
 
 
-def axis_text(number: int, axis: Axis) -> str:
-    """``axis 1: rings of 8``."""
+def axis_text(number: int, axes: Sequence[Axis]) -> str:
+    """What the lines along an axis are: ``axis 1: rings of 8``, ``axis 2: a pair``."""
+    axis = axes[number - 1]
     if axis.size == 1:
         return f"axis {number}: 1 place"
-    shape = "rings" if axis.is_ring else "pairs" if axis.size == 2 else "lines"
-    return f"axis {number}: {shape}" + (f" of {axis.size}" if axis.size > 2 else "")
+    shape = "ring" if axis.is_ring else "pair" if axis.size == 2 else "line"
+    alone = prod(other.size for other in axes) == axis.size
+    return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (f" of {axis.size}" if axis.size > 2 else "")
 
 
 def draw_lattice(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[float, Focus]:
@@ -74,26 +90,27 @@ def draw_lattice(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple
     for index, axes in reversed(list(enumerate(blocks))):
         block = _Block(pen, axes, room._replace(top=top), index * AXES + 1)
         if focus is not None:
-            zoom(pen, focus, top - 24, Area(block.left, block.top, block.right - block.left))
+            zoom(pen, focus, top - _BETWEEN, *block.corners)
         focus = block.draw(6.0 if index else 3.2)
         y = _texts(pen, sketch, words._replace(top=top), blocks, index)
-        top = max(focus.y, y) + 24
+        top = max(focus.y, y) + _BETWEEN
     assert focus is not None  # a shape has an axis
-    return top - 24, focus
+    return top - _BETWEEN, focus
 
 
-def zoom(pen: Pen, focus: Focus, down: float, into: Area) -> None:
+def zoom(pen: Pen, focus: Focus, down: float, left: Point, right: Point) -> None:
     """From an endpoint to what it is made of: straight down past the texts beside it, then out to both corners."""
-    for x, corner in ((focus.x - focus.half, into.left), (focus.x + focus.half, into.right)):
-        pen.line([(x, focus.y), (x, down), (corner, into.top)], dashed=True)
+    for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
+        pen.line([(x, focus.y), (x, down), corner], dashed=True)
 
 
 def _texts(pen: Pen, sketch: TierSketch, words: Area, blocks: Sequence[Sequence[Axis]], index: int) -> float:
     shape = " x ".join(str(axis.size) for axis in blocks[index])
-    y = pen.paragraph(words, shape, most=2, bold=True)
-    below = " x ".join(str(axis.size) for axes in blocks[:index] for axis in axes)
-    told = [f"blocks of {below}" if index else endpoint_text(sketch, 2)]
-    told += [axis_text(index * AXES + number, axis) for number, axis in enumerate(blocks[index], 1)]
+    below = "x".join(str(axis.size) for axes in blocks[:index] for axis in axes)
+    count = prod(axis.size for axis in blocks[index])
+    what = f"block{'s' * (count != 1)} of {below}" if index else endpoint_text(sketch, count)
+    y = pen.paragraph(words, f"{shape} {what}", most=4, bold=True)
+    told = [axis_text(index * AXES + number, sketch.kind.axes) for number in range(1, 1 + len(blocks[index]))]
     if len(blocks[index]) == AXES and min(axis.size for axis in blocks[index]) > 1:
         told.append("the faces in sight are drawn")
     if any(axis.size > MOST for axis in blocks[index]):
@@ -109,72 +126,63 @@ class _Block:
 
     def __init__(self, pen: Pen, axes: Sequence[Axis], room: Area, first: int) -> None:
         self.pen, self.axes, self.first = pen, axes, first
-        slots = [places(axis)[-1].slot for axis in axes] + [0] * (AXES - len(axes))
-        wide, high = slots[0] + _DEPTH[0] * slots[2], slots[1] - _DEPTH[1] * slots[2]
+        self.lines = [places(axis) for axis in axes]
+        right, up, deep = self._slots([line[-1] for line in self.lines])
+        wide, high = right + _DEPTH[0] * deep, up - _DEPTH[1] * deep
         self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(wide, 1))
         self.left = room.left + (room.width - wide * self.step) / 2
-        self.right = self.left + wide * self.step
-        above = _MARGIN if len(axes) > 0 and axes[0].size > 1 else 8.0
-        self.top = room.top + above - 8
-        self.bottom = room.top + above + high * self.step
+        self.bottom = room.top + (_MARGIN if axes[0].size > 1 else _RIM) + high * self.step
 
-    def at(self, place: Sequence[Place]) -> tuple[float, float]:
-        """Where a place is drawn."""
-        slots = [one.slot for one in place] + [0] * (AXES - len(place))
-        x = self.left + (slots[0] + _DEPTH[0] * slots[2]) * self.step
-        return x, self.bottom + (-slots[1] + _DEPTH[1] * slots[2]) * self.step
+    @property
+    def corners(self) -> tuple[Point, Point]:
+        """The left of its front and the right of its back, on top."""
+        back = [line[-1] for line in self.lines]
+        return self._at([self.lines[0][0], *back[1:2]]), self._at(back)
+
+    def _slots(self, place: Sequence[Place]) -> list[int]:
+        return [one.slot for one in place] + [0] * (AXES - len(place))
+
+    def _at(self, place: Sequence[Place]) -> Point:
+        right, up, deep = self._slots(place)
+        return self.left + (right + _DEPTH[0] * deep) * self.step, self.bottom + (_DEPTH[1] * deep - up) * self.step
 
     def draw(self, radius: float) -> Focus:
         """Its lines, its places and its wraparounds; the first place is in focus."""
         seen = faces(self.axes)
-        solid: list[str] = []
-        dotted: list[str] = []
-        for one, other in self._neighbours(seen):
-            (x, y), (u, v) = self.at(one), self.at(other)
-            step = f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
-            (solid if max(b.number - a.number for a, b in zip(one, other, strict=True)) == 1 else dotted).append(step)
-        for steps, dashed in ((solid, False), (dotted, True)):
-            if steps:
-                self.pen.path("".join(steps), dashed=dashed)
-        for at in seen:
-            self.pen.dot(*self.at(at), radius)
+        pairs = list(self._neighbours(seen))
+        for dashed in (False, True):
+            of_kind = [ends for ends, jumps in pairs if jumps is dashed]
+            if of_kind:
+                self.pen.path("".join(f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" for (x, y), (u, v) in of_kind), dashed=dashed)
+        for place in seen:
+            self.pen.dot(*self._at(place), radius)
         for index, axis in enumerate(self.axes):
             if axis.size > 1:
-                self._wrap(index, axis)
-        x, y = self.at(seen[0]) if len(self.axes) < AXES else self.at([places(axis)[0] for axis in self.axes])
+                self._name(index, axis)
+        x, y = self._at([line[0] for line in self.lines])
         return Focus(x, y + radius, radius)
 
-    def _neighbours(self, seen: Sequence[tuple[Place, ...]]) -> Iterator[tuple[tuple[Place, ...], tuple[Place, ...]]]:
+    def _neighbours(self, seen: Sequence[tuple[Place, ...]]) -> Iterator[tuple[tuple[Point, Point], bool]]:
+        """Where the lines between places in sight begin and end, and whether they jump over places left out."""
         there = set(seen)
-        for at in seen:
-            for index, axis in enumerate(self.axes):
-                line = places(axis)
-                after = line.index(at[index]) + 1
-                if after < len(line):
-                    other = (*at[:index], line[after], *at[index + 1 :])
-                    if other in there:
-                        yield at, other
+        for place in seen:
+            for index, line in enumerate(self.lines):
+                after = line.index(place[index]) + 1
+                if after < len(line) and (other := (*place[:index], line[after], *place[index + 1 :])) in there:
+                    yield (self._at(place), self._at(other)), line[after].number - place[index].number > 1
 
-    def _wrap(self, index: int, axis: Axis) -> None:
-        """The number of an axis beside one of its lines, and the wraparound of that line."""
-        line = places(axis)
-        ends = [
-            [one[0] if index != other else end for other, one in enumerate(map(places, self.axes))] for end in (line[0], line[-1])
-        ]
-        out = [(0.0, -1.0), (-1.0, 0.0), (0.8, 0.6)][index]
+    def _name(self, index: int, axis: Axis) -> None:
+        """The number of an axis beside a line on the rim, and the wraparound of that line."""
+        rim, line = [one[0] for one in self.lines], self.lines[index]
         if index == 0:
-            for end in ends:
-                for other in range(1, len(self.axes)):
-                    end[other] = places(self.axes[other])[-1]
-        if index == 2:
-            for end in ends:
-                end[0] = places(self.axes[0])[-1]
-        (x, y), (u, v) = (self.at(end) for end in ends)
-        dx, dy = out[0] * _ARC, out[1] * _ARC
+            rim[1:] = [one[-1] for one in self.lines[1:]]
+        if index == AXES - 1:
+            rim[0] = self.lines[0][-1]
+        (x, y), (u, v) = (self._at([*rim[:index], end, *rim[index + 1 :]]) for end in (line[0], line[-1]))
+        side = _SIDES[index]
+        dx, dy = side.x * _ARC, side.y * _ARC
         if axis.is_ring:
-            steps = f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}"
-            self.pen.path(steps)
-        far = _ARC if axis.is_ring else 8.0
-        mx, my = (x + u) / 2 + out[0] * far * 1.0, (y + v) / 2 + out[1] * far * 1.0
-        anchor = ["middle", "end", "start"][index]
-        self.pen.text(mx, my + [0.0, 5.0, 8.0][index], str(self.first + index), 20, tone="ct-soft", anchor=anchor)
+            self.pen.path(f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}")
+        far = _ARC if axis.is_ring else _RIM
+        middle, low = (x + u) / 2 + side.x * far, (y + v) / 2 + side.y * far + side.below
+        self.pen.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor)

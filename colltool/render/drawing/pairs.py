@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from math import cos, pi, sin
 
-from colltool.render.drawing.pen import Area, Pen
-from colltool.render.drawing.rows import Focus
+from colltool.render.drawing.pen import Area, Focus, Pen
 from colltool.render.drawing.sketch import TierSketch
 from colltool.render.drawing.words import endpoint_text
 from colltool.words import counted
@@ -36,11 +35,9 @@ def draw_pairs(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[f
     for x, y in places:
         pen.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-soft", round_=2, outlined=False)
     y = pen.paragraph(words, f"{count} {endpoint_text(sketch, count)}", most=3, bold=True)
-    links = sketch.kind.links(sketch.ports)
-    told = [
-        f"{counted(links, 'link')}, one for each pair" if sketch.ports == 1 else f"{links} links, {sketch.ports} for each pair"
-    ]
-    told += [f"{drawn} of them drawn"] if drawn < count else []
+    links, each = sketch.kind.links(sketch.ports), "one" if sketch.ports == 1 else sketch.ports
+    told = [f"{drawn} of them drawn"] if drawn < count else []
+    told += [f"{counted(links, 'link')}, {each} for each pair"] if links else []
     for text in told:
         y = pen.paragraph(words._replace(top=y), text, tone="ct-soft")
     x, low = places[0]

@@ -50,6 +50,14 @@ class Area(NamedTuple):
         return self.left + self.width
 
 
+class Focus(NamedTuple):
+    """The endpoint that the tier below is drawn for: the middle of its bottom, and half of its width."""
+
+    x: float
+    y: float
+    half: float
+
+
 def rules(colours: dict[Tone, str]) -> str:
     """Colours as rules of a style sheet."""
     return " ".join(f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}" for tone, code in colours.items())
@@ -136,4 +144,4 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Pen", "Tone", "rules"]
+__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Focus", "Pen", "Tone", "rules"]

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from colltool.render.drawing.branch import Branch, grown
-from colltool.render.drawing.pen import Area, Pen, Tone
+from colltool.render.drawing.pen import Area, Focus, Pen, Tone
 from colltool.render.drawing.sketch import LevelSketch, TierSketch
-from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_text
+from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_texts
 
 SWITCH = 22.0
 SPACE = 12.0
@@ -22,14 +22,6 @@ WIDEST = 30.0
 _CLOSEST = 2.5
 _BAND = 0.7
 """Of a switch's width: the band of uplinks that are not oversubscribed."""
-
-
-class Focus(NamedTuple):
-    """The endpoint that the tier below is drawn for: the middle of its bottom, and half of its width."""
-
-    x: float
-    y: float
-    half: float
 
 
 class Row(NamedTuple):
@@ -47,9 +39,9 @@ def branch_of(sketch: TierSketch) -> Branch:
 def draw_rows(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[float, Focus]:
     """Texts on the left and rows on the right. Where they end, and the endpoint in focus."""
     links, boxes = pen.group(), pen.group()
-    rows, bottom, end = _texts(pen, sketch, words)
     branch = branch_of(sketch)
     slot = min(WIDEST, room.width / branch.slots)
+    rows, bottom, end = _texts(pen, sketch, words, slot)
     left = room.left + (room.width - slot * branch.slots) / 2
     tops = {index: row.top for index, row in enumerate(rows)} | {-1: bottom}
     _Drawing(links, boxes, sketch, slot, tops).draw(branch, left)
@@ -66,7 +58,16 @@ def _side(slot: float) -> float:
     return min(0.72 * slot, 22.0)
 
 
-def _texts(pen: Pen, sketch: TierSketch, words: Area) -> tuple[list[Row], float, float]:
+def _port_lines(sketch: TierSketch, slot: float) -> int:
+    """One for each port of an endpoint where there is room, else one for all."""
+    return sketch.ports if _side(slot) >= _CLOSEST * sketch.ports else 1
+
+
+def _ports(sketch: TierSketch, slot: float) -> str:
+    return ports_text(sketch) + (", one line for all" if _port_lines(sketch, slot) < sketch.ports else "")
+
+
+def _texts(pen: Pen, sketch: TierSketch, words: Area, slot: float) -> tuple[list[Row], float, float]:
     """Beside each row, top level first; the rows bottom up, where the endpoints stand, and where the texts end."""
     rows, top = [], words.top
     for index, level in reversed(list(enumerate(sketch.levels))):
@@ -74,9 +75,10 @@ def _texts(pen: Pen, sketch: TierSketch, words: Area) -> tuple[list[Row], float,
         y = pen.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
         for text in level_texts(sketch, level):
             y = pen.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)
-        said = uplink_text(level) if index else ports_text(sketch)
-        tight = index > 0 and level.reached and level.pairs.oversubscription > 1
-        y = pen.paragraph(words._replace(top=y + SPACE), said, tone="ct-accent" if tight else "ct-soft", most=3)
+        tight = level.reached and level.pairs.oversubscription > 1
+        y += SPACE
+        for text in uplink_texts(level) if index else [_ports(sketch, slot)]:
+            y = pen.paragraph(words._replace(top=y), text, tone="ct-accent" if tight else "ct-soft", most=3)
         top = max(y + SPACE, top + SWITCH + LONG)
     count, drawn = sketch.facts.endpoints, branch_of(sketch).endpoints
     y = pen.paragraph(words._replace(top=top), f"{count} {endpoint_text(sketch, count)}", most=3, bold=True)
@@ -119,11 +121,9 @@ class _Drawing:
         """From a switch or endpoint up to its own: its ports, or a band for the uplinks."""
         middle, top = left + one.slots * self.slot / 2, self.tops[one.level]
         if one.level < 0:
-            ports = min(self.sketch.ports, 8)
-            step = _side(self.slot) / ports
-            single = step < _CLOSEST
-            for number in range(1 if single else ports):
-                x = middle + (0 if single else number - (ports - 1) / 2) * step
+            ports = _port_lines(self.sketch, self.slot)
+            for number in range(ports):
+                x = middle + (number - (ports - 1) / 2) * _side(self.slot) / ports
                 self.links.line([(x, top), (x, above)])
             return
         share = self.sketch.levels[one.level + 1].pairs.oversubscription

@@ -72,7 +72,7 @@ def level_texts(sketch: TierSketch, level: LevelSketch) -> list[str]:
         beyond = sketch.kind.levels and per > level.last
         groups = f"joins all {level.last}" + (f", up to {per}" if beyond else "")
     if not level.reached:
-        groups = f"for up to {per}"
+        groups = f"for up to {per}, not reached"
     texts = [groups]
     if level.switches is not None and level.name:
         each = level.switches // level.rails
@@ -86,11 +86,11 @@ def level_name(level: LevelSketch) -> str:
     return level.name or ("1 switch" if level.switches == 1 else "switches")
 
 
-def uplink_text(level: LevelSketch) -> str:
-    """Of the boundary below a level: ``uplinks 4:1 oversubscribed``; what its switches alone are, where that differs."""
+def uplink_texts(level: LevelSketch) -> list[str]:
+    """Of the boundary below a level: ``uplinks 4:1 oversubscribed``; ``2:1 at this hop`` where its switches alone differ."""
     total, hop = level.pairs.oversubscription, level.uplinks
     said = f"uplinks {total:.4g}:1" + (" oversubscribed" if total > 1 else "")
-    return said if total == hop else f"{said}, {hop:.4g}:1 of the switches below"
+    return [said] if total == hop else [said, f"{hop:.4g}:1 at this hop"]
 
 
 def alternative_text(fabric: Fabric) -> str:
@@ -100,8 +100,8 @@ def alternative_text(fabric: Fabric) -> str:
         told = [kind_text(sketch), place_text(sketch), most_text(sketch), ports_text(sketch)]
         told += [f"{name} {text}" for name, text in fact_texts(sketch)]
         for index, level in enumerate(sketch.levels if sketch.kind.levels else ()):
-            beside = level_texts(sketch, level) + ([uplink_text(level)] if index else [])
-            told.append(f"level {level.name}: {', '.join(beside)}{'' if level.reached else ', not reached'}")
+            beside = level_texts(sketch, level) + (uplink_texts(level) if index else [])
+            told.append(f"level {level.name}: {', '.join(beside)}")
         parts.append(f"{sketch.tier.name}: {'; '.join(filter(None, told))}.")
     return " ".join(parts)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from colltool.fabric.derive import TierFacts
+from colltool.fabric.derive import FabricFacts, TierFacts
 from colltool.fabric.library import Library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.plans import FatTree
-from colltool.fabric.results import FabricList, FabricShown
+from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
@@ -27,19 +27,23 @@ from colltool.words import counted, format_bit_energy, format_rate, format_time
 
 
 def _blocks(result: FabricShown) -> list[Block]:
-    """One fabric: its tree (outermost first, so that what contains stands above), derived facts, sizing, notes."""
-    fabric, facts = result.fabric, result.facts
+    """One fabric: its tree, derived facts, sizing, notes."""
+    title = "per domain of each tier; diameter in links, bisection one way"
+    out: list[Block] = [tree_of(result.fabric, result.facts), _table(result, title)]
+    for derived in result.facts.tiers:
+        out += _sizing(derived)
+    out += bill_blocks(result.bill)
+    return [*out, *_library(result.fabric.library_facts), *_notes(result)]
+
+
+def tree_of(fabric: Fabric, facts: FabricFacts) -> Lines:
+    """The tiers, outermost first, so that what contains stands above."""
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     tree = [f"{fabric.ranks} ranks{overhead}"]
     for depth, (tier, derived) in enumerate(zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True)):
         tree += _tier_lines(tier, derived, "   " * depth)
     tree.append("   " * len(fabric.tiers) + "+- rank")
-    title = "per domain of each tier; diameter in links, bisection one way"
-    out: list[Block] = [Lines(_title(fabric), tuple(tree)), _table(result, title)]
-    for derived in facts.tiers:
-        out += _sizing(derived)
-    out += bill_blocks(result.bill)
-    return [*out, *_library(fabric.library_facts), *_notes(result)]
+    return Lines(_title(fabric), tuple(tree))
 
 
 def _title(fabric: Fabric) -> str:
@@ -79,7 +83,8 @@ def _document(result: FabricShown) -> Document:
     return {"fabric": given, "facts": facts, "bill": bill_document(result.bill)}
 
 
-def _summary(result: FabricShown) -> str:
+def fabric_summary(result: FabricShown | FabricDrawn) -> str:
+    """Name, ranks and tiers."""
     tiers = ", ".join(_tier_in_brief(tier) for tier in result.fabric.tiers)
     return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {tiers}"
 
@@ -167,6 +172,6 @@ def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
 
 
 SUBJECTS = {
-    FabricShown: Subject("fabric-show", _blocks, _document, _table, _summary),
+    FabricShown: Subject("fabric-show", _blocks, _document, _table, fabric_summary),
     FabricList: Subject("fabric-list", lambda result: [_list_table(result)], _list_document, _list_table, _list_summary),
 }
