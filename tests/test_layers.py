@@ -59,6 +59,8 @@ ROOMS = {
     "pydantic": ("colltool.fabric", "colltool.wires.layout_file", "colltool.workload.files"),  # the models of definitions
     "pydantic_core": ("colltool.fabric",),
     "matplotlib": ("colltool.render.plot",),
+    "jinja2": ("colltool.render.page",),
+    "markupsafe": ("colltool.render.page",),
     "click": (),
 }
 

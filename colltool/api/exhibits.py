@@ -81,7 +81,8 @@ def network(asked: Asked) -> Section:
 
     return Section("network", "The network", tuple(
         Exhibit(one.title, FabricShown(one.fabric, fabric_facts(one.fabric)),
-                (command_line("fabric show", one.typed, sets=one.sets), command_line("fabric draw", one.typed, sets=one.sets)))
+                (command_line("fabric show", one.typed, sets=one.sets),
+                 command_line("fabric draw", one.typed, sets=one.sets, options={"-o": f"{one.fabric.name}.svg"})))
         for one in asked.columns
     ))  # fmt: skip
 

@@ -45,21 +45,23 @@ def said_by(line: str) -> Any:
     """What a command line of a page gives: its JSON; of what no document holds its text."""
     program, *words = shlex.split(line)
     assert program == "colltool"
-    form = [] if "--format" in words or words[:2] == ["fabric", "draw"] else ["--format", "json"]
+    form = [] if {"--format", "-o"} & set(words) else ["--format", "json"]
     done = run(*words, *form)
     assert done.code in (0, 1), done.err
     return done.json if form else done.out
 
 
-def test_every_command_gives_what_the_page_shows(report: Report) -> None:
+def test_every_command_gives_what_the_page_shows(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for one in exhibits(report):
         told = [said_by(line) for line in one.commands]
         if isinstance(one.result, Assumptions):
-            assert told[0].startswith("schema: colltool.fabric/1")
+            assert "schema: colltool.fabric/1\nname: dgx-h100\n" in told[0]
         elif "compare" in document(one.result)["schema"] and len(told) > 1:  # the step on each: one command a fabric
             assert [each["step_s"] for each in told] == [plan["step_s"] for plan in document(one.result)["plans"]]
         else:
             assert told[0] == reread(document(one.result)), one.commands[0]
+    assert (tmp_path / "dgx-h100.svg").read_text().startswith("<?xml")
 
 
 def reread(content: Any) -> Any:
@@ -71,7 +73,7 @@ def reread(content: Any) -> Any:
     return json.loads(to_json(content))
 
 
-def test_fabrics_side_by_side_are_one_command(tmp_path: Path) -> None:
+def test_fabrics_side_by_side_are_one_command() -> None:
     report = colltool.report("dgx-h100", against="dgx-b200", job="llama3-70b", ranks=64, primitives=["a2a"], ideal=True)
     (plans,) = [one for one in exhibits(report) if type(one.result).__name__ == "Plans"]
     assert plans.commands == ("colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 64 --ideal",)

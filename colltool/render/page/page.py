@@ -14,6 +14,7 @@ from colltool.errors import ColltoolError
 from colltool.render.door import blocks
 from colltool.render.html import bare
 from colltool.render.parts import Block, Lines, Table
+from colltool.render.plot import need_matplotlib
 from colltool.render.widths import fitting
 from colltool.shown import printable
 
@@ -32,12 +33,12 @@ def check_page() -> None:
     Raises:
         ColltoolError: no jinja2 or no matplotlib.
     """
+    need_matplotlib("a page", EXTRA)
     try:
         import jinja2  # noqa: F401
-        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         fix = f"install it: pip install 'colltool[{EXTRA}]'"
-        raise ColltoolError(f"a page needs {error.name}, which is missing", argument="output", fix=fix) from error
+        raise ColltoolError("a page needs jinja2, which is missing", argument="output", fix=fix) from error
 
 
 class _Shown(NamedTuple):
@@ -147,4 +148,4 @@ def _picture(one: Exhibit, key: str) -> Any:
         return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
     from colltool.render.figures import page_svg
 
-    return _markup(page_svg(one.result, one.view, prefix=key))
+    return _markup(page_svg(one.result, one.view, prefix=key, extra=EXTRA))
