@@ -53,6 +53,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "diagnosis": colltool.doctor(log, WHERE),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
+        "drawn": colltool.draw_fabric(WHERE),
         "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
         "checked": FabricsChecked((check_fabric("nvl72", "nvl72"),)),
         "job": show_job(colltool.load_job("llama3-70b"), 512),
@@ -70,7 +71,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 NAMES = (
     "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff", "explanation",
-    "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics", "sized",
+    "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics", "drawn", "sized",
     "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
@@ -110,7 +111,7 @@ def test_a_notebook_gets_a_table_of_its_own(name: str, results: dict[str, Result
     shown = results[name]._repr_html_()
     assert shown.startswith('<div class="colltool">')
     assert shown.count("<table") == shown.count("</table>")
-    assert shown.count("<table") >= (name not in ("explanation", "checked", "jobs checked"))
+    assert shown.count("<table") >= (name not in ("explanation", "checked", "drawn", "jobs checked"))
     assert "http" not in shown or name == "explanation"
 
 

@@ -57,7 +57,7 @@ COMMANDS = {
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",
-    "fabric": "shipped fabrics; start, show, check, size your own",
+    "fabric": "shipped fabrics; start, show, draw, check, size your own",
     "job": "shipped jobs; show, check and describe job files",
     "guide": "The manual: the model, your own fabric, logs, exports, CI.",
 }

@@ -64,6 +64,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
+    "fabric draw": ("fabric", "draw", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64", "--oversubscription", "2"),
     "fabric size bill": ("fabric", "size", "--fat-tree", "4", "--price", "currency=USD", "--price", "switch=30000"),
@@ -81,6 +82,7 @@ SCHEMAS = {
     "ladder check moved": "colltool.diff/1",
     "fabric list": "colltool.fabric-list/1",
     "fabric show": "colltool.fabric-show/1",
+    "fabric draw": "colltool.fabric-draw/1",
     "fabric check": "colltool.fabric-check/1",
     "fabric size": "colltool.fabric-size/1",
     "fabric size bill": "colltool.fabric-size/1",
@@ -250,6 +252,19 @@ SHOWN: Shape = HEAD | {
     "facts": {"tiers": [{"name": str, "links": int, "notes": [str], "levels": list}]},
     "bill": {"parts": [PART], "cost": (dict, type(None)), "notes": [str]},
 }
+DRAWN: Shape = HEAD | {
+    "fabric": str, "ranks": int,
+    "tiers": [{
+        "name": str, "topology": str, "shape": (list, type(None)), "endpoints": int, "drawn": int, "ranks": int, "domains": int,
+        "max_size": COUNT, "ports": int, "bandwidth_Bps": float, "alpha_s": COUNT, "eta_alpha": float, "eta_beta": float,
+        "in_network": [str],
+        "levels": [{
+            "name": (str, type(None)), "group": int, "groups": int, "alpha_s": float, "oversubscription": float,
+            "uplinks": float, "switches": COUNT, "rails": int, "reached": bool,
+        }],
+    }],
+    "text": str,
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
@@ -275,6 +290,7 @@ PROMISED: dict[str, Shape] = {
     "calibrate": CALIBRATE,
     "calibrate eta": CALIBRATE,
     "fabric show": SHOWN,
+    "fabric draw": DRAWN,
     "fabric size": SIZED | {"bill": {"parts": [PART], "cost": (dict, type(None))}},
     "fabric size bill": SIZED | {"bill": {"parts": [PART], "cost": COST}},
     "job show": JOB,

@@ -18,6 +18,7 @@ from colltool.render.drawing.words import (
     ranks_text,
     title_text,
 )
+from colltool.shown import printable
 
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
@@ -27,19 +28,19 @@ _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 
 
 def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
-    """A fabric as one ``<svg>`` element.
+    """A fabric as one ``<svg>`` element; the same fabric gives the same text.
 
     Args:
         fabric: what to draw.
         prefix: of the ids in it, so that several drawings can stand on one page.
-        page: leave out background and style: the page's own rules colour the classes ``ct-ink``, ``ct-soft``, ``ct-box``,
-            ``ct-switch`` and ``ct-accent`` (fills) and ``ct-line`` (strokes).
+        page: for a page of HTML, without namespace, background and style. Its own rules may colour the classes ``ct-ink``,
+            ``ct-soft``, ``ct-box``, ``ct-switch`` and ``ct-accent`` (fills) and ``ct-line`` (strokes): see :func:`rules`.
     """
-    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
+    root = ET.Element("svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("font-family", "system-ui, sans-serif")
-    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = f"Fabric {title_text(fabric)}"
-    ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = alternative_text(fabric)
+    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {title_text(fabric)}")
+    ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = printable(alternative_text(fabric))
     pen = Pen(root)
     back = None if page else _background(root)
     bottom = _head(pen, fabric)

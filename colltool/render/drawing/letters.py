@@ -6,10 +6,14 @@ widest of the fonts that ``system-ui`` and ``sans-serif`` stand for, rounded up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
 BOLD = 1.12
+_LONGEST = 1000
+"""Letters of a line, more than any has."""
 _NARROW = frozenset(" .,:;'|!()[]/-fijlrtI")
-_WIDE = frozenset("mwMW%@")
+_WIDE = frozenset("mwMW%@+=<>~#")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
@@ -22,16 +26,25 @@ def _width(char: str) -> float:
         return NARROW
     if char in _WIDE or not char.isascii():
         return WIDE
-    return CAPITAL if char.isupper() or char in "+=<>~#&_$" else USUAL
+    return CAPITAL if char.isupper() or char in "&$" else USUAL
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """The text, or its beginning and ``...`` where it is wider than the room."""
-    if width_of(text, size, bold=bold) <= room:
+    if _fitting(text, room, size, bold) == len(text):
         return text
-    while text and width_of(f"{text}...", size, bold=bold) > room:
-        text = text[:-1]
-    return f"{text.rstrip()}..."
+    fits = _fitting(text, room - width_of("...", size, bold=bold), size, bold)
+    return f"{text[:fits].rstrip()}..."
+
+
+def _fitting(text: str, room: float, size: float, bold: bool = False) -> int:
+    """How many of its letters fit."""
+    widest, wide = room / (size * (BOLD if bold else 1.0)), 0.0
+    for number, char in enumerate(text):
+        wide += _width(char)
+        if wide > widest + 1e-9:
+            return number
+    return len(text)
 
 
 def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
@@ -48,13 +61,11 @@ def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
     return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, size)]
 
 
-def _pieces(text: str, room: float, size: float) -> list[str]:
+def _pieces(text: str, room: float, size: float) -> Iterator[str]:
     """Its words; one that is wider than a line in pieces."""
-    pieces = []
     for word in text.split():
-        while width_of(word, size) > room:
-            fits = next(end for end in range(len(word) - 1, 0, -1) if end == 1 or width_of(word[:end], size) <= room)
-            pieces.append(word[:fits])
-            word = word[fits:]
-        pieces.append(word)
-    return pieces
+        start = 0
+        while start < len(word):
+            end = start + max(_fitting(word[start : start + _LONGEST], room, size), 1)
+            yield word[start:end]
+            start = end

@@ -14,12 +14,10 @@ from colltool.render.drawing.pen import Area, Focus, Pen, Tone
 from colltool.render.drawing.sketch import LevelSketch, TierSketch
 from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_texts
 
-SWITCH = 22.0
-SPACE = 12.0
-LONG = 44.0
-WIDEST = 30.0
-"""Pixels: height of a switch, room between texts, the shortest link, the slot of an endpoint where there is plenty."""
-_CLOSEST = 2.5
+SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0
+_CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0
+"""Pixels: height of a switch, the widest slot of an endpoint, room between texts, the shortest link; between the lines of ports,
+the thinnest band, how far the switches of another rail look out from behind."""
 _BAND = 0.7
 """Of a switch's width: the band of uplinks that are not oversubscribed."""
 
@@ -91,25 +89,26 @@ class _Drawing:
     """The boxes of a branch and the links between them."""
 
     def __init__(self, links: Pen, boxes: Pen, sketch: TierSketch, slot: float, tops: dict[int, float]) -> None:
-        self.links, self.boxes, self.sketch, self.slot, self.tops = links, boxes, sketch, slot, tops
+        self.links, self.boxes, self.slot, self.tops = links, boxes, slot, tops
+        self.levels, self.port_lines = sketch.levels, _port_lines(sketch, slot)
 
     def draw(self, branch: Branch, left: float) -> None:
-        """A switch, all that is below it, and the links to it."""
-        top, width = self.tops[branch.level], branch.slots * self.slot
+        """A switch, all that is below it, and the links to it; or an endpoint."""
+        top, width, side = self.tops[branch.level], branch.slots * self.slot, _side(self.slot)
         if branch.level < 0:
-            side = _side(self.slot)
             self.boxes.box(left + (self.slot - side) / 2, top, side, side, "ct-soft", round_=2, outlined=False)
             return
-        self.boxes.box(left + 2, top, width - 4, SWITCH, "ct-switch")
+        most = _BEHIND if self.levels[branch.level].rails > 1 else 0.0
+        for behind in (most, 0.0) if most else (0.0,):
+            self.boxes.box(left + 2 + behind, top - behind, width - 4 - most, SWITCH, "ct-switch")
         if not branch.below:
             self.boxes.gap(left + width / 2, top + SWITCH + 10, width)
         for one, x in self._placed(branch, left):
             if one is None:
-                self.boxes.gap(
-                    x + self.slot / 2, self.tops[branch.level - 1] + (SWITCH if branch.level else _side(self.slot)) / 2, self.slot
-                )
+                high = SWITCH if branch.level else side
+                self.boxes.gap(x + self.slot / 2, self.tops[branch.level - 1] + high / 2, self.slot)
             else:
-                self._link(one, x, top + SWITCH)
+                self._link(one, x + one.slots * self.slot / 2, top + SWITCH)
                 self.draw(one, x)
 
     def _placed(self, branch: Branch, left: float) -> Iterator[tuple[Branch | None, float]]:
@@ -117,16 +116,15 @@ class _Drawing:
             yield one, left
             left += self.slot * (one.slots if one else 1)
 
-    def _link(self, one: Branch, left: float, above: float) -> None:
-        """From a switch or endpoint up to its own: its ports, or a band for the uplinks."""
-        middle, top = left + one.slots * self.slot / 2, self.tops[one.level]
+    def _link(self, one: Branch, middle: float, above: float) -> None:
+        """From a switch or endpoint up to its own: a band for the uplinks, or its ports."""
+        top = self.tops[one.level]
         if one.level < 0:
-            ports = _port_lines(self.sketch, self.slot)
-            for number in range(ports):
-                x = middle + (number - (ports - 1) / 2) * _side(self.slot) / ports
+            for number in range(self.port_lines):
+                x = middle + (number - (self.port_lines - 1) / 2) * _side(self.slot) / self.port_lines
                 self.links.line([(x, top), (x, above)])
             return
-        share = self.sketch.levels[one.level + 1].pairs.oversubscription
-        wide = max(_BAND * (one.slots * self.slot - 4) / share, 1.5)
+        share = self.levels[one.level + 1].pairs.oversubscription
+        wide = max(_BAND * (one.slots * self.slot - 4) / share, _THINNEST)
         tone: Tone = "ct-accent" if share > 1 else "ct-switch"
         self.links.box(middle - wide / 2, above, wide, top - above, tone, round_=0, outlined=False)
