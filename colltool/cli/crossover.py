@@ -40,6 +40,7 @@ def crossover(
         ),
     ] = None,
     library: o.LibraryOption = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -50,5 +51,8 @@ def crossover(
     """
     from colltool import api
 
+    o.check_plot(plot)
     names = o.names(algorithm)
-    out.emit(api.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments))
+    result = api.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments)
+    o.draw(plot, result)
+    out.emit(result)

@@ -44,6 +44,7 @@ def doctor(
     ranks: o.LogRanksOption = None,
     nodes: o.NodesOption = None,
     in_place: o.InPlaceOption = False,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -54,6 +55,7 @@ def doctor(
     """
     from colltool import api
 
+    o.check_plot(plot)
     result = api.doctor(
         logs,
         fabric.name if fabric.names else None,
@@ -65,6 +67,7 @@ def doctor(
         in_place=in_place,
         readings=readings,
     )
+    o.draw(plot, result)
     out.emit(result)
     if not result.ok:
         raise typer.Exit(EXIT_CHECK_FAILED)

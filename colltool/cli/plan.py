@@ -80,6 +80,7 @@ def plan(
             "usual for the fabric's own ranges; repeatable.",
         ),
     ] = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -100,6 +101,9 @@ def plan(
             raise ColltoolError("is of a search", argument=name, fix="add --search")
     if search and links:
         raise ColltoolError("is of one layout", argument="links", fix="plan the best of the search with --links")
+    if plot is not None and (search or vary):
+        raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
+    o.check_plot(plot)
     loaded = load_job(job, job_set or (), argument="job_overrides")
     out.keep(loaded.files)
     if search:
@@ -118,9 +122,13 @@ def plan(
                 "is of one fabric", argument="vary" if vary else "links", fix=f"a call for each of {', '.join(several)}"
             )
         loads = [load_fabric(name, fabric.overrides) for name in several]
-        out.emit(api.compare_plans(loaded, loads, ranks, library=library, readings=readings))
+        compared = api.compare_plans(loaded, loads, ranks, library=library, readings=readings)
+        o.draw(plot, compared)
+        out.emit(compared)
     elif vary:
         ranges = [one for one in vary if one != "usual"]
         out.emit(api.plan_sensitivity(loaded, fabric.load(), ranks, vary=ranges, library=library, readings=readings))
     else:
-        out.emit(api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))
+        planned = api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings)
+        o.draw(plot, planned)
+        out.emit(planned)

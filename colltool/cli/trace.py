@@ -32,6 +32,7 @@ def trace(
         o.WRITTEN,
     ] = None,
     library: o.LibraryOption = None,
+    plot: o.PlotOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -43,9 +44,11 @@ def trace(
     """
     from colltool import api
 
+    o.check_plot(plot)
     result = api.trace(fabric.load(), files, library=library, readings=readings)
     if calls is not None:
         from colltool.files import write_file
 
         write_file(calls, result.job.encode())
+    o.draw(plot, result)
     out.emit(result)

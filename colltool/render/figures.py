@@ -13,12 +13,14 @@ from colltool.results import Result
 PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
 """The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""
 
-_PIXELS_A_POINT = 96 / 72
+_PIXELS_A_POINT = 1.25 * 96 / 72  # 8 points are read beside a page's text of 14 or 16 pixels
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _POINTS = re.compile(r"([\d.]+)pt")
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _LINK = re.compile(r"url\(#([^)]+)\)")
-_LONG = re.compile(r"(-?\d+\.\d{2})\d+")
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_ACROSS = re.compile(r"translate\((\S+) 0\)")
+_PLACES = ("d", "x", "y", "width", "height", "points")
 
 
 def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str = "plot") -> str:
@@ -39,6 +41,7 @@ def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str 
     root = ElementTree.fromstring(page_picture(result, view, extra=extra))
     _strip(root)
     _rename(root, prefix)
+    _flatten(root)
     for element in root.iter():
         _restyle(element)
     width, height = (float(_POINTS.fullmatch(root.attrib[side])[1]) * _PIXELS_A_POINT for side in ("width", "height"))  # type: ignore[index]
@@ -73,8 +76,7 @@ def _strip(root: ElementTree.Element) -> None:
         if (link := element.attrib.pop(_XLINK, None)) is not None:
             element.set("href", link)
     for parent in list(root.iter()):
-        for child in [child for child in parent if child.tag in ("metadata", "style")]:
-            parent.remove(child)
+        parent[:] = [child for child in parent if child.tag not in ("metadata", "style")]
 
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
@@ -100,13 +102,31 @@ def _referred(root: ElementTree.Element) -> Iterator[str]:
                 yield from _LINK.findall(value)
 
 
+def _flatten(parent: ElementTree.Element) -> None:
+    """Without groups that say nothing."""
+    found: list[ElementTree.Element] = []
+    for child in parent:
+        _flatten(child)
+        found += list(child) if child.tag == "g" and not child.attrib else [child]
+    parent[:] = found
+
+
 def _restyle(element: ElementTree.Element) -> None:
     """The page's colours in the place of the style's, and no more decimals than anyone can see."""
     for key in ("style", "fill", "stroke"):
         if key in element.attrib:
             element.set(key, _COLOUR.sub(_of_page, element.attrib[key]))
-    if "d" in element.attrib:
-        element.set("d", " ".join(_LONG.sub(r"\1", element.attrib["d"]).split()))
+    if element.tag == "use" and (found := _ACROSS.fullmatch(element.attrib.get("transform", ""))):
+        del element.attrib["transform"]  # a letter of a line
+        element.set("x", found[1])
+    for key in _PLACES:
+        if key in element.attrib:
+            element.set(key, " ".join(_NUMBER.sub(_rounded, element.attrib[key]).split()))
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """A hundredth of a point: nobody sees less."""
+    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _of_page(found: re.Match[str]) -> str:

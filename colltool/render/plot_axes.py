@@ -7,13 +7,12 @@ from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.render.plot_panels import Curve, Panel, Row, What, every
-from colltool.render.plot_style import INK, LINE, PAPER, PENS, first_of_three
+from colltool.render.plot_style import DASHES, INK, LINE, MARKS, PAPER, PENS, Dash, first_of_three
 from colltool.words import binary_size, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DASHES_AND_DOTS = (("-", "o"), ("--", ">"), (":", "<"), ("-.", "d"))  # where there are more names than colours
 _SHAPES = ("X", "s", "D", "P", "p")  # of points left out, by reason
 _OTHER_SHAPE = "h"
 _BANDS_PERCENT = {15: 0.06, 5: 0.08}  # how much ink: the inner band lies on the outer one
@@ -25,7 +24,7 @@ class Pen(NamedTuple):
     """How the lines and the dots of one name look."""
 
     colour: str
-    dash: str
+    dash: Dash
     dot: str
 
 
@@ -57,7 +56,8 @@ def pens_for(panels: Sequence[Panel]) -> Pens:
 
 
 def _pen(i: int) -> Pen:
-    return Pen(PENS[i % len(PENS)], *_DASHES_AND_DOTS[i // len(PENS) % len(_DASHES_AND_DOTS)])
+    turn = i + i // len(PENS)  # names that share a colour share neither dash nor dot
+    return Pen(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
 
 
 def explain_pens(main: Axes, panels: Sequence[Panel], pens: Pens) -> None:

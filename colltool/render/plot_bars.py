@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.render.plot_style import COLOURS, DARK_TEXT, HATCHES, letters, text_on, wrapped
+from colltool.render.plot_style import COLOURS, DARK_TEXT, HATCHES, INK, letters, text_on, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAMES_WIDE = 1.6  # inches for the names of bars
+NAMES_WIDE = 0.24  # of the width, for the names of bars
 GREY = "#b3b3b3"  # of what is beside the thing itself
 ACROSS = "////"
+_MARK = 1.6  # points wide
 
 
 class Piece(NamedTuple):
@@ -25,11 +26,12 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar: its name beside it, its pieces from the left, and what is written behind its end."""
+    """One bar: its name beside it, its pieces from the left, what is written behind its end, and a mark across it."""
 
     name: str
     pieces: tuple[Piece, ...]
     behind: str = ""
+    mark: float | None = None
 
     @property
     def length(self) -> float:
@@ -57,10 +59,10 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], show: Callable[[float], str], inc
         inches: how wide the picture is.
         most: where the axis ends, for bars that are longer; 0 for the longest.
     """
-    longest = max((bar.length for bar in bars), default=0.0)
+    longest = max((max(bar.length, bar.mark or 0.0) for bar in bars), default=0.0)
     end = min(most or longest, longest) or 1.0
     behind = max((len(bar.behind) for bar in bars), default=0)
-    room = max(1.0, inches - NAMES_WIDE - 0.2)
+    room = (1 - NAMES_WIDE) * inches - 0.2
     scale = end / max(0.35, 1 - (behind + 2) / letters(room))
     for row, bar in enumerate(bars):
         left = 0.0
@@ -69,8 +71,10 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], show: Callable[[float], str], inc
             _piece(axes, row, left, shown, piece, letters(room * abs(shown) / scale))
             left += shown
         arrow = "> " if bar.length > end * (1 + 1e-9) else ""
-        axes.text(left, row, f" {arrow}{bar.behind}", va="center")
-    axes.set_yticks(range(len(bars)), [wrapped(bar.name, NAMES_WIDE) for bar in bars])
+        if bar.mark is not None:
+            axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
+        axes.text(max(left, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
+    axes.set_yticks(range(len(bars)), [wrapped(bar.name, NAMES_WIDE * inches) for bar in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, scale)
     axes.locator_params(axis="x", nbins=6)
@@ -93,6 +97,11 @@ def _piece(axes: Axes, row: int, left: float, shown: float, piece: Piece, room: 
 def swatch(axes: Axes, colour: str, hatch: str = "") -> Any:
     """A square for a legend: drawn nowhere else."""
     return axes.fill([], [], **_look(colour, hatch))[0]
+
+
+def mark_swatch(axes: Axes) -> Any:
+    """The mark of bars for a legend."""
+    return axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)[0]
 
 
 def _look(colour: str, hatch: str) -> dict[str, Any]:

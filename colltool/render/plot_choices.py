@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 6
 _MOST_BARS = 12
-_MOST_LETTERED = 24  # values across a map whose cells still hold a letter
+_LETTER_WIDE = 0.17  # inches of a cell that holds a letter
 
 
 def pivot_of(result: Sweep) -> Pivot:
@@ -65,11 +65,12 @@ def draw_map(result: Sweep, sheet: Sheet) -> None:
     names = winners(result)
     columns = sheet.columns(len(tables))
     rows = -(-len(tables[:MOST_PANELS]) // columns)
+    across = len(axis_values(result, pivot.cols)) * columns
+    width = sheet.width if sheet.paged else min(16.0, max(sheet.width, 0.42 * across + 2))
     for at, (fixed, cells) in enumerate(tables[:MOST_PANELS]):
         axes = figure.add_subplot(rows, columns, at + 1)
-        _map(axes, result, pivot, cells, names)
+        _map(axes, result, pivot, cells, names, lettered=(width - 1.2) / across > _LETTER_WIDE)
         axes.set_title(wrapped(pivot_title(result, fixed), 3.5), loc="left")
-    width = min(16.0, max(6.5, 0.42 * len(axis_values(result, pivot.cols)) * columns + 2))
     found = {f"{letter(at)}  {name}": _swatch(figure.axes[0], at) for at, name in enumerate(names)}
     lines = add_legend(figure, width, found)
     entitle(figure, f"fastest: {sweep_title(result)}{fewer(len(tables))}", width)
@@ -101,8 +102,7 @@ def _swatch(axes: Axes, at: int) -> object:
     return axes.plot([], [], "s", color=COLOURS[at % len(COLOURS)], markersize=8)[0]
 
 
-def _map(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str]) -> None:
-    lettered = len(cells[0]) <= _MOST_LETTERED
+def _map(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str], *, lettered: bool) -> None:
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             if cell.algorithm is not None:
@@ -141,7 +141,7 @@ def draw_comparison(result: Comparison, sheet: Sheet) -> None:
         axes.set_title(f"{primitive.spoken}, {ranks} ranks", loc="left", fontweight="bold")
         axes.set_xlabel("message size")
         axes.set_ylabel("busbw" if at % columns == 0 else "")
-    width = 4.4 * columns if columns > 1 else 6.5
+    width = 4.4 * columns if columns > 1 else sheet.width
     under = add_legend(figure, width, labelled(figure))
     said = "; ".join(compared(result)[:3])
     entitle(figure, f"{said} (bands: up to no contention)", width, 9)
@@ -189,7 +189,7 @@ def draw_sensitivity(result: Sensitivity, sheet: Sheet) -> None:
     above, below = figure.subplots(2, 1, height_ratios=[len(rows) + 1, len(moves) + 1])
     for at, row in enumerate(rows):
         _spread(above, at, row, COLOURS[6] if row.algorithm == result.winner else COLOURS[7])
-    _bars(above, [row.algorithm for row in rows], "5th to 95th percentile and median over all samples")
+    _bars(above, [row.algorithm for row in rows], "5th to 95th percentile and median over all samples", sheet.width)
     today = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
     for at, one in enumerate(moves):
         for end, value, colour in ((one.low_s, one.low, COLOURS[0]), (one.high_s, one.high, COLOURS[1])):
@@ -197,9 +197,9 @@ def draw_sensitivity(result: Sensitivity, sheet: Sheet) -> None:
             side = "left" if end > today else "right"
             below.text(end, at, f" {quantity(one.key, value)} ", va="center", ha=side, fontsize=7)
     below.axvline(today, color=INK, linewidth=0.8)
-    _bars(below, [one.key for one in moves], f"{result.winner} where one number is other")
-    entitle(figure, f"{sensitivity_title(result)}: {safe(result)}", 7.5, 9)
-    figure.set_size_inches(7.5, 0.32 * (len(rows) + len(moves)) + 2.8)
+    _bars(below, [one.key for one in moves], f"{result.winner} where one number is other", sheet.width)
+    entitle(figure, f"{sensitivity_title(result)}: {safe(result)}", sheet.width, 9)
+    figure.set_size_inches(sheet.width, 0.32 * (len(rows) + len(moves)) + 2.8)
 
 
 def _spread(axes: Axes, at: int, row: Spread, colour: str) -> None:
@@ -216,11 +216,11 @@ def say_sensitivity(result: Sensitivity) -> str:
     return f"{sensitivity_title(result)}. Of all samples these win: {often}.{most}"
 
 
-def _bars(axes: Axes, names: list[str], title: str) -> None:
-    axes.set_yticks(range(len(names)), [wrapped(name, 1.9) for name in names])
+def _bars(axes: Axes, names: list[str], title: str, width: float) -> None:
+    axes.set_yticks(range(len(names)), [wrapped(name, 0.28 * width) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.margins(x=0.2)
     axes.grid(visible=False, axis="y")
     axes.locator_params(axis="x", nbins=6)
     axes.xaxis.set_major_formatter(lambda seconds, _: format_time(seconds, 3))
-    axes.set_title(wrapped(title, 5), loc="left")
+    axes.set_title(wrapped(title, 0.6 * width), loc="left")

@@ -34,9 +34,11 @@ def draw_lines(result: Sweep, sheet: Sheet) -> None:
     for at, (fixed, cells) in enumerate(tables[:MOST_PANELS]):
         axes = figure.add_subplot(rows, columns, at + 1)
         _panel(axes, result, pivot, cells)
-        axes.set_title(wrapped(pivot_title(result, fixed), 3.5), loc="left", fontweight="bold")
+        left = f"{len(drawn_rows(cells))} of {len(cells)} lines" if len(drawn_rows(cells)) < len(cells) else ""
+        title = ", ".join(filter(None, (pivot_title(result, fixed), left)))
+        axes.set_title(wrapped(title, 3.5), loc="left", fontweight="bold")
         axes.set_ylabel("busbw" if at % columns == 0 else "")
-    width = 4.4 * columns if columns > 1 else 6.5
+    width = 4.4 * columns if columns > 1 else sheet.width
     under = add_legend(figure, width, labelled(figure))
     entitle(figure, f"busbw of the fastest: {sweep_title(result)}{fewer(len(tables))}", width)
     figure.set_size_inches(width, 2.9 * rows + 0.9 + 0.18 * under)
@@ -52,20 +54,21 @@ def say_lines(result: Sweep) -> str:
     return f"Bus bandwidth over {axis_title(pivot.cols)}{per}: {sweep_title(result)}. {reached}; fastest: {fastest}."
 
 
-def drawn_rows(count: int) -> list[int]:
-    """Which lines of so many are drawn: all, or as many as can be told apart, spread evenly from the first to the last."""
-    if count <= MOST_LINES:
-        return list(range(count))
-    return [round(step * (count - 1) / (MOST_LINES - 1)) for step in range(MOST_LINES)]
+def drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
+    """Which rows are drawn: those with a price, or of too many as many as can be told apart, evenly spread."""
+    priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
+    if len(priced) <= MOST_LINES:
+        return priced
+    return [priced[round(step * (len(priced) - 1) / (MOST_LINES - 1))] for step in range(MOST_LINES)]
 
 
 def _panel(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]]) -> None:
     over, down = axis_values(result, pivot.cols), axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
     rates: list[float] = []
-    for pen, row in enumerate(drawn_rows(len(down))):
+    for pen, row in enumerate(drawn_rows(cells)):
         name = f"{axis_title(pivot.rows)} {shown(pivot.rows, down[row])}"
-        rates += _line(axes, places, cells[row], pen, name if len(down) > 1 else "busbw")
+        rates += _line(axes, places, cells[row], pen, name if len(down) > 1 else None)
     if any(_changed(one, other) for line in cells for one, other in pairwise(line)):
         axes.plot([], [], "o", color=INK, markerfacecolor=PAPER, markersize=7, label=_CHANGES)
     over_size(axes, places, rates)
@@ -82,7 +85,7 @@ def _places(key: str, values: Sequence[Any]) -> list[float]:
     return [float(value) for value in values] if numbers else [float(place + 1) for place in range(len(values))]
 
 
-def _line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, name: str) -> list[float]:
+def _line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, name: str | None) -> list[float]:
     """One line, a gap where nothing can be priced; every rate of it."""
     colour, dash, mark = PENS[pen], DASHES[pen], MARKS[pen]
     rates = [cell.busbw_Bps or float("nan") for cell in cells]

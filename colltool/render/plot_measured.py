@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from colltool.diagnosis.results import Diagnosis, Health
 from colltool.errors import ColltoolError
 from colltool.fitting.results import Calibration, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
-from colltool.render.plot_panels import Panel, What, calibration_panels, judged_panels
+from colltool.render.plot_panels import MAX_PANELS, Panel, What, calibration_panels, judged_panels
 from colltool.render.plot_style import SOFT, Sheet, add_legend, entitle, labelled, letters
-from colltool.words import percent
+from colltool.render.subject import on_fabric
+from colltool.render.subjects.doctor import verdict
+from colltool.words import percent, whole_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-_PAPER_ACROSS = 2  # a sheet for so many panels side by side is a file, which may be wider still
+_MOST_ON_A_PAGE = 4
 
 
 def draw_calibration(result: Calibration, sheet: Sheet, what: What) -> None:
@@ -26,7 +29,7 @@ def draw_calibration(result: Calibration, sheet: Sheet, what: What) -> None:
     Raises:
         ColltoolError: no series.
     """
-    _draw(calibration_panels(result, what), _calibrated(result), sheet, what)
+    _draw(calibration_panels(result, what, _most(sheet)), _calibrated(result), sheet, what)
 
 
 def draw_validation(result: Validation, sheet: Sheet, what: What) -> None:
@@ -35,7 +38,17 @@ def draw_validation(result: Validation, sheet: Sheet, what: What) -> None:
     Raises:
         ColltoolError: no series.
     """
-    _draw(judged_panels(result.series, what), _validated(result), sheet, what)
+    _draw(judged_panels(result.series, what, _most(sheet)), _validated(result), sheet, what)
+
+
+def draw_diagnosis(result: Diagnosis, sheet: Sheet) -> None:
+    """The measured busbw of every series beside the expected one.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    judged = [one.judged for one in result.series]
+    _draw(judged_panels(judged, "busbw", _most(sheet)), _diagnosed(result), sheet, "busbw")
 
 
 def say_calibration(result: Calibration, what: What) -> str:
@@ -46,6 +59,22 @@ def say_calibration(result: Calibration, what: What) -> str:
 def say_validation(result: Validation, what: What) -> str:
     """The picture in words."""
     return _said(judged_panels(result.series, what), _validated(result), what)
+
+
+def say_diagnosis(result: Diagnosis) -> str:
+    """The picture in words: what each series reaches, and the verdict."""
+    reached = "; ".join(map(_reached, result.series))
+    return f"Measured busbw beside what is expected, over message size: {reached}. {_diagnosed(result)}."
+
+
+def _reached(one: Health) -> str:
+    kinds = (("large", one.large), ("small", one.small))
+    shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
+    return f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}"
+
+
+def _diagnosed(result: Diagnosis) -> str:
+    return f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
 
 
 def _calibrated(result: Calibration) -> str:
@@ -60,13 +89,16 @@ def _said(panels: Sequence[Panel], title: str, what: What) -> str:
     return f"{title}. {what} over message size: " + "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
 
 
+def _most(sheet: Sheet) -> int:
+    return _MOST_ON_A_PAGE if sheet.paged else MAX_PANELS
+
+
 def _draw(panels: Sequence[Panel], title: str, sheet: Sheet, what: What) -> None:
     if not panels:
         raise ColltoolError("there is no series to plot", argument="plot", fix="give logs with at least one row")
-    columns = _COLUMNS.get(len(panels), 4)
-    columns = columns if sheet.across >= _PAPER_ACROSS else sheet.columns(columns)
+    columns = 1 if sheet.paged else _COLUMNS.get(len(panels), 4)
     rows = -(-len(panels) // columns)
-    width = 4.2 * columns if columns > 1 else 7.0
+    width = 4.2 * columns if columns > 1 else sheet.width
     figure = sheet.figure
     grid = figure.add_gridspec(rows, columns)
     pens = pens_for(panels)

@@ -17,7 +17,7 @@ def _time(_series: Series, _point: Point, seconds: float) -> float:
 VIEWS: dict[What, Callable[[Series, Point, float], float]] = {"time": _time, "busbw": Series.busbw_Bps}
 """What a plot can show over size, and how a time of a point becomes it."""
 
-MAX_PANELS = 12
+MAX_PANELS = 12  # of a file; a page has room for fewer
 MAX_CURVES = 8  # in a panel that shares its collective; more only where there would be too many panels
 
 
@@ -64,16 +64,16 @@ class Panel(NamedTuple):
     curves: tuple[Curve, ...]
 
 
-def calibration_panels(result: Calibration, what: What) -> tuple[Panel, ...]:
+def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[Panel, ...]:
     """The measured points of every series, the fit through them, and what the fit leaves out."""
     extras = _extras([one.series for one in result.series])
-    return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)])
+    return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)], most)
 
 
-def judged_panels(judged: Sequence[ValidatedSeries], what: What) -> tuple[Panel, ...]:
+def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[Panel, ...]:
     """The measured points of every series, and the price of each."""
     extras = _extras([one.series for one in judged])
-    return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)])
+    return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)], most)
 
 
 def _fitted_curve(one: FittedSeries, extra: str, what: What) -> Curve:
@@ -125,13 +125,13 @@ def _extras(all_series: Sequence[Series]) -> list[str]:
     return extras
 
 
-def _panels(curves: Sequence[Curve]) -> tuple[Panel, ...]:
+def _panels(curves: Sequence[Curve], most: int) -> tuple[Panel, ...]:
     """A panel a series while that stays readable, else one a collective, split where that holds too many curves."""
-    if len(curves) <= MAX_PANELS:
+    if len(curves) <= most:
         return tuple(_panel((curve,)) for curve in curves)
     collectives = [tuple(one for one in curves if one.collective == name) for name in every(one.collective for one in curves)]
     size = MAX_CURVES
-    while sum(-(-len(group) // size) for group in collectives) > MAX_PANELS:
+    while sum(-(-len(group) // size) for group in collectives) > max(most, len(collectives)):
         size += 1
     return tuple(_panel(group[i : i + size]) for group in collectives for i in range(0, len(group), size))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.pricing.results import Breakdown
 from colltool.pricing.row import Phase, Row
-from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, swatch
-from colltool.render.plot_style import INK, Sheet, add_legend, entitle, letter
+from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, mark_swatch, swatch
+from colltool.render.plot_style import Sheet, add_legend, entitle, letter
 from colltool.render.rows import heading
 from colltool.render.subject import on_fabric
 from colltool.render.subjects.breakdown import streams
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from colltool.study.jobs import Plans
 
-_WIDTH = 6.8
-_MOST_TIMES = 4.0  # a baseline that takes longer ends at the edge, with an arrow and its time
+_MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time
 
 
 def draw_breakdown(result: Breakdown, sheet: Sheet) -> None:
@@ -33,16 +32,16 @@ def draw_breakdown(result: Breakdown, sheet: Sheet) -> None:
     bars = [Bar(row.title, _whole(row), _short(row.total_s)), *(_phases(row) if streams(row) else ())]
     bars += [_baseline(one, row) for one in result.baselines]
     axes = sheet.figure.add_subplot()
-    draw_bars(axes, bars, _short, _WIDTH, _MOST_TIMES * float(row.total_s))
+    draw_bars(axes, bars, _short, sheet.width, _MOST_TIMES * float(row.total_s))
     axes.set_xlabel("time")
     found = {f"{letter(at)}  {_phase(phase)}": swatch(axes, colour_of(at)) for at, phase in enumerate(row.phases)}
     if row.overhead_s:
-        found[f"launch overhead {_short(row.overhead_s)}"] = swatch(axes, GREY, "..")
+        found[f"launch overhead {_short(row.overhead_s)}"] = swatch(axes, GREY, "xx")
     found["hatched: latency (alpha)"] = swatch(axes, GREY, ACROSS)
     found["plain: bandwidth"] = swatch(axes, GREY)
-    under = add_legend(sheet.figure, _WIDTH, found)
-    entitle(sheet.figure, f"{row.title}: {heading(result.price)}", _WIDTH)
-    sheet.figure.set_size_inches(_WIDTH, 0.5 * len(bars) + 1.2 + 0.18 * under)
+    under = add_legend(sheet.figure, sheet.width, found)
+    entitle(sheet.figure, f"{row.title}: {heading(result.price)}", sheet.width)
+    sheet.figure.set_size_inches(sheet.width, 0.5 * len(bars) + 1.2 + 0.18 * under)
 
 
 def say_breakdown(result: Breakdown) -> str:
@@ -59,7 +58,7 @@ def _short(seconds: Any) -> str:
 
 
 def _phase(phase: Phase) -> str:
-    where = f"{phase.tier} {phase.level}".strip()
+    where = " ".join(dict.fromkeys(filter(None, (phase.tier, phase.level))))
     return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
 
 
@@ -72,7 +71,7 @@ def _whole(row: Row) -> tuple[Piece, ...]:
             pieces.append(Piece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
     if streams(row):
         pieces.append(Piece(float(row.bandwidth_s), "at once", GREY))
-    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, ".."))
+    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"))
 
 
 def _phases(row: Row) -> list[Bar]:
@@ -88,7 +87,7 @@ def _phases(row: Row) -> list[Bar]:
 
 
 def _baseline(one: Row, row: Row) -> Bar:
-    parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, ".."))
+    parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"))
     times = format_factor(float(one.total_s / row.total_s), 3)
     return Bar(
         one.title, tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts), f"{_short(one.total_s)}, {times}"
@@ -104,19 +103,18 @@ def draw_plan(result: Plan, sheet: Sheet) -> None:
     panels = list(sheet.figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat)
     step = Bar("step", pieces_of(result.parts, names), _short(result.step_s))
     free = Bar("free network", (Piece(result.control_step_s, "", GREY),), _short(result.control_step_s))
-    longest = max(result.step_s, *(part.hidden_s + part.exposed_s for part in dimensions), 0.0)
-    draw_bars(panels[0], [step, free], _short, _WIDTH)
+    draw_bars(panels[0], [step, free], _short, sheet.width)
     panels[0].set_title("the step, and the same with a free network", loc="left")
     found = {_part(at, part, result.step_s): _swatch(panels[0], at) for at, part in enumerate(result.parts)}
     if dimensions:
         bars = [_dimension(part, names.index(part.name)) for part in dimensions]
-        draw_bars(panels[1], bars, _short, _WIDTH, longest)
-        panels[1].set_title("communication: hatched is hidden under compute, plain is exposed", loc="left")
+        draw_bars(panels[1], bars, _short, sheet.width)
+        panels[1].set_title("communication: hidden under compute (hatched), exposed (plain)", loc="left")
     if kept and result.memory:
-        found |= _draw_memory(panels[-1], result.memory, len(names))
-    under = add_legend(sheet.figure, _WIDTH, found)
-    entitle(sheet.figure, plan_title(result), _WIDTH)
-    sheet.figure.set_size_inches(_WIDTH, 0.42 * sum(heights) + 0.4 * len(heights) + 0.7 + 0.18 * under)
+        found |= _draw_memory(panels[-1], result.memory, len(names), sheet.width)
+    under = add_legend(sheet.figure, sheet.width, found)
+    entitle(sheet.figure, plan_title(result), sheet.width)
+    sheet.figure.set_size_inches(sheet.width, 0.42 * sum(heights) + 0.4 * len(heights) + 0.7 + 0.18 * under)
 
 
 def say_plan(result: Plan) -> str:
@@ -154,7 +152,8 @@ def _part(at: int, part: StepPart, step_s: float) -> str:
 
 def _dimension(part: StepPart, at: int) -> Bar:
     pieces = (Piece(part.hidden_s, "hidden", colour_of(at), ACROSS), Piece(part.exposed_s, "exposed", colour_of(at)))
-    return Bar(f"{letter(at)}  {part.name}", pieces, f"{_short(part.hidden_s)} hidden, {_short(part.exposed_s)} exposed")
+    said = [f"{_short(seconds)} {how}" for seconds, how in ((part.hidden_s, "hidden"), (part.exposed_s, "exposed")) if seconds]
+    return Bar(f"{letter(at)}  {part.name}", pieces, ", ".join(said))
 
 
 def _kept(memory: Memory | None) -> dict[str, float]:
@@ -174,7 +173,7 @@ def _room(memory: Memory) -> str:
     return f"{format_bytes(memory.bytes, 3)}{room}{fits}"
 
 
-def _draw_memory(axes: Axes, memory: Memory, first: int) -> dict[str, Any]:
+def _draw_memory(axes: Axes, memory: Memory, first: int, width: float) -> dict[str, Any]:
     """The memory of the worst stage against the device's; what its legend adds, letters from ``first`` on."""
     kept = _kept(memory)
     parts = [(letter(first + at), colour_of(first + at), hatch_of(first + at)) for at in range(len(kept))]
@@ -182,18 +181,15 @@ def _draw_memory(axes: Axes, memory: Memory, first: int) -> dict[str, Any]:
         Piece(size, f"{name} {format_bytes(size, 2)}", colour, hatch)
         for size, (name, colour, hatch) in zip(kept.values(), parts, strict=True)
     )
-    bar = Bar(f"stage {memory.worst_stage}", pieces, "")
-    draw_bars(axes, [bar], lambda size: format_bytes(size, 3), _WIDTH, 0.0)
-    if memory.capacity_bytes:
-        axes.axvline(memory.capacity_bytes, color=INK, linewidth=1.6)
-        axes.set_xlim(0, 1.05 * max(memory.capacity_bytes, memory.bytes))
+    bar = Bar(f"stage {memory.worst_stage}", pieces, mark=memory.capacity_bytes)
+    draw_bars(axes, [bar], lambda size: format_bytes(size, 3), width)
     axes.set_title(f"memory of the worst stage: {_room(memory)}", loc="left")
     found = {
         f"{name}  {part} {format_bytes(kept[part], 3)}": swatch(axes, colour, hatch)
         for part, (name, colour, hatch) in zip(kept, parts, strict=True)
     }
     if memory.capacity_bytes:
-        found["memory of the device"] = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=1.6)[0]
+        found["memory of the device"] = mark_swatch(axes)
     return found
 
 
@@ -201,28 +197,28 @@ def draw_plans(result: Plans, sheet: Sheet) -> None:
     """The step on each fabric by parts, one time axis for all, with a mark where it would end with a free network."""
     names = list(dict.fromkeys(part.name for plan in result.plans for part in plan.parts))
     bars = [
-        Bar(on_fabric(plan.fabric, plan.fabric_overrides), pieces_of(plan.parts, names), _against(result, at))
+        Bar(_where(plan), pieces_of(plan.parts, names), _against(result, at), plan.control_step_s)
         for at, plan in enumerate(result.plans)
     ]
     axes = sheet.figure.add_subplot()
-    draw_bars(axes, bars, _short, _WIDTH)
+    draw_bars(axes, bars, _short, sheet.width)
     axes.set_xlabel("time of a step")
     found = {f"{letter(at)}  {name}": _swatch(axes, at) for at, name in enumerate(names)}
-    for row, plan in enumerate(result.plans):
-        axes.plot([plan.control_step_s] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=1.6)
-    found["with a free network"] = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=1.6)[0]
-    under = add_legend(sheet.figure, _WIDTH, found)
+    found["the end with a free network"] = mark_swatch(axes)
+    under = add_legend(sheet.figure, sheet.width, found)
     first = result.plans[0]
-    entitle(sheet.figure, f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", _WIDTH)
-    sheet.figure.set_size_inches(_WIDTH, 0.5 * len(bars) + 1.2 + 0.18 * under)
+    entitle(sheet.figure, f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", sheet.width)
+    sheet.figure.set_size_inches(sheet.width, 0.5 * len(bars) + 1.2 + 0.18 * under)
 
 
 def say_plans(result: Plans) -> str:
     """The bars in words: the step on each fabric."""
-    steps = ", ".join(
-        f"{on_fabric(plan.fabric, plan.fabric_overrides)} {_against(result, at)}" for at, plan in enumerate(result.plans)
-    )
+    steps = ", ".join(f"{_where(plan)} {_against(result, at)}" for at, plan in enumerate(result.plans))
     return f"A step of {result.plans[0].job.name} on {result.plans[0].ranks} ranks: {steps}."
+
+
+def _where(plan: Plan) -> str:
+    return on_fabric(plan.fabric, plan.fabric_overrides)
 
 
 def _against(result: Plans, at: int) -> str:

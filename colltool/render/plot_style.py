@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
 """Text and marks; what is said less loudly; axes; their grid; the page. A page of its own colours replaces these five."""
 
+Dash = str | tuple[int, tuple[int, ...]]
 # Okabe and Ito's palette, told apart by colour-blind readers too, for what covers an area.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 # The same hues for thin lines, where needed darker: at least 3 to 1 against white and against a dark page (WCAG 2.2, 1.4.11).
 PENS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#3A8FC4", "#8F6BC0", "#808080")
-DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")
+HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++")  # straight lines: dots are a thousand curves in an SVG
 DARK_TEXT, LIGHT_TEXT = "#111111", "#fefefe"  # on a colour, whatever the page is
 _HARD_TO_READ_DARK = ("#0072B2",)
 
@@ -61,6 +62,16 @@ class Sheet(NamedTuple):
 
     figure: Figure
     across: int = 2
+
+    @property
+    def paged(self) -> bool:
+        """Whether it is for a page, which is read on a phone too."""
+        return self.across == 1
+
+    @property
+    def width(self) -> float:
+        """Inches of one panel with its names: letters are larger beside a page's narrower pictures."""
+        return 5.2 if self.paged else 6.8
 
     def columns(self, panels: int) -> int:
         """How many columns so many panels take."""

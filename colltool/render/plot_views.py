@@ -6,18 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from colltool.diagnosis.results import Diagnosis
 from colltool.errors import ColltoolError
 from colltool.fitting.results import Calibration, Validation
-from colltool.pricing.results import Breakdown
+from colltool.pricing.results import Breakdown, Crossover
 from colltool.render import plot_choices as choices
 from colltool.render import plot_lines as lines
 from colltool.render import plot_measured as measured
+from colltool.render import plot_ribbon as ribbon
 from colltool.render import plot_steps as steps
+from colltool.render import plot_trace as trace
 from colltool.render.plot_style import Sheet
 from colltool.study.compare import Comparison
 from colltool.study.jobs import Plans
 from colltool.study.sensitivity import Sensitivity
 from colltool.study.sweep import Sweep
+from colltool.traces.results import Trace
 from colltool.workload.plan import Plan
 
 
@@ -39,6 +43,9 @@ VIEWS: dict[type, dict[str, View]] = {
     Breakdown: {"phases": View(steps.draw_breakdown, steps.say_breakdown)},
     Plan: {"step": View(steps.draw_plan, steps.say_plan)},
     Plans: {"step": View(steps.draw_plans, steps.say_plans)},
+    Crossover: {"sizes": View(ribbon.draw_crossover, ribbon.say_crossover)},
+    Trace: {"calls": View(trace.draw_trace, trace.say_trace)},
+    Diagnosis: {"busbw": View(measured.draw_diagnosis, measured.say_diagnosis)},
     Calibration: _over_size(measured.draw_calibration, measured.say_calibration),
     Validation: _over_size(measured.draw_validation, measured.say_validation),
 }

@@ -88,7 +88,7 @@ def _table(result: Crossover) -> Table:
 
 
 def _blocks(result: Crossover) -> list[Block]:
-    asked = _asked(result)
+    asked = crossover_title(result)
     crossings = Table(_with_none(_PAIR), _pairs(result), None, f"crossovers of {asked}")
     if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         crossings = crossings.without(_APPROXIMATIONS[2])
@@ -104,14 +104,16 @@ def _picks(result: Crossover) -> list[Block]:
     own = (column for column in _WINNER if column.key != "balance")
     columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in own)
     picks = tuple(_Met(result, winner=one) for one in result.picks)
-    return [Table(columns, picks, None, f"what {_library(result)} picks by its own cost model")]
+    return [Table(columns, picks, None, f"what {library_title(result)} picks by its own cost model")]
 
 
-def _library(result: Crossover) -> str:
+def library_title(result: Crossover) -> str:
+    """The library as people call it; empty without one."""
     return LIBRARIES[result.library].spoken if result.library else ""
 
 
-def _asked(result: Crossover) -> str:
+def crossover_title(result: Crossover) -> str:
+    """What was asked."""
     where = on_fabric(result.fabric, result.overrides)
     library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
     return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {library}{result.mode}"
@@ -180,7 +182,7 @@ def _crossing(pair: Pair, one: Crossing) -> Document:
 
 
 def _summary(result: Crossover) -> str:
-    asked = _asked(result)
+    asked = crossover_title(result)
     steps = [f"{one.algorithm} from {format_bytes(one.from_bytes)}" for one in result.winners]
     return f"{asked}: {', '.join(steps)}"
 

@@ -60,7 +60,7 @@ def _table(result: Trace, title: str = "") -> Table:
     return table if any(total.group for total in result.totals) else table.without("group")
 
 
-def _title(result: Trace) -> str:
+def trace_title(result: Trace) -> str:
     """``15 calls of 2 traces on dgx-a100``."""
     where = on_fabric(result.fabric, result.overrides)
     of = f" of {result.world} ranks" if result.world else ""
@@ -72,7 +72,7 @@ def _window(result: Trace) -> str:
     return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
 
 
-def _verdict(result: Trace) -> str:
+def verdict(result: Trace) -> str:
     """What communication takes of the steps, and whether that is what it should."""
     shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
     reached = result.of_expected
@@ -83,7 +83,7 @@ def _verdict(result: Trace) -> str:
 
 
 def _facts(result: Trace) -> Iterator[str]:
-    yield _verdict(result)
+    yield verdict(result)
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
     each = format_time(result.window_s / (result.steps or len(result.files)))
     spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
@@ -95,7 +95,7 @@ def _facts(result: Trace) -> Iterator[str]:
 
 
 def _blocks(result: Trace) -> list[Block]:
-    out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
+    out: list[Block] = [Lines(trace_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
     reasons: dict[str, int] = {}
     for total in result.totals:
@@ -129,7 +129,7 @@ def _document(result: Trace) -> Document:
         "share": result.share,
         "exposed": result.exposed,
         "of_expected": result.of_expected,
-        "verdict": _verdict(result),
+        "verdict": verdict(result),
         "totals": [_total(one) for one in result.totals],
         "calls": [_call(one) for one in result.calls],
         "findings": [one._asdict() for one in result.findings],
@@ -151,7 +151,7 @@ def _file(one: File) -> Document:
 
 
 def _summary(result: Trace) -> str:
-    return f"{_title(result)}\n{_verdict(result)}"
+    return f"{trace_title(result)}\n{verdict(result)}"
 
 
 SUBJECTS = {Trace: Subject("trace", _blocks, _document, _table, _summary)}
