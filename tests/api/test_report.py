@@ -28,11 +28,11 @@ def exhibits(report: Report) -> list[Exhibit]:
 
 
 def test_a_page_answers_its_questions_in_order(report: Report) -> None:
-    assert [section.key for section in report.sections] == ["network", "ar", "ag", "a2a", "job", "measured", "assumptions"]
+    assert [section.key for section in report.sections] == ["network", "ar", "a2a", "job", "measured", "assumptions"]
     kinds = [type(one.result).__name__ for one in report.sections[1].exhibits]
     assert kinds == ["Sweep", "Sweep", "Crossover", "Breakdown", "Sensitivity", "Comparison"]
-    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Plan", "Plans"]
-    assert [type(one.result).__name__ for one in report.sections[5].exhibits] == ["Diagnosis", "Trace"]
+    assert [type(one.result).__name__ for one in report.sections[3].exhibits] == ["Plan", "Plans"]
+    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "Trace"]
 
 
 def test_without_others_jobs_and_logs_there_are_no_such_sections() -> None:
