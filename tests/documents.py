@@ -2,7 +2,8 @@
 
 In a ```console block a line ``$ colltool ...`` is a command and the lines below it are its output; ``| head -N`` and
 ``| tail -N`` cut that to N lines, and a last line ``exit N`` names an exit code other than 0. A block right below
-``<!-- file: NAME -->`` is the file NAME, there for the commands of all documents. ```python blocks are run too.
+``<!-- file: NAME -->`` is the file NAME, there for the commands of all documents. ```python blocks are run too, and ```pycon
+blocks as a session that goes on from one to the next: ``>>>`` and ``...`` are typed, the lines below are what is printed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
+from code import InteractiveConsole
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from doctest import DocTestParser
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +74,23 @@ def refreshed(text: str, run: Callable[..., Any]) -> str:
         return "\n".join(["```console", *lines, "```"])
 
     return re.sub(r"^```console\n(.*?)^```$", block, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def session(text: str) -> str:
+    """The document with what its ```pycon blocks print now, one session from top to bottom."""
+    console = InteractiveConsole()
+
+    def block(match: re.Match[str]) -> str:
+        lines = []
+        for example in DocTestParser().get_examples(match[1]):
+            typed = example.source.rstrip("\n").split("\n")
+            lines += [f"{'>>>' if at == 0 else '...'} {line}".rstrip() for at, line in enumerate(typed)]
+            with redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
+                console.runsource(example.source, symbol="single")
+            lines += printed.getvalue().rstrip("\n").splitlines()
+        return "\n".join(["```pycon", *lines, "```"])
+
+    return re.sub(r"^```pycon\n(.*?)^```$", block, text, flags=re.MULTILINE | re.DOTALL)
 
 
 def files() -> dict[str, str]:

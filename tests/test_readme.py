@@ -8,10 +8,10 @@ from pathlib import Path
 import documents
 import pytest
 from cli.conftest import Ran, run
-from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, shown
+from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, session, shown
 
 TEXT = README.read_text(encoding="utf-8")
-MAX_LINES = 530
+MAX_LINES = 600
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @every_document
 def test_a_document_shows_what_its_commands_print(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
-    now = refreshed(text, run)
+    now = session(refreshed(text, run))
     if request.config.getoption("--update-readme"):
         path.write_text(now, encoding="utf-8")
         return
@@ -58,6 +58,14 @@ def test_what_is_shown_is_replaced_by_what_is_printed() -> None:
     assert refreshed(old, lambda name: printed[name]) == f"text\n\n```console\n{new}```\nmore\n"
     assert refreshed(refreshed(old, lambda name: printed[name]), lambda name: printed[name]).count("exit 2") == 1
     assert "+1" in documents.difference(old, refreshed(old, lambda name: printed[name]), "x")
+
+
+def test_a_session_goes_on_from_block_to_block() -> None:
+    text = "```pycon\n>>> a = 1\nold\n>>> a + 1\n```\n\nand\n\n```pycon\n>>> for at in range(a, 3):\n...     print(at)\n```\n"
+    now = "```pycon\n>>> a = 1\n>>> a + 1\n2\n```\n\nand\n\n```pycon\n>>> for at in range(a, 3):\n...     print(at)\n1\n2\n```\n"
+    assert session(text) == now
+    assert session(now) == now
+    assert "ZeroDivisionError" in session("```pycon\n>>> 1 / 0\n```\n")
 
 
 @every_document
