@@ -253,6 +253,18 @@ def test_places_and_wraparounds_of_lattices(tier: dict[str, Any], drawn: int, wr
     assert document(colltool.draw_fabric(where))["tiers"][0]["drawn"] == drawn
 
 
+@pytest.mark.parametrize("name", [*SHIPPED, *ODD])
+def test_as_many_are_drawn_as_the_document_says(name: str) -> None:
+    """Endpoints are squares, or dots of 3.2 pixels in a lattice."""
+    root = parsed(every(name))
+    squares = [one for one in root.iter(f"{SVG}rect") if one.get("class") == "ct-soft"]
+    dots = [one for one in root.iter(f"{SVG}circle") if one.get("r") == "3.2"]
+    told = document(colltool.draw_fabric(every(name)))["tiers"]
+    assert len(squares) + len(dots) == sum(tier["drawn"] for tier in told)
+    for tier in told:
+        assert 1 <= tier["drawn"] <= tier["endpoints"]
+
+
 def test_every_axis_is_named() -> None:
     words = said(parsed(fabric(torus(8, 1, 2, 4))))
     for text in ("axis 1: rings of 8", "axis 2: 1 place", "axis 3: pairs", "axis 4: rings of 4"):

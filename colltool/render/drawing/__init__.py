@@ -97,7 +97,7 @@ def _card_head(pen: Pen, sketch: TierSketch, inside: Area) -> float:
     pen.text(inside.left, inside.top + 14, sketch.tier.name, inside.width, size=17, bold=True)
     y = inside.top + 24
     place = place_text(sketch)
-    y = pen.paragraph(inside._replace(top=y), kind_text(sketch) + (f"; {place}" if place else ""), most=2)
+    y = pen.paragraph(inside._replace(top=y), kind_text(sketch) + (f"; {place}" if place else ""), most=4)
     if most := most_text(sketch):
         y = pen.paragraph(inside._replace(top=y), most, tone="ct-soft")
     return y + 8
