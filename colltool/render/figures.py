@@ -103,12 +103,17 @@ def _referred(root: ElementTree.Element) -> Iterator[str]:
 
 
 def _flatten(parent: ElementTree.Element) -> None:
-    """Without groups that say nothing."""
+    """Without groups that say nothing, nor the same style in each child."""
     found: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)
         found += list(child) if child.tag == "g" and not child.attrib else [child]
     parent[:] = found
+    styles = {child.get("style") for child in parent}
+    if parent.tag == "g" and len(parent) > 1 and len(styles) == 1 and None not in styles and "style" not in parent.attrib:
+        parent.set("style", styles.pop() or "")  # the marks of a line look the same
+        for child in parent:
+            del child.attrib["style"]
 
 
 def _restyle(element: ElementTree.Element) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from colltool.errors import ColltoolError
 from colltool.primitives import Primitive
@@ -15,6 +16,7 @@ from colltool.render.plot_style import (
     PENS,
     Sheet,
     add_legend,
+    apart,
     entitle,
     labelled,
     letter,
@@ -31,13 +33,13 @@ from colltool.study.compare import Comparison, Line
 from colltool.study.grid import Cell
 from colltool.study.sensitivity import Sensitivity, Spread
 from colltool.study.sweep import Pivot, Sweep, pivot_tables
-from colltool.words import format_rate, format_time, percent, title_size
+from colltool.words import format_rate, format_time, percent, size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_PANELS = 6
 _MOST_BARS = 12
+_MOST_MARKS = 12  # on a line
 _LETTER_WIDE = 0.17  # inches of a cell that holds a letter
 
 
@@ -64,23 +66,28 @@ def draw_map(result: Sweep, sheet: Sheet) -> None:
     tables = list(pivot_tables(result, pivot))
     names = winners(result)
     columns = sheet.columns(len(tables))
-    rows = -(-len(tables[:MOST_PANELS]) // columns)
+    rows = -(-len(tables[: sheet.panels]) // columns)
     across = len(axis_values(result, pivot.cols)) * columns
     width = sheet.width if sheet.paged else min(16.0, max(sheet.width, 0.42 * across + 2))
-    for at, (fixed, cells) in enumerate(tables[:MOST_PANELS]):
+    for at, (fixed, cells) in enumerate(tables[: sheet.panels]):
         axes = figure.add_subplot(rows, columns, at + 1)
         _map(axes, result, pivot, cells, names, lettered=(width - 1.2) / across > _LETTER_WIDE)
         axes.set_title(wrapped(pivot_title(result, fixed), 3.5), loc="left")
     found = {f"{letter(at)}  {name}": _swatch(figure.axes[0], at) for at, name in enumerate(names)}
     lines = add_legend(figure, width, found)
-    entitle(figure, f"fastest: {sweep_title(result)}{fewer(len(tables))}", width)
+    entitle(figure, f"fastest: {sweep_title(result)}{fewer(len(tables), sheet)}", width)
     height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
     figure.set_size_inches(width, rows * height + 0.7 + 0.18 * lines)
 
 
-def fewer(tables: int) -> str:
-    """What a title says where not every table of a sweep has a panel."""
-    return f" ({MOST_PANELS} of {tables} tables)" if tables > MOST_PANELS else ""
+def axis_label(key: str, value: Any) -> str:
+    """A value of an axis in few letters."""
+    return size_text(float(value)) if key == "bytes" else shown(key, value)
+
+
+def fewer(tables: int, sheet: Sheet) -> str:
+    """What a title says where not every table has a panel."""
+    return f" ({sheet.panels} of {tables} tables)" if tables > sheet.panels else ""
 
 
 def winners(result: Sweep) -> list[str]:
@@ -104,15 +111,11 @@ def _swatch(axes: Axes, at: int) -> object:
 
 def _map(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str], *, lettered: bool) -> None:
     for row, line in enumerate(cells):
-        for column, cell in enumerate(line):
-            if cell.algorithm is not None:
-                at = names.index(cell.algorithm)
-                colour = COLOURS[at % len(COLOURS)]
-                axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
-                if lettered or _begins(line, column):
-                    axes.text(column, row, letter(at), ha="center", va="center", color=text_on(colour))
-    across, down = ([shown(key, value) for value in axis_values(result, key)] for key in (pivot.cols, pivot.rows))
-    places = thinned(range(len(across)), 16)
+        for name, run in groupby(range(len(line)), key=lambda column: line[column].algorithm):
+            if name is not None:
+                _won(axes, row, list(run), names.index(name), lettered=lettered)
+    across, down = ([axis_label(key, value) for value in axis_values(result, key)] for key in (pivot.cols, pivot.rows))
+    places = thinned(range(len(across)), 14)
     axes.set_xticks(places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0)
     places = thinned(range(len(down)), 20)
     axes.set_yticks(places, [wrapped(down[place], 1.6) for place in places])
@@ -123,33 +126,37 @@ def _map(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], names
     axes.grid(visible=False)
 
 
-def _begins(line: list[Cell], column: int) -> bool:
-    """Whether a winner's run begins in this cell of a map too fine for a letter in each."""
-    return column == 0 or line[column - 1].algorithm != line[column].algorithm
+def _won(axes: Axes, row: int, run: list[int], at: int, *, lettered: bool) -> None:
+    """Neighbouring cells with one winner: its letter in each, or where cells are too narrow for that once in the middle."""
+    colour, ends = COLOURS[at % len(COLOURS)], [run[0] - 0.5, run[-1] + 0.5]
+    axes.fill_between(ends, row - 0.5, row + 0.5, color=colour, linewidth=0)
+    for column in run if lettered else [sum(ends) / 2]:
+        axes.text(column, row, letter(at), ha="center", va="center", color=text_on(colour))
 
 
 def draw_comparison(result: Comparison, sheet: Sheet) -> None:
     """Bus bandwidth of every column over size, a panel for each primitive and group; the band ends without contention."""
-    panels, figure = _panels(result), sheet.figure
+    every, figure = _panels(result), sheet.figure
+    panels = every[: sheet.panels]
     columns = sheet.columns(len(panels))
     rows = -(-len(panels) // columns)
+    width = 4.4 * columns if columns > 1 else sheet.width
     for at, (primitive, ranks) in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
         lines = [line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)]
         tops = [_line(axes, lines, column, one.name) for column, one in enumerate(result.columns)]
-        over_size(axes, [line.bytes for line in lines], [rate for rates in tops for rate in rates])
+        over_size(axes, [line.bytes for line in lines], [rate for rates in tops for rate in rates], width / columns - 1)
         axes.set_title(f"{primitive.spoken}, {ranks} ranks", loc="left", fontweight="bold")
         axes.set_xlabel("message size")
         axes.set_ylabel("busbw" if at % columns == 0 else "")
-    width = 4.4 * columns if columns > 1 else sheet.width
     under = add_legend(figure, width, labelled(figure))
     said = "; ".join(compared(result)[:3])
-    entitle(figure, f"{said} (bands: up to no contention)", width, 9)
+    entitle(figure, f"{said} (bands: up to no contention){fewer(len(every), sheet)}", width, 9)
     figure.set_size_inches(width, 2.9 * rows + 0.9 + 0.18 * under)
 
 
 def _panels(result: Comparison) -> list[tuple[Primitive, int]]:
-    return list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))[:MOST_PANELS]
+    return list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))
 
 
 def say_comparison(result: Comparison) -> str:
@@ -166,18 +173,24 @@ def _line(axes: Axes, lines: Sequence[Line], column: int, name: str) -> list[flo
               for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
     sizes, rates, quiet = ([point[part] for point in points] for part in range(3))
     colour, dash, mark = (pens[column % len(pens)] for pens in (PENS, DASHES, MARKS))
-    axes.plot(sizes, rates, color=colour, linestyle=dash, marker=mark, markersize=4, label=name)
+    axes.plot(sizes, rates, color=colour, linestyle=dash, marker=mark, markersize=4, markevery=every_point(sizes), label=name)
     axes.fill_between(sizes, rates, quiet, color=colour, alpha=0.15, linewidth=0)
     return [*rates, *quiet]
 
 
-def over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float]) -> None:
-    """Rates over the sizes that were asked for, both by equal factors."""
+def every_point(places: Sequence[float]) -> int:
+    """Every how many points of a line have a mark."""
+    return max(1, len(places) // _MOST_MARKS)
+
+
+def over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float) -> None:
+    """Rates over the sizes that were asked for, both by equal factors, on so many inches."""
     if rates:
         log_scale(axes, "y", (min(rates) / 1.4, max(rates) * 1.4), lambda rate: format_rate(rate, 3))
     axes.set_xscale("log")
-    ticks = thinned(sorted(sizes))
-    axes.set_xticks(ticks, [title_size(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
+    ticks = sorted(sizes)
+    ticks = [ticks[at] for at in apart(ticks, inches, logs=True)]
+    axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
     axes.set_xticks([], minor=True)
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from colltool.render.plot_choices import MOST_PANELS, fewer, over_size, pivot_of, winners
-from colltool.render.plot_style import DASHES, INK, MARKS, PAPER, PENS, Sheet, add_legend, entitle, labelled, wrapped
+from colltool.render.plot_choices import every_point, fewer, over_size, pivot_of, winners
+from colltool.render.plot_style import DASHES, INK, MARKS, PAPER, PENS, Sheet, add_legend, apart, entitle, labelled, wrapped
 from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
 from colltool.study.grid import Cell
 from colltool.study.sweep import Pivot, Sweep, pivot_tables
@@ -30,17 +30,17 @@ def draw_lines(result: Sweep, sheet: Sheet) -> None:
     pivot, figure = pivot_of(result), sheet.figure
     tables = list(pivot_tables(result, pivot))
     columns = sheet.columns(len(tables))
-    rows = -(-len(tables[:MOST_PANELS]) // columns)
-    for at, (fixed, cells) in enumerate(tables[:MOST_PANELS]):
+    rows = -(-len(tables[: sheet.panels]) // columns)
+    width = 4.4 * columns if columns > 1 else sheet.width
+    for at, (fixed, cells) in enumerate(tables[: sheet.panels]):
         axes = figure.add_subplot(rows, columns, at + 1)
-        _panel(axes, result, pivot, cells)
+        _panel(axes, result, pivot, cells, width / columns - 1)
         left = f"{len(drawn_rows(cells))} of {len(cells)} lines" if len(drawn_rows(cells)) < len(cells) else ""
         title = ", ".join(filter(None, (pivot_title(result, fixed), left)))
         axes.set_title(wrapped(title, 3.5), loc="left", fontweight="bold")
         axes.set_ylabel("busbw" if at % columns == 0 else "")
-    width = 4.4 * columns if columns > 1 else sheet.width
     under = add_legend(figure, width, labelled(figure))
-    entitle(figure, f"busbw of the fastest: {sweep_title(result)}{fewer(len(tables))}", width)
+    entitle(figure, f"busbw of the fastest: {sweep_title(result)}{fewer(len(tables), sheet)}", width)
     figure.set_size_inches(width, 2.9 * rows + 0.9 + 0.18 * under)
 
 
@@ -62,7 +62,7 @@ def drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
     return [priced[round(step * (len(priced) - 1) / (MOST_LINES - 1))] for step in range(MOST_LINES)]
 
 
-def _panel(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]]) -> None:
+def _panel(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]], inches: float) -> None:
     over, down = axis_values(result, pivot.cols), axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
     rates: list[float] = []
@@ -71,10 +71,13 @@ def _panel(axes: Axes, result: Sweep, pivot: Pivot, cells: list[list[Cell]]) -> 
         rates += _line(axes, places, cells[row], pen, name if len(down) > 1 else None)
     if any(_changed(one, other) for line in cells for one, other in pairwise(line)):
         axes.plot([], [], "o", color=INK, markerfacecolor=PAPER, markersize=7, label=_CHANGES)
-    over_size(axes, places, rates)
+    over_size(axes, places, rates, inches)
     if pivot.cols != "bytes":
-        axes.set_xscale("log" if pivot.cols == "ranks" else "linear")
-        axes.set_xticks(places, [shown(pivot.cols, value) for value in over], rotation=45 if len(over) > 5 else 0)
+        logs = pivot.cols == "ranks" and len(set(places)) == len(over) > 1
+        kept = apart(places, inches, logs=logs)
+        axes.set_xscale("log" if logs else "linear")
+        names = [shown(pivot.cols, over[at]) for at in kept]
+        axes.set_xticks([places[at] for at in kept], names, rotation=45 if len(kept) > 5 else 0)
         axes.set_xticks([], minor=True)
     axes.set_xlabel("message size" if pivot.cols == "bytes" else axis_title(pivot.cols))
 
@@ -89,7 +92,7 @@ def _line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, 
     """One line, a gap where nothing can be priced; every rate of it."""
     colour, dash, mark = PENS[pen], DASHES[pen], MARKS[pen]
     rates = [cell.busbw_Bps or float("nan") for cell in cells]
-    axes.plot(places, rates, color=colour, linestyle=dash, marker=mark, markersize=4, label=name)
+    axes.plot(places, rates, color=colour, linestyle=dash, marker=mark, markersize=4, markevery=every_point(places), label=name)
     for at, (one, other) in enumerate(pairwise(cells)):
         if _changed(one, other) and one.busbw_Bps and other.busbw_Bps:
             middle = (sqrt(places[at] * places[at + 1]), sqrt(one.busbw_Bps * other.busbw_Bps))

@@ -95,8 +95,8 @@ def draw_crossover(result: Crossover, sheet: Sheet) -> None:
     ribbons = ribbons_of(result)
     names = list(dict.fromkeys(one.name for ribbon in ribbons for one in ribbon.stretches))
     changes = [size for ribbon in ribbons for size in ribbon.changes]
-    ends = min(_USUAL[0], *(size / _BEYOND for size in changes)), max(_USUAL[1], *(size * _BEYOND for size in changes))
-    scale = _Scale(max(1.0, ends[0]), ends[1], (1 - NAMES_WIDE) * sheet.width - 0.2)
+    low, high = min([_USUAL[0], *(size / _BEYOND for size in changes)]), max([_USUAL[1], *(size * _BEYOND for size in changes)])
+    scale = _Scale(max(1.0, low), high, (1 - NAMES_WIDE) * sheet.width - 0.2)
     axes = sheet.figure.add_subplot()
     for row, ribbon in enumerate(ribbons):
         for one in ribbon.stretches:

@@ -54,6 +54,7 @@ STYLE: dict[Any, Any] = {
     "savefig.dpi": 150,
 }
 _INCHES_A_LETTER = 0.068  # of 8 points
+_SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_TICKS = 12
 
 
@@ -67,6 +68,11 @@ class Sheet(NamedTuple):
     def paged(self) -> bool:
         """Whether it is for a page, which is read on a phone too."""
         return self.across == 1
+
+    @property
+    def panels(self) -> int:
+        """The most panels of one kind."""
+        return 3 if self.paged else 6
 
     @property
     def width(self) -> float:
@@ -138,6 +144,17 @@ def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
 def thinned(ticks: Sequence[Any], most: int = _MOST_TICKS) -> list[Any]:
     """Every second or third of so many that their labels would touch."""
     return list(ticks[:: -(-len(ticks) // most)]) if ticks else []
+
+
+def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
+    """Which of these ascending places on an axis of so many inches have room for a slanted label each."""
+    at = [log10(place) if logs else place for place in places]
+    whole = (at[-1] - at[0]) or 1.0
+    kept: list[int] = []
+    for index, place in enumerate(at):
+        if not kept or (place - at[kept[-1]]) / whole * inches >= _SLANTED:
+            kept.append(index)
+    return kept
 
 
 def log_scale(axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]) -> None:

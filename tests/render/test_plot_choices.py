@@ -29,7 +29,7 @@ def test_the_same_choice_is_the_same_picture(name: str) -> None:
 
 def test_what_the_pictures_say() -> None:
     texts = {name: picture(make(), ".svg").decode() for name, make in CHOICES.items()}
-    assert all(word in texts["sweep"] for word in ("ring", "1GB", "ib.bandwidth 25GB/s", "fastest: all-reduce on dgx-h100"))
+    assert all(word in texts["sweep"] for word in ("ring", "1 GB", "ib.bandwidth 25GB/s", "fastest: all-reduce on dgx-h100"))
     assert all(word in texts["compare"] for word in ("dgx-h100", "mi300x", "all-reduce, 64 ranks", "busbw"))
     assert all(word in texts["sensitivity"] for word in ("ib.eta.beta", "wins", "percentile"))
     assert not re.search("nan|inf<", texts["compare"])
