@@ -18,7 +18,8 @@ from colltool.files import write_file
 from colltool.fitting.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
 from colltool.measured.series import Point, Series
 from colltool.primitives import AR, RS, Primitive
-from colltool.render.plot import check_plot, picture
+from colltool.render.figures import alternative, page_svg
+from colltool.render.plot import check_plot, drawn, picture
 from colltool.render.plot_panels import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
@@ -185,6 +186,20 @@ class TestDrawn:
             "100 us",
         ):
             assert text in found
+
+    def test_a_calibration_on_a_page(self) -> None:
+        result = calibration(series())
+        assert page_svg(result, "busbw").startswith("<svg ")
+        assert alternative(result).startswith(
+            "small-box, tier link: measured and fitted. time over message size: all-reduce, 8 ranks"
+        )
+
+    def test_a_page_has_few_panels(self) -> None:
+        many = validation(*(series(ranks=ranks) for ranks in range(2, 9)))
+        with drawn(many, across=1) as figure:
+            assert len(figure.axes) == 2, "a panel with its strip of errors"
+        with drawn(many) as figure:
+            assert len(figure.axes) == 14
 
     def test_what_there_is_not_is_not_in_the_legend(self, tmp_path: Path) -> None:
         path = tmp_path / "fit.svg"
