@@ -99,7 +99,8 @@ def collective(asked: Asked, primitive: Primitive) -> Section:
     where = f"{asked.most} ranks, {close['-M']}"
     exhibits = [
         Exhibit("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
-                (asked.line("sweep", short, options=grid | {"--pivot": "busbw"}),), "busbw"),
+                (asked.line("sweep", short, options=grid | {"--pivot": "busbw"}),), "busbw",
+                swept.pivoted("busbw", "ranks", "bytes")),
         Exhibit("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
                 (asked.line("sweep", short, options=grid | {"--pivot": "algorithm"}),), "map"),
         Exhibit(f"Where the winner changes, {asked.most} ranks", prices.crossover(fabric, primitive, **whole),

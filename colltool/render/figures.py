@@ -13,6 +13,9 @@ from colltool.results import Result
 PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
 """The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""
 
+_OF_LETTERS = "scale(0.015625)"
+"""How matplotlib scales the outline of a letter, and nothing else."""
+
 _PIXELS_A_POINT = 1.25 * 96 / 72  # 8 points are read beside a page's text of 14 or 16 pixels
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _POINTS = re.compile(r"([\d.]+)pt")
@@ -23,7 +26,34 @@ _ACROSS = re.compile(r"translate\((\S+) 0\)")
 _PLACES = ("d", "x", "y", "width", "height", "points")
 
 
-def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str = "plot") -> str:
+class Letters:
+    """The outlines of letters that the pictures of a page share: each stands once in :attr:`svg`, which goes before them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def take(self, root: ElementTree.Element) -> None:
+        """Refer to the shared outlines in place of a picture's own."""
+        names: dict[str, str] = {}
+        for defs in root.iter("defs"):
+            for outline in [one for one in defs if one.get("transform") == _OF_LETTERS]:
+                drawn = outline.get("d", "")
+                names[f"#{outline.get('id')}"] = "#" + self._names.setdefault(drawn, f"letter-{len(self._names)}")
+                defs.remove(outline)
+        for one in root.iter("use"):
+            one.set("href", names.get(one.attrib["href"], one.attrib["href"]))
+
+    @property
+    def svg(self) -> str:
+        """An element that shows nothing and holds every outline."""
+        root = ElementTree.Element("svg", {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"})
+        defs = ElementTree.SubElement(root, "defs")
+        for drawn, name in self._names.items():
+            ElementTree.SubElement(defs, "path", {"id": name, "transform": _OF_LETTERS} | ({"d": drawn} if drawn else {}))
+        return ElementTree.tostring(root, encoding="unicode")
+
+
+def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str = "plot", letters: Letters | None = None) -> str:
     """The picture of a result as one ``<svg>`` element for a page of HTML; the same bytes for the same result.
 
     Its background is the page's, its letters are outlines, its ids begin with ``prefix``, and ``aria-label`` says in words what
@@ -34,6 +64,7 @@ def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str 
         view: what to show, where there is a choice; the usual view when empty.
         prefix: of its ids, another one for each picture of a page.
         extra: of colltool, which an error names where matplotlib is missing.
+        letters: of the page, where its pictures share them; each has its own when None.
 
     Raises:
         ColltoolError: no matplotlib, a result without a picture or such a view, nothing to draw.
@@ -41,6 +72,8 @@ def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str 
     root = ElementTree.fromstring(page_picture(result, view, extra=extra))
     _strip(root)
     _rename(root, prefix)
+    if letters is not None:
+        letters.take(root)
     _flatten(root)
     for element in root.iter():
         _restyle(element)

@@ -44,7 +44,7 @@ def picture(result: Any, suffix: str, view: str = "") -> bytes:
 
 
 def page_picture(result: Any, view: str = "", *, extra: str = "plot") -> bytes:
-    """A result as an SVG document for a page: letters as outlines, no background, one panel below the other.
+    """A result as an SVG document for a page: letters as outlines, no background or heading, one panel below the other.
 
     Raises:
         ColltoolError: as :func:`picture`; ``extra`` is named as what brings matplotlib.
@@ -57,6 +57,8 @@ def page_picture(result: Any, view: str = "", *, extra: str = "plot") -> bytes:
 def _saved(result: Any, view: str, form: str, *, style: dict[str, str] | None = None, across: int = 2, **options: Any) -> bytes:
     buffer = BytesIO()
     with drawn(result, view, style=style, across=across) as figure:
+        if across == 1:
+            figure.suptitle("")  # the page has a heading, and says below it what follows
         figure.savefig(buffer, format=form, **options)
     return buffer.getvalue()
 

@@ -19,12 +19,14 @@ class Exhibit(NamedTuple):
         result: of the public function that a reader would call for it.
         commands: the command line that gives the same; several where it takes one for each fabric.
         view: which of its pictures; empty for the usual one, None where it has none.
+        drawn: what the picture is drawn from, where that is arranged in another way than the tables.
     """
 
     title: str
     result: Result
     commands: tuple[str, ...]
     view: str | None = ""
+    drawn: Result | None = None
 
 
 class Section(NamedTuple):

@@ -5,6 +5,7 @@ Whatever a file or a log says is data: the template escapes it, tables and pictu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltool import __version__
 from colltool.errors import ColltoolError
 from colltool.render.door import blocks
+from colltool.render.figures import Letters, page_svg
 from colltool.render.html import bare
 from colltool.render.parts import Block, Lines, Table
 from colltool.render.plot import need_matplotlib
@@ -19,12 +21,14 @@ from colltool.render.widths import fitting
 from colltool.shown import printable
 
 if TYPE_CHECKING:
-    from colltool.study.report import Exhibit, Report
+    from colltool.study.report import Exhibit, Report, Section
 
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
 
 EXTRA = "report"
+_TALL = 1.4  # times its width
+_SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 
 def check_page() -> None:
@@ -47,6 +51,7 @@ class _Shown(NamedTuple):
     key: str
     title: str
     picture: Any
+    tall: bool
     tables: Any
     dropped: list[str]
     commands: tuple[str, ...]
@@ -75,12 +80,13 @@ def report_page(report: Report) -> str:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
-    parts = [_Part(part.key, part.title, list(_exhibits(part.key, part.exhibits))) for part in report.sections]
+    letters = Letters()
+    parts = [_Part(part.key, part.title, list(_exhibits(part, letters))) for part in report.sections]
     fabric = report.fabrics[0]
     return environment.get_template("page.html.jinja").render(
         title=report_title(report), name=fabric.name, description=" ".join(fabric.description.split()), style=style,
         sets=sorted({f"{key}={value}" for one in report.fabrics for key, value in one.overrides}),
-        sections=parts, version=__version__, headlines=list(headlines(report)),
+        letters=_markup(letters.svg), sections=parts, version=__version__, headlines=list(headlines(report)),
     )  # fmt: skip
 
 
@@ -95,14 +101,16 @@ def _markup(text: str) -> Any:
     return Markup(text)  # made by this program: every name in it was escaped where it was put in
 
 
-def _exhibits(section: str, exhibits: tuple[Exhibit, ...]) -> Iterator[_Shown]:
-    for number, one in enumerate(exhibits, 1):
-        key = f"{section}-{number}"
+def _exhibits(section: Section, letters: Letters) -> Iterator[_Shown]:
+    for number, one in enumerate(section.exhibits, 1):
+        key = f"{section.key}-{number}"
         tables, dropped = _narrowed(_on_page(one.result))
+        picture = _picture(one, key, letters)
         yield _Shown(
             key=key,
             title=one.title,
-            picture=_picture(one, key),
+            picture=picture,
+            tall=_is_tall(picture),
             tables=_markup(bare(tables)),
             dropped=dropped,
             commands=one.commands,
@@ -136,7 +144,13 @@ def _narrowed(parts: list[Block]) -> tuple[list[Block], list[str]]:
     return found, list(dropped)
 
 
-def _picture(one: Exhibit, key: str) -> Any:
+def _is_tall(picture: str) -> bool:
+    """Whether a picture needs a page of paper to itself."""
+    found = _SIDES.search(picture)
+    return found is not None and float(found[2]) > _TALL * float(found[1])
+
+
+def _picture(one: Exhibit, key: str, letters: Letters) -> Any:
     """The exhibit's picture as an element of the page; empty where it has none."""
     from colltool.fabric.results import FabricShown
 
@@ -146,6 +160,4 @@ def _picture(one: Exhibit, key: str) -> Any:
         from colltool.render.drawing import fabric_svg
 
         return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
-    from colltool.render.figures import page_svg
-
-    return _markup(page_svg(one.result, one.view, prefix=key, extra=EXTRA))
+    return _markup(page_svg(one.drawn or one.result, one.view, prefix=key, extra=EXTRA, letters=letters))
