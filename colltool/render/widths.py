@@ -12,6 +12,8 @@ from colltool.shown import printable
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12
 """Characters: a cell folded to less cannot be read."""
+_USUAL_FOLD = 22
+"""Characters: what an algorithm's name takes on two lines."""
 
 
 class Drawn(NamedTuple):
@@ -38,13 +40,19 @@ def total_width(columns: Sequence[Drawn]) -> int:
 
 def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     """The columns that fit: the least needed dropped first, then the texts of the widest folded."""
-    kept = list(columns)
-    while width is not None and total_width(kept) > width and any(one.column.drop for one in kept):
-        kept.remove(max(kept, key=lambda one: one.column.drop))
+    kept = _needed(columns, width)
     for one in sorted(kept, key=lambda one: -one.width):
         over = 0 if width is None else total_width(kept) - width
         if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
             kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
+    return kept
+
+
+def _needed(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
+    """Without the least needed, until they fit."""
+    kept = list(columns)
+    while width is not None and total_width(kept) > width and any(one.column.drop for one in kept):
+        kept.remove(max(kept, key=lambda one: one.column.drop))
     return kept
 
 
@@ -54,7 +62,13 @@ def _folded(one: Drawn, width: int) -> Drawn:
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
-    """A table with the columns that fit so many characters once texts are folded, and the titles of those left out."""
-    kept = [one.column for one in kept_columns(drawn_columns(table), width)]
+    """A table with the columns that fit so many characters once headings and long texts are folded, and the titles of the others."""
+    kept = [one.column for one in _needed([_as_narrow(one) for one in drawn_columns(table)], width)]
     dropped = [column for column in table.shown if column not in kept]
     return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)
+
+
+def _as_narrow(one: Drawn) -> Drawn:
+    """A column as wide as it has to be: numbers stay whole, headings are folded between words, texts where they are long."""
+    widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
+    return one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD))
