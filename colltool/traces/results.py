@@ -20,7 +20,9 @@ class Call(NamedTuple):
         ranks: them; of a message the two ends; empty where the trace does not list them.
         axes: (size, stride) of each axis that the ranks lie along, innermost first.
         kernel: algorithm and protocol as its kernel's name has them; ``algorithm`` and ``protocol``: what of it is true.
-        measured_s: of the rank that waited least; ``bound``: some ranks have no trace, and it may have waited for one of them.
+        coalesced: several tensors at once; ``bytes`` are of all, and the price is of one.
+        measured_s: of the rank that waited least; ``bound``: an upper bound, for some ranks have no trace and may have been
+            waited for, or the parts of an all-to-all are uneven.
         longest_s: of the rank that waited most; ``seen``: by so many ranks with a trace; ``inside``: of them those for which it
             began in a step, by their place among the files.
         exposed_s: of the measured time, what no compute kernel of the device covers.
@@ -37,6 +39,7 @@ class Call(NamedTuple):
     kernel: str
     algorithm: str
     protocol: str
+    coalesced: bool
     measured_s: float
     bound: bool
     longest_s: float
@@ -53,7 +56,8 @@ class Total(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
     Args:
-        group, group_size, axes, primitive, bytes, dtype, runs, tiers, reason, kernel: as of each call; ``kernel`` of all, joined.
+        group, group_size, axes, primitive, bytes, dtype, coalesced, runs, tiers, reason, kernel: as of each call; ``kernel`` of
+            all, joined.
         calls: how many.
         each_s: the median of their measured times; ``bound``: that of some is an upper bound.
         total_s, exposed_s: of all.
@@ -68,6 +72,7 @@ class Total(NamedTuple):
     primitive: Primitive
     bytes: int
     dtype: str
+    coalesced: bool
     kernel: str
     calls: int
     each_s: float

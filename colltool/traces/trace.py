@@ -66,6 +66,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         kernel=least.kernel.says,
         algorithm=least.kernel.algorithm,
         protocol=least.kernel.protocol,
+        coalesced=call.coalesced,
         measured_s=least.seconds,
         bound=one.bound,
         longest_s=max(seen.seconds for seen in one.seen),
@@ -83,7 +84,8 @@ def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: flo
     """What takes most of the steps first."""
     alike: dict[object, list[Call]] = defaultdict(list)
     for call in calls:
-        alike[call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.reason].append(call)
+        kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
+        alike[kind].append(call)
     steps = [max(1, one.steps) for one in traces]
     totals = [_total(several, window_s, steps) for several in alike.values()]
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
@@ -98,6 +100,7 @@ def _total(calls: Sequence[Call], window_s: float, steps: Sequence[int]) -> Tota
         primitive=first.primitive,
         bytes=first.bytes,
         dtype=first.dtype,
+        coalesced=first.coalesced,
         kernel=", ".join(sorted({call.kernel for call in calls if call.kernel})),
         calls=len(calls),
         each_s=median(call.measured_s for call in calls),

@@ -37,6 +37,7 @@ _TOTALS: tuple[Column, ...] = (
     label("primitive", "primitive", lambda one: one.spoken, get=lambda of: of[1].primitive),
     number("bytes", "size", size_text, get=lambda of: of[1].bytes),
     label("dtype", "dtype", clipped, get=lambda of: of[1].dtype, hidden=True),
+    label("coalesced", "", get=lambda of: "coalesced" if of[1].coalesced else "", hidden=True),
     number("calls", "calls", get=lambda of: of[1].calls),
     label("kernel", "kernel", drop=8, get=lambda of: of[1].kernel),
     number("each_s", "measured", format_time, get=lambda of: of[1].each_s),
