@@ -14,32 +14,39 @@ from colltool.traces.judged import judged
 from colltool.traces.merged import Merged, merged
 from colltool.traces.observed import Observations
 from colltool.traces.placed import Prices
+from colltool.traces.rank_map import AnyMap, load_map
 from colltool.traces.ranks import left_out, read_traces, world_of
 from colltool.traces.results import Call, File, Total, Trace
 
 
-def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None) -> Trace:
+def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None) -> Trace:
     """Hold the collectives of traces against the prices of a fabric.
 
     Args:
-        fabric: where they ran; the job's rank r is its rank r.
+        fabric: where they ran.
         files: of one rank each, of one job.
         readings: of the model; the defaults when None.
+        placed: which rank of the fabric each rank of the job is, as :func:`colltool.traces.rank_map.load_map`; when None the
+            same.
 
     Raises:
-        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have.
+        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have,
+            a map that is none.
     """
+    rank_map = load_map(placed, fabric)
     traces = read_traces(files)
     reading = readings or Readings()
-    prices = Prices(fabric, reading)
+    world = world_of(traces)
+    rank_map = rank_map.of(fabric, world)
+    prices = Prices(fabric, reading, rank_map)
     calls = tuple(_call(one, prices) for one in merged(traces))
     window_s = sum(one.window_s for one in traces)
     totals = _totals(calls, traces, window_s)
-    world = world_of(traces)
     return Trace(
         fabric=fabric.name,
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
+        rank_map=rank_map,
         files=tuple(File(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken) for one in traces),
         world=world,
         device=next((one.device for one in traces if one.device), ""),
@@ -62,6 +69,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         group=call.group,
         group_size=call.size,
         ranks=call.ranks,
+        places=expected.places,
         axes=expected.axes,
         kernel=least.kernel.says,
         algorithm=least.kernel.algorithm,
@@ -74,6 +82,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         seen=len(one.seen),
         inside=tuple(trace for trace, seen in zip(one.traces, one.seen, strict=True) if seen.inside),
         expected_s=expected.seconds,
+        latency_s=expected.latency_s,
         runs=expected.algorithm,
         tiers=expected.tiers,
         reason=expected.reason,
