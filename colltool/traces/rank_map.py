@@ -25,7 +25,8 @@ AnyMap = str | os.PathLike[str] | Sequence[int]
 
 _LAYOUT = re.compile(r"^(?:schema|map|groups|pattern)\s*:(?:\s|$)", re.MULTILINE)
 _LINE = re.compile(
-    r"(?:(?P<rank>[0-9]{1,9}):\s+)?(?:(?P<number>[0-9]{1,9})|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<slot>[0-9]{1,9}))?)"
+    r"(?:(?P<rank>[0-9]{1,9}):\s+)?"
+    r"(?:(?P<number>[0-9]{1,9})|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<slot>[0-9]{1,9}))?)"
 )
 _WRITE = "write a rank of the fabric, a host or host:slot in each line, as srun -l hostname prints them"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from colltool.primitives import Primitive, busbw_factor
 from colltool.results import Result
@@ -107,6 +107,44 @@ class Total(NamedTuple):
         return self.exposed_s / self.total_s
 
 
+class Wire(NamedTuple):
+    """Calls whose outermost tier is this one, and whether it is slow; of those that have a price.
+
+    Args:
+        tier: by its name; ``innermost``: of the fabric's.
+        calls: how many; ``clear``: of them those whose time waited for nobody.
+        measured_s, exposed_s, expected_s: of all of them.
+        of_expected: expected over measured time of the clear ones, by the median of each size; where there are none of all, and
+            the wire reaches at least that.
+        share: of the steps' time on a rank; ``exposed``: what of that is exposed.
+        bar: the share of expected below which a wire is slow: that of ``doctor``.
+        verdict: ``slow``, ``fine``, or ``unknown``: below the bar, and only upper bounds.
+        beside: inner tiers that the same calls cross, and that no other call clears: one of them may be slow in its place.
+        missing: ranks without a trace.
+        why: there are only upper bounds; empty where some are clear.
+        measure: the command line that measures this wire alone, by its largest series; empty where there is none.
+        note: a reason not to trust the verdict; mostly empty.
+    """
+
+    tier: str
+    innermost: bool
+    calls: int
+    clear: int
+    measured_s: float
+    exposed_s: float
+    expected_s: float
+    of_expected: float
+    share: float
+    exposed: float
+    bar: float
+    verdict: Literal["slow", "fine", "unknown"]
+    beside: tuple[str, ...]
+    missing: tuple[int, ...]
+    why: str
+    measure: str
+    note: str
+
+
 class LeftOut(NamedTuple):
     """Communication that is in no row: why, how many kernels, and the first file with one."""
 
@@ -154,6 +192,7 @@ class Trace(Result):
     window_s: float
     totals: tuple[Total, ...]
     calls: tuple[Call, ...]
+    wires: tuple[Wire, ...]
     left_out: tuple[LeftOut, ...]
     findings: tuple[Finding, ...]
     job: str

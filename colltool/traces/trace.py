@@ -17,6 +17,7 @@ from colltool.traces.placed import Prices
 from colltool.traces.rank_map import AnyMap, load_map
 from colltool.traces.ranks import left_out, read_traces, world_of
 from colltool.traces.results import Call, File, Total, Trace
+from colltool.traces.wires import wires_of
 
 
 def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None) -> Trace:
@@ -54,6 +55,7 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
         window_s=window_s,
         totals=totals,
         calls=calls,
+        wires=wires_of(fabric, calls, totals, traces),
         left_out=left_out(traces),
         findings=judged(fabric, calls, traces, reading),
         job=job_text(totals, calls, world),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.shown import clipped
-from colltool.traces.results import Call, File, Total, Trace
+from colltool.traces.results import Call, File, Total, Trace, Wire
+from colltool.traces.wires import ranks_text
 from colltool.words import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.workload.layout import Axes
 
@@ -83,15 +84,50 @@ def _verdict(result: Trace) -> str:
     return f"{shown}; it reaches {least}{_reached(reached)} of what is expected"
 
 
+def _blame(result: Trace) -> Iterator[str]:
+    """The wire that is slow, or why none can be named, and what to do next."""
+    slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
+    if slow:
+        names = " and ".join(" or ".join((one.tier, *one.beside)) for one in slow)
+        lost = ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
+        yield f"{names} {'is' if len(slow) == 1 else 'are'} slow: {_reached_by(slow + fine)}; {lost}"
+    elif fine:
+        yield f"{f'{fine[0].tier} is not' if unknown else 'no wire is'} slow: {_reached_by(fine)}"
+    for one in unknown:
+        yield from _unknown(one, "no wire can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
+    yield from (one.note for one in slow if one.note)
+
+
+def _reached_by(wires: Sequence[Wire]) -> str:
+    """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
+    parts: list[str] = []
+    for one in wires:
+        where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
+        reached = f"{'' if one.clear else 'at least '}{_reached(one.of_expected)}"
+        parts.append(f"those {where} {reached}" if parts else f"calls {where} reach {reached} of expected")
+    return ", ".join(parts)
+
+
+def _unknown(one: Wire, who: str) -> Iterator[str]:
+    """Why upper bounds blame nobody, and what would tell."""
+    waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier} may be waiting"
+    yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting}"
+    record = f"record {ranks_text(one.missing)} as well" if one.missing else ""
+    measure = f"measure {one.tier} alone: {one.measure}" if one.measure else ""
+    if record or measure:
+        yield f"next: {', or '.join(filter(None, (record, measure)))}"
+
+
 def _facts(result: Trace) -> Iterator[str]:
     yield _verdict(result)
+    yield from _blame(result)
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
     each = format_time(result.window_s / (result.steps or len(result.files)))
     spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
     yield f"{spans}{f'; {ran}' if ran else ''}"
     if result.rank_map.given:
         yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
-    if any(total.bound for total in result.totals):
+    if any(total.bound for total in result.totals) and not any(one.verdict == "unknown" for one in result.wires):
         yield BOUND
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield CARRIER
@@ -134,6 +170,8 @@ def _document(result: Trace) -> Document:
         "exposed": result.exposed,
         "of_expected": result.of_expected,
         "verdict": _verdict(result),
+        "blame": list(_blame(result)),
+        "wires": [one._asdict() for one in result.wires],
         "totals": [_total(one) for one in result.totals],
         "calls": [_call(one) for one in result.calls],
         "findings": [one._asdict() for one in result.findings],
@@ -155,7 +193,7 @@ def _file(one: File) -> Document:
 
 
 def _summary(result: Trace) -> str:
-    return f"{_title(result)}\n{_verdict(result)}"
+    return "\n".join((_title(result), _verdict(result), *_blame(result)))
 
 
 SUBJECTS = {Trace: Subject("trace", _blocks, _document, _table, _summary)}

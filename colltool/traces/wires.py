@@ -1,0 +1,152 @@
+"""Which wire is slow: calls by the outermost tier that they cross, against the bar of ``doctor``; or why none can be blamed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from math import ceil, floor, log2
+from statistics import median
+
+from colltool.diagnosis.doctor import FEW, OF_FEW
+from colltool.diagnosis.units import EXPECT, SLACK
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
+from colltool.fitting.placement import MOST_IN_A_HOST
+from colltool.primitives import P2P, Primitive
+from colltool.study.measure import Sizes, command_line
+from colltool.traces.observed import Observations
+from colltool.traces.ranks import missing
+from colltool.traces.results import Call, Total, Wire
+
+WAITS = "a kernel waits for the slowest rank"
+MOST_RUNS = 3
+"""Runs of ranks that a sentence names; nobody reads more."""
+
+
+def wires_of(fabric: Fabric, calls: Sequence[Call], totals: Sequence[Total], traces: Sequence[Observations]) -> tuple[Wire, ...]:
+    """The wires that calls with a price cross, innermost first."""
+    crossing: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            crossing[call.tiers[-1]].append(call)
+    found: list[Wire] = []
+    for tier in fabric.tiers:
+        if mine := crossing.get(tier.name):
+            fine = {one.tier for one in found if one.verdict == "fine"}
+            rows = [total for total in totals if total.expected_s is not None and total.tiers[-1:] == (tier.name,)]
+            found.append(_wire(fabric, mine, rows, traces, fine))
+    return tuple(found)
+
+
+def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: Sequence[Observations],
+          fine: Collection[str]) -> Wire:  # fmt: skip
+    clear = [call for call in calls if not call.bound]
+    judged = clear or calls
+    reach, bar = _reach(judged), EXPECT - (SLACK if _small(judged) else 0.0)
+    slow = reach < bar
+    crossed = {tier for places in {call.places for call in judged} for tier in _crossed(fabric, places)}
+    beside = tuple(tier.name for tier in fabric.tiers if tier.name in crossed - {calls[0].tiers[-1], *fine})
+    unseen = sorted({rank for call in calls if call.bound and call.primitive is not P2P for rank in missing(call.ranks, traces)})
+    ranks = {len(call.ranks) for call in judged}
+    return Wire(
+        tier=calls[0].tiers[-1],
+        innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
+        calls=len(calls),
+        clear=len(clear),
+        measured_s=sum(call.measured_s for call in calls),
+        exposed_s=sum(call.exposed_s for call in calls),
+        expected_s=sum(call.expected_s or 0.0 for call in calls),
+        of_expected=reach,
+        share=sum(row.share for row in rows),
+        exposed=sum(row.share * row.exposed for row in rows),
+        bar=bar,
+        verdict="fine" if not slow else "slow" if clear else "unknown",
+        beside=beside if slow else (),
+        missing=tuple(unseen),
+        why="" if clear else _why(calls, unseen),
+        measure=_measure(fabric, calls),
+        note=f"{max(ranks)} ranks: {OF_FEW}" if slow and max(ranks) < FEW else "",
+    )
+
+
+def _reach(calls: Sequence[Call]) -> float:
+    """Expected over measured time; of calls that are alike by their median, for the first may set connections up."""
+    alike: dict[object, list[Call]] = defaultdict(list)
+    for call in calls:
+        alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call)
+    measured = sum(len(several) * median(call.measured_s for call in several) for several in alike.values())
+    return sum(call.expected_s or 0.0 for call in calls) / measured
+
+
+def _small(calls: Sequence[Call]) -> bool:
+    """Whether most of what they should take is latency: its bar is lower, as for small messages of a benchmark."""
+    return 2 * sum(call.latency_s or 0.0 for call in calls) > sum(call.expected_s or 0.0 for call in calls)
+
+
+def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
+    """The tiers of which a domain has members in several parts: what a group sends may go over their wires."""
+    found, inside = set(), 1
+    for tier in fabric.tiers:
+        parts = {place // inside for place in places}
+        if len(parts) > len({part // tier.endpoints for part in parts}):
+            found.add(tier.name)
+        inside *= tier.endpoints
+    return found
+
+
+def _why(calls: Sequence[Call], unseen: Sequence[int]) -> str:
+    """Why the measured times are upper bounds."""
+    if unseen:
+        return f"{WAITS}, and {ranks_text(unseen)} {'has' if len(unseen) == 1 else 'have'} no trace"
+    if all(call.primitive is P2P for call in calls):
+        return "the two ends of a message are measured apart, and either may wait for the other"
+    if all(call.seen == call.group_size for call in calls):
+        return "the parts of these all-to-alls are uneven, and the price is of even ones"
+    return f"{WAITS}, and the calls of the ranks do not pair off"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 1 to 7``, ``ranks 1 to 3, 8 and 12 more``: ascending ones in words."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:MOST_RUNS]]
+    left = sum(last - first + 1 for first, last in runs[MOST_RUNS:])
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(told)}{f' and {left} more' if left else ''}"
+
+
+def _measure(fabric: Fabric, calls: Sequence[Call]) -> str:
+    """What to run for this wire alone: the primitive that takes most of its time, over the sizes of the run.
+
+    Inside a host as many ranks as the call has; between hosts one rank on each, so that nothing else is in the way.
+    """
+    taken: dict[Primitive, float] = defaultdict(float)
+    for call in calls:
+        taken[call.primitive] += call.measured_s
+    primitive = max(taken, key=lambda one: taken[one])
+    largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
+    sizes = [call.bytes for call in calls if call.primitive is primitive]
+    inside = fabric.tiers[0].endpoints
+    hosts = len({place // inside for place in largest.places})
+    within = largest.tiers[-1] == fabric.tiers[0].name
+    if kind_of(fabric.tiers[0]).axes or (within and len(largest.places) > MOST_IN_A_HOST):
+        return ""
+    return command_line(
+        primitive, _range(min(sizes), max(sizes)), len(largest.places) if within else hosts, 1 if within else hosts
+    )
+
+
+def _range(least: int, most: int) -> Sizes:
+    """Powers of two around sizes."""
+    first, last = 2 ** floor(log2(least)), 2 ** ceil(log2(most))
+    return Sizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
+
+
+def _typed(size: int) -> str:
+    """``32M``: a power of two as nccl-tests takes it."""
+    return next(
+        (f"{size // unit}{letter}" for letter, unit in (("G", 2**30), ("M", 2**20), ("K", 2**10)) if size >= unit), str(size)
+    )
