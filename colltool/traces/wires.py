@@ -42,11 +42,9 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
           fine: Collection[str]) -> Wire:  # fmt: skip
     clear = [call for call in calls if not call.bound]
     judged = clear or calls
-    reach, bar = _reach(judged), EXPECT - (SLACK if _small(judged) else 0.0)
-    slow = reach < bar
-    crossed = {tier for places in {call.places for call in judged} for tier in _crossed(fabric, places)}
-    beside = tuple(tier.name for tier in fabric.tiers if tier.name in crossed - {calls[0].tiers[-1], *fine})
-    unseen = sorted({rank for call in calls if call.bound and call.primitive is not P2P for rank in missing(call.ranks, traces)})
+    slow = _reach(judged) < _bar(judged)
+    groups = {call.ranks for call in calls if call.bound and call.primitive is not P2P}
+    unseen = sorted({rank for group in groups for rank in missing(group, traces)})
     ranks = {len(call.ranks) for call in judged}
     return Wire(
         tier=calls[0].tiers[-1],
@@ -56,14 +54,14 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
         measured_s=sum(call.measured_s for call in calls),
         exposed_s=sum(call.exposed_s for call in calls),
         expected_s=sum(call.expected_s or 0.0 for call in calls),
-        of_expected=reach,
+        of_expected=_reach(judged),
         share=sum(row.share for row in rows),
         exposed=sum(row.share * row.exposed for row in rows),
-        bar=bar,
+        bar=_bar(judged),
         verdict="fine" if not slow else "slow" if clear else "unknown",
-        beside=beside if slow else (),
+        beside=_beside(fabric, judged, fine) if slow else (),
         missing=tuple(unseen),
-        why="" if clear else _why(calls, unseen),
+        why=_why([call for call in calls if call.bound], unseen),
         measure=_measure(fabric, calls),
         note=f"{max(ranks)} ranks: {OF_FEW}" if slow and max(ranks) < FEW else "",
     )
@@ -78,9 +76,20 @@ def _reach(calls: Sequence[Call]) -> float:
     return sum(call.expected_s or 0.0 for call in calls) / measured
 
 
-def _small(calls: Sequence[Call]) -> bool:
-    """Whether most of what they should take is latency: its bar is lower, as for small messages of a benchmark."""
-    return 2 * sum(call.latency_s or 0.0 for call in calls) > sum(call.expected_s or 0.0 for call in calls)
+def _bar(calls: Sequence[Call]) -> float:
+    """Below it they are slow: lower where most of what they should take is latency, as for small messages of a benchmark."""
+    small = 2 * sum(call.latency_s or 0.0 for call in calls) > sum(call.expected_s or 0.0 for call in calls)
+    return EXPECT - (SLACK if small else 0.0)
+
+
+def _beside(fabric: Fabric, calls: Sequence[Call], fine: Collection[str]) -> tuple[str, ...]:
+    """Inner tiers that slow calls cross and no others clear; none where calls that cross the outermost alone are slow too."""
+    own = calls[0].tiers[-1]
+    crossed = {places: _crossed(fabric, places) - {own, *fine} for places in {call.places for call in calls}}
+    alone = [call for call in calls if not crossed[call.places]]
+    if alone and _reach(alone) < _bar(alone):
+        return ()
+    return tuple(tier.name for tier in fabric.tiers if any(tier.name in some for some in crossed.values()))
 
 
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
@@ -95,7 +104,9 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 
 
 def _why(calls: Sequence[Call], unseen: Sequence[int]) -> str:
-    """Why the measured times are upper bounds."""
+    """Why measured times are upper bounds; nothing where none is."""
+    if not calls:
+        return ""
     if unseen:
         return f"{WAITS}, and {ranks_text(unseen)} {'has' if len(unseen) == 1 else 'have'} no trace"
     if all(call.primitive is P2P for call in calls):

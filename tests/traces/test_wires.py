@@ -70,6 +70,25 @@ def test_a_group_over_both_wires_does_not_tell_them_apart(tmp_path: Path) -> Non
     assert [(one.tier, one.verdict, one.beside) for one in apart.wires] == [(INNER, "fine", ()), (OUTER, "slow", ())]
 
 
+def test_two_slow_wires_are_told_apart_where_calls_do(tmp_path: Path) -> None:
+    both, every = list(range(16)), range(16)
+    rails = traced(tmp_path, on(HOST, 0.5), on(RAIL, 0.4, 1e5), on(both, 0.4, 2e5), of=every)
+    assert [(one.verdict, one.beside) for one in rails.wires] == [("slow", ()), ("slow", ())]
+    assert f"{INNER} and {OUTER} are slow: calls inside {INNER} reach 50% of expected, those" in rails.summary()
+    alone = traced(tmp_path, on(HOST, 0.5), on(both, 0.4, 2e5), of=every)
+    assert [(one.verdict, one.beside) for one in alone.wires] == [("slow", ()), ("slow", (INNER,))]
+    assert f"{INNER} is slow: calls inside" in alone.summary()
+    assert f"whether {OUTER} is slow too cannot be told: its calls go over {INNER} as well" in alone.summary()
+
+
+def test_some_upper_bounds_are_said(tmp_path: Path) -> None:
+    result = traced(tmp_path, on(HOST, 0.9), on([4, 5, 6, 7], 0.9, 1e5))
+    assert [(one.verdict, one.calls, one.clear) for one in result.wires] == [("fine", 2, 1)]
+    assert f"1 of 2 times on {INNER} are upper bounds: a kernel waits for the slowest rank, and ranks 5 to 7 have no trace" in (
+        result._repr_html_()
+    )
+
+
 def test_upper_bounds_blame_nobody(tmp_path: Path) -> None:
     result = traced(tmp_path, on(HOST, 0.5), on(HOST, 0.5, 1e5, 2**20), of=[1])
     (wire,) = result.wires
@@ -127,7 +146,7 @@ def test_calls_without_a_price_are_on_no_wire(tmp_path: Path) -> None:
     result = traced(tmp_path, call(0, 900, [0, 1, 5]), of=[0])
     assert result.wires == ()
     assert "no call has a price" in result.summary()
-    assert "blamed" not in result.summary()
+    assert result.summary().splitlines()[-1] == "no wire can be named: the ranks of the group are not evenly spaced"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from colltool.render.parts import Block, Column, Lines, Table, label, number
@@ -13,7 +14,6 @@ from colltool.words import counted, format_rate, format_time, percent, size_text
 from colltool.workload.layout import Axes
 
 CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
-BOUND = "measured times are upper bounds: a kernel waits for the slowest rank, and not every rank has a trace"
 
 
 def _axes(axes: Axes) -> str:
@@ -88,14 +88,30 @@ def _blame(result: Trace) -> Iterator[str]:
     """The wire that is slow, or why none can be named, and what to do next."""
     slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
     if slow:
-        names = " and ".join(" or ".join((one.tier, *one.beside)) for one in slow)
-        lost = ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
-        yield f"{names} {'is' if len(slow) == 1 else 'are'} slow: {_reached_by(slow + fine)}; {lost}"
+        yield f"{_named(slow)} slow: {_reached_by(slow + fine)}; {_lost(result, slow)}"
+        for one in slow:
+            if both := [other.tier for other in slow if other.tier in one.beside]:
+                yield f"whether {one.tier} is slow too cannot be told: its calls go over {' and '.join(both)} as well"
     elif fine:
-        yield f"{f'{fine[0].tier} is not' if unknown else 'no wire is'} slow: {_reached_by(fine)}"
+        cleared = f"{' and '.join(one.tier for one in fine)} {'is' if len(fine) == 1 else 'are'} not"
+        yield f"{cleared if unknown else 'no wire is'} slow: {_reached_by(fine)}"
+    elif not unknown:
+        yield from (f"no wire can be named: {why}" for why, _ in _reasons(result).most_common(1))
     for one in unknown:
         yield from _unknown(one, "no wire can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
     yield from (one.note for one in slow if one.note)
+
+
+def _named(slow: Sequence[Wire]) -> str:
+    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``: those to blame; calls over a wire that is slow tell of no other."""
+    known = {one.tier for one in slow}
+    names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _lost(result: Trace, slow: Sequence[Wire]) -> str:
+    """What of the steps is spent on slow wires."""
+    return ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
 
 
 def _reached_by(wires: Sequence[Wire]) -> str:
@@ -127,8 +143,9 @@ def _facts(result: Trace) -> Iterator[str]:
     yield f"{spans}{f'; {ran}' if ran else ''}"
     if result.rank_map.given:
         yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
-    if any(total.bound for total in result.totals) and not any(one.verdict == "unknown" for one in result.wires):
-        yield BOUND
+    for one in result.wires:
+        if one.why and one.verdict != "unknown":
+            yield f"{one.calls - one.clear} of {one.calls} times on {one.tier} are upper bounds: {one.why}"
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield CARRIER
 
@@ -136,15 +153,20 @@ def _facts(result: Trace) -> Iterator[str]:
 def _blocks(result: Trace) -> list[Block]:
     out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
-    reasons: dict[str, int] = {}
-    for total in result.totals:
-        if total.reason:
-            reasons[total.reason] = reasons.get(total.reason, 0) + total.calls
-    if reasons:
+    if reasons := _reasons(result):
         out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
     if left := tuple(_left_out(result)):
         out.append(Lines("left out", left))
     return out
+
+
+def _reasons(result: Trace) -> Counter[str]:
+    """Why calls have no price, and how many."""
+    found: Counter[str] = Counter()
+    for total in result.totals:
+        if total.reason:
+            found[total.reason] += total.calls
+    return found
 
 
 def _left_out(result: Trace) -> Iterator[str]:
