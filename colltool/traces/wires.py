@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from math import ceil, floor, log2
 from statistics import median
 
-from colltool.diagnosis.doctor import FEW, OF_FEW
+from colltool.diagnosis.doctor import FASTER, FEW, OF_FEW
 from colltool.diagnosis.units import EXPECT, SLACK
+from colltool.errors import given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.fitting.placement import MOST_IN_A_HOST
@@ -45,7 +46,6 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
     slow = _reach(judged) < _bar(judged)
     groups = {call.ranks for call in calls if call.bound and call.primitive is not P2P}
     unseen = sorted({rank for group in groups for rank in missing(group, traces)})
-    ranks = {len(call.ranks) for call in judged}
     return Wire(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -63,7 +63,7 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
         missing=tuple(unseen),
         why=_why([call for call in calls if call.bound], unseen),
         measure=_measure(fabric, calls),
-        note=f"{max(ranks)} ranks: {OF_FEW}" if slow and max(ranks) < FEW else "",
+        note=_note(fabric, judged),
     )
 
 
@@ -101,6 +101,17 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
             found.add(tier.name)
         inside *= tier.endpoints
     return found
+
+
+def _note(fabric: Fabric, calls: Sequence[Call]) -> str:
+    """Why not to trust the verdict, where there is a reason."""
+    reach, bar, ranks = _reach(calls), _bar(calls), max(len(call.ranks) for call in calls)
+    if reach < bar and ranks < FEW:
+        return f"{ranks} ranks: {OF_FEW}"
+    if reach > FASTER and bar == EXPECT:
+        what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
+        return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")
+    return ""
 
 
 def _why(calls: Sequence[Call], unseen: Sequence[int]) -> str:

@@ -125,6 +125,13 @@ def test_two_ranks_are_said_to_reach_less_anywhere(tmp_path: Path) -> None:
     assert "2 ranks: so few reach" in result.summary()
 
 
+def test_a_wire_that_is_too_fast_is_another(tmp_path: Path) -> None:
+    result = traced(tmp_path, on(HOST, 5.0))
+    assert result.wires[0].verdict == "fine"
+    last = result.summary().splitlines()[-1]
+    assert last == f"{INNER} of {WHERE.name} cannot be so fast: another fabric, or ranks that sit elsewhere (placed)"
+
+
 @pytest.mark.parametrize(
     ("called", "name", "more", "why"),
     [

@@ -99,7 +99,7 @@ def _blame(result: Trace) -> Iterator[str]:
         yield from (f"no wire can be named: {why}" for why, _ in _reasons(result).most_common(1))
     for one in unknown:
         yield from _unknown(one, "no wire can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
-    yield from (one.note for one in slow if one.note)
+    yield from (one.note for one in slow + fine if one.note)
 
 
 def _named(slow: Sequence[Wire]) -> str:
