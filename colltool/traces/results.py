@@ -120,7 +120,7 @@ class Wire(NamedTuple):
         bar: the share of expected below which a wire is slow: that of ``doctor``.
         verdict: ``slow``, ``fine``, or ``unknown``: below the bar, and only upper bounds.
         beside: inner tiers that the same calls cross, and that no other call clears: one of them may be slow in its place.
-        missing: ranks without a trace.
+        missing: ranks without a trace; of several groups those that it takes to complete one.
         why: the others are upper bounds; empty where all are clear.
         measure: the command line that measures this wire alone, by its largest series; empty where there is none.
         note: a reason not to trust the verdict; mostly empty.

@@ -45,7 +45,8 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
     judged = clear or calls
     slow = _reach(judged) < _bar(judged)
     groups = {call.ranks for call in calls if call.bound and call.primitive is not P2P}
-    unseen = sorted({rank for group in groups for rank in missing(group, traces)})
+    lacking = {unseen for group in groups if (unseen := missing(group, traces))}
+    unseen = min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
     return Wire(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -60,7 +61,7 @@ def _wire(fabric: Fabric, calls: Sequence[Call], rows: Sequence[Total], traces: 
         bar=_bar(judged),
         verdict="fine" if not slow else "slow" if clear else "unknown",
         beside=_beside(fabric, judged, fine) if slow else (),
-        missing=tuple(unseen),
+        missing=unseen,
         why=_why([call for call in calls if call.bound], unseen),
         measure=_measure(fabric, calls),
         note=_note(fabric, judged),

@@ -101,6 +101,11 @@ def test_upper_bounds_blame_nobody(tmp_path: Path) -> None:
     assert then == f"next: record ranks 0, 2 to 3 as well, or measure {INNER} alone: {wire.measure}"
 
 
+def test_the_ranks_to_record_are_those_of_one_group(tmp_path: Path) -> None:
+    result = traced(tmp_path, on(list(range(16)), 0.3), on(RAIL, 0.3, 1e5), of=[0])
+    assert [one.missing for one in result.wires] == [(4, 8, 12)]
+
+
 def test_upper_bounds_near_the_price_clear_a_wire(tmp_path: Path) -> None:
     result = traced(tmp_path, on(HOST, 0.9), on(RAIL, 0.5, 1e5), of=[0])
     assert [(one.verdict, one.clear) for one in result.wires] == [("fine", 0), ("unknown", 0)]
