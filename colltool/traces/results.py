@@ -117,7 +117,7 @@ class Wire(NamedTuple):
         of_expected: expected over measured time of the clear ones, by the median of each size; where there are none of all, and
             the wire reaches at least that.
         share: of the steps' time on a rank; ``exposed``: what of that is exposed.
-        bar: the share of expected below which a wire is slow: that of ``doctor``.
+        bar: the share of expected below which a wire is slow, as for ``doctor``.
         verdict: ``slow``, ``fine``, or ``unknown``: below the bar, and only upper bounds.
         beside: inner tiers that the same calls cross, and that no other call clears: one of them may be slow in its place.
         missing: ranks without a trace; of several groups those that it takes to complete one.

@@ -14,7 +14,7 @@ from tracing import call, step, write
 import colltool
 from colltool.diagnosis.units import EXPECT, SLACK
 from colltool.traces.results import Trace
-from colltool.traces.wires import ranks_text
+from colltool.traces.wires import EXPECT_FEW, EXPECT_PART, EXPECT_SMALL_A2A, ranks_text
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four
 INNER, OUTER = (tier.name for tier in WHERE.tiers)
@@ -124,10 +124,25 @@ def test_small_messages_have_the_bar_of_doctor(tmp_path: Path) -> None:
     assert (wire.verdict, wire.bar) == ("fine", pytest.approx(EXPECT - SLACK))
 
 
-def test_two_ranks_are_said_to_reach_less_anywhere(tmp_path: Path) -> None:
-    result = traced(tmp_path, on([0, 1], 0.7), of=[0, 1])
-    assert result.wires[0].verdict == "slow"
-    assert "2 ranks: so few reach" in result.summary()
+@pytest.mark.parametrize(("ranks", "bar"), [([0, 1], EXPECT_FEW), (list(range(6)), EXPECT_PART), (list(range(8)), EXPECT)])
+def test_a_part_of_a_host_is_held_to_less(ranks: list[int], bar: float, tmp_path: Path) -> None:
+    host = fabric(star(8, 1.0, 400.0))
+    due = float(colltool.price(host, "ar", ranks=len(ranks), size=4 * BIG).best.total_s * 1e6)
+    verdicts = []
+    for reach in (bar + 0.01, bar - 0.01):
+        event = call(0, due / reach, ranks, elements=BIG, Seq=1)
+        result = colltool.trace(host, [write(tmp_path / f"{rank}.json", [event], rank, 8) for rank in ranks])
+        verdicts.append(result.wires[0].verdict)
+        assert ("so few reach" in result.summary()) == (bar == EXPECT_FEW and reach > bar)
+    assert verdicts == ["fine", "slow"]
+    assert result.wires[0].bar == pytest.approx(bar)
+
+
+def test_small_all_to_alls_are_held_to_least(tmp_path: Path) -> None:
+    due = due_us(SMALL, "a2a", ranks=4)
+    event = call(0, due / 0.45, HOST, "ncclDevKernel_SendRecv(x)", called="all_to_all", elements=SMALL, Seq=1)
+    (wire,) = colltool.trace(WHERE, [write(tmp_path / f"{rank}.json", [event], rank, 16) for rank in HOST]).wires
+    assert (wire.verdict, wire.bar, wire.of_expected) == ("fine", EXPECT_SMALL_A2A, pytest.approx(0.45, rel=1e-3))
 
 
 def test_a_wire_that_is_too_fast_is_another(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def _document(result: Trace) -> Document:
         "blame": list(_blame(result)),
         "wires": [one._asdict() for one in result.wires],
         "totals": [_total(one) for one in result.totals],
-        "calls": [_call(one) for one in result.calls],
+        "calls": [_call(one, bool(result.rank_map.given)) for one in result.calls],
         "findings": [one._asdict() for one in result.findings],
         "files": [_file(one) for one in result.files],
         "left_out": [one._asdict() for one in result.left_out],
@@ -206,8 +206,10 @@ def _total(one: Total) -> Document:
     return one._asdict() | {"busbw_Bps": one.busbw_Bps, "of_expected": one.of_expected, "exposed": one.exposed}
 
 
-def _call(one: Call) -> Document:
-    return one._asdict() | {"algorithm": one.algorithm or None, "protocol": one.protocol or None}
+def _call(one: Call, mapped: bool) -> Document:
+    """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
+    known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
+    return one._asdict() | known
 
 
 def _file(one: File) -> Document:
