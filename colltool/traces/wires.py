@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from math import ceil, floor, log2
 from statistics import median
 
@@ -17,6 +18,7 @@ from colltool.study.measure import Sizes, command_line
 from colltool.traces.observed import Observations
 from colltool.traces.ranks import missing
 from colltool.traces.results import Call, Total, Wire
+from colltool.words import ordinal
 
 FEW, EXPECT_FEW, EXPECT_PART = 4, 0.55, 0.75
 """The bars of fewer ranks than that, and of a part of a host: healthy ones reach 56 to 85%, and 80 to 100%.
@@ -145,7 +147,7 @@ def _why(calls: Sequence[Call], unseen: Sequence[int]) -> str:
     if not calls:
         return ""
     if unseen:
-        return f"{WAITS}, and {ranks_text(unseen)} {'has' if len(unseen) == 1 else 'have'} no trace"
+        return f"{WAITS}, and there is no trace of {ranks_text(unseen)}"
     if all(call.primitive is P2P for call in calls):
         return "the two ends of a message are measured apart, and either may wait for the other"
     if all(call.seen == call.group_size for call in calls):
@@ -154,7 +156,10 @@ def _why(calls: Sequence[Call], unseen: Sequence[int]) -> str:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``ranks 1 to 3, 8 and 12 more``: ascending ones in words."""
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``: ascending ones."""
+    apart = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
+        return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][1] + 1:

@@ -84,8 +84,9 @@ def test_two_slow_wires_are_told_apart_where_calls_do(tmp_path: Path) -> None:
 def test_some_upper_bounds_are_said(tmp_path: Path) -> None:
     result = traced(tmp_path, on(HOST, 0.9), on([4, 5, 6, 7], 0.9, 1e5))
     assert [(one.verdict, one.calls, one.clear) for one in result.wires] == [("fine", 2, 1)]
-    assert f"1 of 2 times on {INNER} are upper bounds: a kernel waits for the slowest rank, and ranks 5 to 7 have no trace" in (
-        result._repr_html_()
+    assert (
+        f"1 of 2 times on {INNER} are upper bounds: a kernel waits for the slowest rank, and there is no trace of ranks 5 to 7"
+        in (result._repr_html_())
     )
 
 
@@ -93,7 +94,7 @@ def test_upper_bounds_blame_nobody(tmp_path: Path) -> None:
     result = traced(tmp_path, on(HOST, 0.5), on(HOST, 0.5, 1e5, 2**20), of=[1])
     (wire,) = result.wires
     assert (wire.verdict, wire.clear, wire.missing) == ("unknown", 0, (0, 2, 3))
-    assert wire.why == "a kernel waits for the slowest rank, and ranks 0, 2 to 3 have no trace"
+    assert wire.why == "a kernel waits for the slowest rank, and there is no trace of ranks 0, 2 to 3"
     assert wire.measure == "./build/all_reduce_perf -b 4M -e 64M -f 2 -g 4"
     *_, blame, then = result.summary().splitlines()
     assert blame.startswith("no wire can be blamed: times are upper bounds, for a kernel waits for the slowest rank, and ")
@@ -182,6 +183,8 @@ def test_calls_without_a_price_are_on_no_wire(tmp_path: Path) -> None:
         ([1], "rank 1"),
         ([0, 1, 2], "ranks 0 to 2"),
         ([0, 2], "ranks 0, 2"),
+        ([8, 16, 24], "ranks 8, 16, 24"),
+        ([8, 16, 24, 32], "every 8th rank from 8 to 32"),
         ([1, 2, 3, 8, 10, 12, 14, 15], "ranks 1 to 3, 8, 10 and 3 more"),
     ],
 )
