@@ -44,6 +44,16 @@ def test_one_rank_of_a_group(run: Any) -> None:
     assert (one["kernel"], one["algorithm"], one["protocol"]) == ("RING_LL", None, None)
 
 
+def test_json_names_the_wire(run: Any) -> None:
+    files = [f"rank{rank}.json.gz" for rank in range(8)]
+    whole, part = (run("trace", *some, "-f", "dgx-h100", "--format", "json").json for some in (files, files[3:4]))
+    (wire,) = whole["wires"]
+    assert (wire["tier"], wire["verdict"], wire["bar"], wire["exposed"]) == ("nvlink", "fine", 0.8, pytest.approx(0.05))
+    assert whole["blame"][0].startswith("no wire is slow: calls inside nvlink reach ")
+    assert part["wires"][0]["missing"] == [0, 1, 2, 4, 5, 6, 7]
+    assert part["wires"][0]["measure"] == "./build/all_reduce_perf -b 16M -e 16M -f 2 -g 8"
+
+
 def test_csv_is_the_totals(run: Any) -> None:
     (row,) = csv.DictReader(io.StringIO(run("trace", "rank0.json.gz", "-f", "dgx-h100", "--format", "csv").out))
     assert (row["bytes"], row["calls"], row["bound"]) == (str(2**24), "1", "at most")
