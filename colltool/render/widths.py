@@ -62,7 +62,7 @@ def _folded(one: Drawn, width: int) -> Drawn:
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
-    """A table with the columns that fit so many characters once headings and long texts are folded, and the titles of the others."""
+    """A table with the columns that fit so many characters once headings and long texts are folded; the titles of the others."""
     kept = [one.column for one in _needed([_as_narrow(one) for one in drawn_columns(table)], width)]
     dropped = [column for column in table.shown if column not in kept]
     return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)

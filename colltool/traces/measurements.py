@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
@@ -74,13 +75,14 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
     traces = read_traces(files)
     calls: list[Measured] = []
     bounds: Counter[tuple[Primitive, int, tuple[int, ...]]] = Counter()
+    unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
     others: dict[str, list[str]] = defaultdict(list)
     for one in merged(traces):
         call = one.call
         if why := _no_series(one):
             others[why].append(traces[one.traces[0]].file)
         elif one.bound:
-            bounds[call.primitive, call.size, missing(call.ranks, traces)] += 1
+            bounds[call.primitive, call.size, unseen(call.ranks)] += 1
         else:
             calls.append(Measured(call.primitive, call.size, call.bytes, one.shortest.seconds))
     devices = tuple(dict.fromkeys(one.device for one in traces if one.device))
