@@ -82,7 +82,7 @@ _HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
     Plan: _planned,
     Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
     Diagnosis: lambda result: (f"benchmarks: {_last(result).removeprefix('verdict: ')}",),
-    Trace: lambda result: (f"the job that was traced: {_last(result)}",),
+    Trace: lambda result: (f"the job that was traced: {line}" for line in summary(result).splitlines()[1:]),
 }
 
 
