@@ -70,10 +70,8 @@ class Bench(NamedTuple):
 
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
         world = cause.world(value)
-        if any(self._spoilt(unit, world) for unit in self.units if not unit.low):
-            return None
         errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
-        if not errors:
+        if not errors or any(self._spoilt(unit, world) for unit in self.units if not unit.low):
             return None
         everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in errors]
         return Supported(cause, value, world, frozenset(errors), fmean(errors.values()), fmean(everywhere))
@@ -94,12 +92,12 @@ class Bench(NamedTuple):
         for size in sizes:
             units = [self.units[at] for at in left if self.units[at].size == size]
             if units and (value := self._met(cause, units)) is not None:
-                yield value
+                yield from _counted(value, cause.of) if cause.of else (value,)
 
     def _met(self, cause: Hypothesis, units: Sequence[Unit]) -> float | None:
         value = 1.0 if cause.fits == "share" else 0.0
         for _ in range(STEPS):
-            pairs = list(self._pairs(cause.world(value), units))
+            pairs = list(self._pairs(cause.at_share(value), units))
             if not pairs:
                 return None
             last = value
@@ -117,6 +115,12 @@ class Bench(NamedTuple):
             one = self.series[unit.at]
             if times := world.times(one.series):
                 yield from ((one.points[index].measured_s, times[index]) for index in unit.focus)
+
+
+def _counted(share: float, of: int) -> Iterable[float]:
+    """The counts next to a share, of which one is missing at least."""
+    below = int(share * of)
+    return (float(count) for count in (below, below + 1) if 0 < count < of)
 
 
 def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:

@@ -34,6 +34,7 @@ class Hypothesis(NamedTuple):
         world: what prices are made of, given a value.
         values: all that it may have; empty where the value is fitted.
         fits: what a fitted value follows: ``share`` of the rate of large messages, ``extra`` seconds of small ones.
+        of: the parts that a share is counted in, the value then a count: 18 links; 0 where any share will do.
         least: that a fitted share may be.
         spares: experiments that it leaves as the fabric says, in at least one of their runs.
     """
@@ -46,6 +47,11 @@ class Hypothesis(NamedTuple):
     fits: str = ""
     spares: frozenset[str] = frozenset()
     least: float = 0.02
+    of: int = 0
+
+    def at_share(self, share: float) -> World:
+        """The world of a share, counted or not."""
+        return self.world(share * (self.of or 1))
 
 
 def hypotheses(base: World, spans: int, ranks_inside: int, library: str) -> tuple[Hypothesis, ...]:
@@ -58,9 +64,11 @@ def hypotheses(base: World, spans: int, ranks_inside: int, library: str) -> tupl
         library: as the logs have it.
     """
     ours = library in ("", "NCCL")
-    found = [*(_of_nccl(base, spans) if ours else ()), *(_links(base) if ours else ()), _slow_rank(base)]
-    found += _outer(base, ranks_inside) if spans > 1 else ()
-    # A world is made once: what was priced in it is remembered by its fabric.
+    # A world is made once, for all causes that it is of: what was priced in it is remembered by its fabric.
+    inner_at = cache(lambda share: base._replace(fabric=changed(base.fabric, _first(partial(at_share, share=share)))))
+    outer_at = cache(lambda share: base._replace(fabric=_network_at(base.fabric, share)))
+    found = [*(_of_nccl(base, spans) if ours else ()), *(_links(base, inner_at) if ours else ()), _slow_rank(base, inner_at)]
+    found += _outer(base, ranks_inside, outer_at) if spans > 1 else ()
     return tuple(one._replace(world=cache(one.world)) for one in (*found, *_of_hosts(base)))
 
 
@@ -96,7 +104,7 @@ def _of_nccl(base: World, spans: int) -> Iterator[Hypothesis]:
             )
 
 
-def _links(base: World) -> Iterator[Hypothesis]:
+def _links(base: World, inner_at: Callable[[float], World]) -> Iterator[Hypothesis]:
     """What is wrong with the NVLinks of a host."""
     fabric, inner = base.fabric, base.fabric.tiers[0]
     facts = fabric.library_facts
@@ -106,8 +114,9 @@ def _links(base: World) -> Iterator[Hypothesis]:
             "nvlinks",
             lambda count: f"{count:.0f} of the {links} NVLinks of a GPU carry data",
             "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
-            lambda count: base._replace(fabric=changed(fabric, _first(partial(at_share, share=count / links)))),
-            tuple(float(count) for count in range(1, links)),
+            lambda count: inner_at(count / links),
+            fits="share",
+            of=links,
         )
         yield Hypothesis(
             "pcie",
@@ -118,36 +127,36 @@ def _links(base: World) -> Iterator[Hypothesis]:
         )
 
 
-def _slow_rank(base: World) -> Hypothesis:
+def _slow_rank(base: World, inner_at: Callable[[float], World]) -> Hypothesis:
     """A straggler: a ring runs at the rate of its slowest rank."""
-    fabric, inner = base.fabric, base.fabric.tiers[0]
+    inner = base.fabric.tiers[0]
     return Hypothesis(
         "slow-rank",
         lambda share: f"one rank, or all, at {whole_percent(share)} of {inner.name}'s bandwidth: a ring runs at its slowest rank",
         "one device apart from the others: nvidia-smi dmon -s pucv, or rocm-smi; other jobs on the host",
-        lambda share: base._replace(fabric=changed(fabric, _first(partial(at_share, share=share)))),
+        inner_at,
         fits="share",
         spares=frozenset({"half"}),
     )
 
 
-def _outer(base: World, ranks_inside: int) -> Iterator[Hypothesis]:
+def _outer(base: World, ranks_inside: int, outer_at: Callable[[float], World]) -> Iterator[Hypothesis]:
     """What is wrong between hosts."""
-    fabric = base.fabric
-    network = fabric.tiers[-1].name
+    network = base.fabric.tiers[-1].name
     if ranks_inside > 1:
         yield Hypothesis(
             "rails",
             lambda used: f"{used:.0f} of {ranks_inside} NICs of a host carry data",
             "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat",
-            lambda used: base._replace(fabric=_network_at(fabric, used / ranks_inside)),
-            tuple(float(used) for used in range(1, ranks_inside)),
+            lambda used: outer_at(used / ranks_inside),
+            fits="share",
+            of=ranks_inside,
         )
     yield Hypothesis(
         "network",
         lambda share: f"{network} at {whole_percent(share)} of its bandwidth: slow NICs, oversubscribed uplinks, other traffic",
         "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; no GPUDirect RDMA ('GDRDMA' is missing)",
-        lambda share: base._replace(fabric=_network_at(fabric, share)),
+        outer_at,
         fits="share",
         spares=frozenset({"host"}),
     )
