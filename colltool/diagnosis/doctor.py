@@ -8,9 +8,10 @@ from math import isfinite
 from colltool.diagnosis.causes import Bench, Supported, explained
 from colltool.diagnosis.experiments import Machine, next_experiments
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
-from colltool.diagnosis.hypotheses import hypotheses
+from colltool.diagnosis.hypotheses import Host, hypotheses
+from colltool.diagnosis.look import maker_of
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
-from colltool.diagnosis.units import EXPECT, Unit, units_of
+from colltool.diagnosis.units import EXPECT, FEW, Unit, bar_of, units_of
 from colltool.diagnosis.worlds import World
 from colltool.errors import ColltoolError, either
 from colltool.fabric.model import Fabric
@@ -26,7 +27,6 @@ from colltool.words import size_text, whole_percent
 FASTER = 1.2
 """Above this share of the price a machine is another one than the fabric."""
 
-FEW = 4
 OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too; measure all GPUs of a host"
 """NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
 
@@ -50,23 +50,25 @@ def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = N
     Raises:
         ColltoolError: no series, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
     """
-    bar = EXPECT if expect is None else expect
-    if not (isfinite(bar) and 0 < bar <= 1):
+    if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
-        raise ColltoolError(f"must be a share up to 100%, got {bar:g}", argument="expect", fix=fix)
+        raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
     held, assumed = given_fabric(fabric, named) if fabric else nearest_fabric(named, measurements.series, overrides)
     reading = readings or Readings()
     judged = validate(held, measurements, readings=reading)
     placed = [check_fits(held, one.series) for one in judged.series]
-    units, base = units_of(judged.series, bar), World(held, readings=reading)
+    bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged.series]
+    units, base = units_of(judged.series, bars), World(held, readings=reading)
     widest = max(placed, key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     bench = Bench(judged.series, units, base)
-    causes = hypotheses(base, len(widest.spans), inside, judged.series[0].series.library)
+    library = judged.series[0].series.library
+    maker = maker_of(named.devices, library, held.tiers[0].name)
+    causes = hypotheses(base, Host(len(widest.spans), inside, library, maker))
     on = _machine(judged.series, inside)
     return Diagnosis(
         assumed=assumed,
-        expect=bar,
+        expect=EXPECT if expect is None else expect,
         series=tuple(_health(at, one, placed[at].spans[-1].tier.name, units) for at, one in enumerate(judged.series)),
         findings=tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes)),
         notes=tuple(_notes(judged.series, units)),
