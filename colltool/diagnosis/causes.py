@@ -38,9 +38,14 @@ class Supported(NamedTuple):
         return self.error + self.error_all
 
     @property
+    def held(self) -> float:
+        """The same, a free number held against it."""
+        return self.fit + (ACCURACY if self.cause.free else 0.0)
+
+    @property
     def rank(self) -> tuple[int, float]:
-        """What explains more comes first, then what is nearer, a free number held against it."""
-        return -len(self.units), self.fit + (ACCURACY if self.cause.free else 0.0)
+        """What explains more comes first, then what is nearer."""
+        return -len(self.units), self.held
 
 
 class Bench(NamedTuple):
@@ -70,8 +75,14 @@ class Bench(NamedTuple):
         errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
         if not errors or any(self._spoilt(unit, world) for unit in self.units if not unit.low):
             return None
-        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in errors]
-        return Supported(cause, value, world, frozenset(errors), fmean(errors.values()), fmean(everywhere))
+        return self.over(cause, value, frozenset(errors))
+
+    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> Supported:
+        """A cause and how far its prices are from these units."""
+        world = cause.world(value)
+        errors = [self.error(self.units[at], world) or 0.0 for at in units]
+        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in units]
+        return Supported(cause, value, world, units, fmean(errors), fmean(everywhere))
 
     def _explained(self, unit: Unit, world: World, times: float = 1.0) -> float | None:
         """How far a world's prices are from a unit that they explain; None where they do not."""
@@ -142,8 +153,9 @@ def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozense
             out.append((frozenset(left), []))
             break
         best = found[0]
-        same = [one for one in found if one.units == best.units]
-        alike = [one for one in same if one.fit <= min(other.fit for other in same) + ACCURACY]
+        same = [one for one in found if all(bench.in_part(bench.units[at], one.world) for at in best.units)]
+        same = sorted((bench.over(one.cause, one.value, best.units) for one in same), key=lambda one: one.rank)
+        alike = [one for one in same if one.held <= min(other.fit for other in same) + 2 * ACCURACY]
         found_here = best.units | {at for at in left if bench.in_part(bench.units[at], best.world)}
         out.append((frozenset(found_here), alike))
         left = [at for at in left if at not in found_here]

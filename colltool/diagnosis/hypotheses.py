@@ -21,9 +21,6 @@ NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen5 x16": 63.0e9}
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
-SLOWER = 1.05
-"""How far a fitted rate may exceed a bus that it is said to be of."""
-
 LEAST_OVER_PCIE = 2e9
 """What is left where copies go through the host's memory and GPUs share a root port: bytes/s."""
 
@@ -138,7 +135,7 @@ def _links(base: World, host: Host, inner_at: Callable[[float], World]) -> Itera
             fits="share",
             of=links,
         )
-    rate = inner.bandwidth * kind.neighbours * inner.ports
+    rate = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports  # what collectives get
     most = max(PCIE.values()) / rate
     if most < 1:
         yield Hypothesis(
@@ -218,5 +215,5 @@ def _network_at(fabric: Fabric, share: float) -> Fabric:
 
 def _bus(rate: float) -> str:
     """The narrowest bus that carries a rate, and the rate."""
-    name = next((name for name, carried in PCIE.items() if rate <= SLOWER * carried), "PCIe Gen5 x16")
+    name = next((name for name, carried in PCIE.items() if rate <= carried), "PCIe Gen5 x16")
     return f"{name} (at {format_rate(rate, 3)})"
