@@ -66,8 +66,11 @@ class Bench(NamedTuple):
 
     def supported(self, cause: Hypothesis, left: Sequence[int]) -> Supported | None:
         """The value of a cause that explains most of the units that are left; None where none explains any."""
-        values = dict.fromkeys(self._fitted(cause, left)) if cause.fits else (0.0,)
-        found = [one for value in values if (one := self._tried(cause, value, left)) is not None]
+        found: list[Supported] = []
+        for values in self._fitted(cause, left) if cause.fits else iter([(0.0,)]):
+            found += [one for value in values if (one := self._tried(cause, value, left)) is not None]
+            if any(len(one.units) == len(left) for one in found):
+                break  # other numbers explain no more
         return min(found, key=lambda one: one.rank, default=None)
 
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
@@ -98,14 +101,14 @@ class Bench(NamedTuple):
         error, plain = self.error(unit, world), self.error(unit, self.base)
         return error is None or error > max(unit.within, 1.2 * (plain or 0.0))
 
-    def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[float]:
-        """The numbers that meet what is left, of one kind of messages after the other."""
+    def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[tuple[float, ...]]:
+        """The numbers that meet what is left, of one kind of messages after the other; the counts on both sides of each."""
         sizes = ("large", "small") if cause.fits == "share" else ("small", "large")
         for size in sizes:
             units = [self.units[at] for at in left if self.units[at].size == size]
             for centre in (median, _middle) if len(units) > 1 else (median,):
                 if units and (value := self._met(cause, units, centre)) is not None:
-                    yield from _counted(value, cause.of) if cause.of else (value,)
+                    yield _counted(value, cause.of) if cause.of else (value,)
 
     def _met(self, cause: Hypothesis, units: Sequence[Unit], centre: Callable[[Iterable[float]], float]) -> float | None:
         """The number at which prices are as the centre of what units ask for; None where nothing runs."""
@@ -137,10 +140,10 @@ def _middle(values: Iterable[float]) -> float:
     return (min(several) + max(several)) / 2
 
 
-def _counted(share: float, of: int) -> Iterable[float]:
+def _counted(share: float, of: int) -> tuple[float, ...]:
     """The counts next to a share, of which one is missing at least."""
     below = int(share * of)
-    return (float(count) for count in (below, below + 1) if 0 < count < of)
+    return tuple(float(count) for count in (below, below + 1) if 0 < count < of)
 
 
 def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:
