@@ -175,6 +175,7 @@ def _outer(base: World, host: Host, outer_at: Callable[[float], World]) -> Itera
             lambda used: outer_at(used / host.ranks_inside),
             fits="share",
             of=host.ranks_inside,
+            spares=frozenset({"nic"}),
         )
     yield Hypothesis(
         "network",
