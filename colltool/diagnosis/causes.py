@@ -62,7 +62,7 @@ class Bench(NamedTuple):
         if priced is None:
             return None
         measured = [point.measured_s for point in one.points]
-        return off(measured, priced, range(len(measured)) if everywhere else unit.focus)
+        return off(measured, priced, unit.trusted if everywhere else unit.focus)
 
     def supported(self, cause: Hypothesis, left: Sequence[int]) -> Supported | None:
         """The value of a cause that explains most of the units that are left; None where none explains any."""
@@ -122,7 +122,8 @@ class Bench(NamedTuple):
                 asked = centre(median(price / time for time, price in unit) for unit in pairs)
                 value = min(max(value * asked, cause.least), cause.most)
             else:
-                value = max(value + centre(median(time - price for time, price in unit) for unit in pairs), 0.0)
+                asked = centre(median(time - price for time, price in unit) for unit in pairs)
+                value = min(max(value + asked, 0.0), cause.most)
             if abs(value - last) <= SETTLED * last:
                 break
         return value

@@ -58,7 +58,7 @@ def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = N
     judged = validate(held, measurements, readings=reading)
     placed = [check_fits(held, one.series) for one in judged.series]
     bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged.series]
-    units, base = units_of(judged.series, bars), World(held, readings=reading)
+    units, base = units_of(judged.series, bars, held.launch_overhead), World(held, readings=reading)
     widest = max(placed, key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     bench = Bench(judged.series, units, base)

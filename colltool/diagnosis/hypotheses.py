@@ -21,6 +21,9 @@ NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen5 x16": 63.0e9}
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
+LATEST = 1e-3
+"""No host launches later than this many seconds, call by call: what takes longer is on the wire."""
+
 LEAST_OVER_PCIE = 2e9
 """What is left where copies go through the host's memory and GPUs share a root port: bytes/s."""
 
@@ -38,7 +41,8 @@ class Hypothesis(NamedTuple):
         world: what prices are made of, given a value; 0 where it has none.
         fits: what its value follows: ``share`` of the rate of large messages, ``extra`` seconds of small ones; empty: a setting.
         of: the parts that a share is counted in, the value then a count: 18 links; 0 where any share will do.
-        least, most: that a fitted share may be.
+        least, most: that a fitted number may be.
+        free: whether that may be anything, so that such a cause meets any times of its kind.
         spares: experiments that it leaves as the fabric says, in at least one of their runs.
     """
 
@@ -50,12 +54,8 @@ class Hypothesis(NamedTuple):
     of: int = 0
     least: float = 0.02
     most: float = 1.0
+    free: bool = False
     spares: frozenset[str] = frozenset()
-
-    @property
-    def free(self) -> bool:
-        """Whether its value may be anything: such a cause meets any times of its kind."""
-        return bool(self.fits) and self.most == 1.0
 
     def at_share(self, share: float) -> World:
         """The world of a share, counted or not."""
@@ -133,6 +133,7 @@ def _links(base: World, host: Host, inner_at: Callable[[float], World]) -> Itera
             look_for("links", host.maker),
             lambda count: inner_at(count / links),
             fits="share",
+            free=True,
             of=links,
         )
     rate = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports  # what collectives get
@@ -160,6 +161,7 @@ def _slow_rank(base: World, host: Host, inner_at: Callable[[float], World]) -> H
         look_for("slow-rank", host.maker),
         inner_at,
         fits="share",
+        free=True,
         spares=frozenset({"half"}),
     )
 
@@ -174,6 +176,7 @@ def _outer(base: World, host: Host, outer_at: Callable[[float], World]) -> Itera
             look_for("rails", host.maker),
             lambda used: outer_at(used / host.ranks_inside),
             fits="share",
+            free=True,
             of=host.ranks_inside,
             spares=frozenset({"nic"}),
         )
@@ -183,6 +186,7 @@ def _outer(base: World, host: Host, outer_at: Callable[[float], World]) -> Itera
         look_for("network", host.maker),
         outer_at,
         fits="share",
+        free=True,
         spares=frozenset({"host"}),
     )
 
@@ -194,6 +198,7 @@ def _of_hosts(base: World, host: Host) -> Iterator[Hypothesis]:
         look_for("clocks", host.maker),
         lambda share: base._replace(factor=1 / share),
         fits="share",
+        free=True,
         least=0.3,  # no cap and no clock leaves less
     )
     yield Hypothesis(
@@ -202,6 +207,8 @@ def _of_hosts(base: World, host: Host) -> Iterator[Hypothesis]:
         look_for("launch", host.maker),
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
+        free=True,
+        most=LATEST,
     )
 
 

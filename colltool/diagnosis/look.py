@@ -16,12 +16,14 @@ _NVIDIA_SMI = {
     "links": "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
     "pcie": "nvidia-smi topo -m (NV18, not SYS or PHB); 'via P2P' and not 'via SHM' in the output of NCCL_DEBUG=INFO",
     "slow-rank": "one device apart from the others: nvidia-smi dmon -s pucv; other jobs on the host; NCCL_MAX_NCHANNELS",
+    "launch": "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned (numactl); or measure graphs (-G 1)",
     "clocks": "nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",
 }
 _ROCM_SMI = {
     "links": "rocm-smi --shownodesbw; amd-smi xgmi --link-status; dmesg | grep -i xgmi",
     "pcie": "rocm-smi --showtopotype (XGMI, not PCIE); env | grep -E 'NCCL|RCCL|HSA'; 'via P2P' with NCCL_DEBUG=INFO",
     "slow-rank": "one device apart from the others: rocm-smi --showuse; other jobs on the host; NCCL_MIN_NCHANNELS",
+    "launch": "NCCL_DEBUG, HIP_LAUNCH_BLOCKING, AMD_SERIALIZE_KERNEL and profilers off; cores pinned (numactl)",
     "clocks": "rocm-smi --showclocks --showpower --showperflevel",
 }
 _EITHER = {
@@ -29,7 +31,6 @@ _EITHER = {
     "algorithm": "env | grep NCCL_ALGO; /etc/nccl.conf; a tuner plugin (NCCL_TUNER_PLUGIN)",
     "rails": "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat",
     "network": "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; 'GDRDMA' with NCCL_DEBUG=INFO",
-    "launch": "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned (numactl); or measure graphs (-G 1)",
 }
 
 

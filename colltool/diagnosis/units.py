@@ -43,6 +43,7 @@ class Unit(NamedTuple):
         at: the index of the series.
         size: which messages.
         focus: the indices of their points.
+        trusted: the indices of all points of the series whose prices a healthy machine meets.
         share: of the expected rate, their median.
         within: how far prices that explain them may be from their times, on average; a fraction.
         low: whether that is below the bar.
@@ -51,6 +52,7 @@ class Unit(NamedTuple):
     at: int
     size: Literal["large", "small"]
     focus: tuple[int, ...]
+    trusted: tuple[int, ...]
     share: float
     within: float
     low: bool
@@ -71,20 +73,33 @@ def bar_of(series: Series, whole: int, expect: float | None) -> float:
     return EXPECT_FEW if series.ranks < FEW else EXPECT_PART
 
 
-def units_of(series: Sequence[ValidatedSeries], bars: Sequence[float]) -> tuple[Unit, ...]:
-    """The units of all series, large messages first, each held to the bar of its series."""
-    large = (_unit(at, one, "large", _plateau(one), bars[at]) for at, one in enumerate(series))
-    small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0)) for at, one in enumerate(series))
+def units_of(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[Unit, ...]:
+    """The units of all series, large messages first, each held to the bar of its series; ``launch_s`` as the fabric says."""
+    large = (_unit(at, one, "large", _plateau(one), bars[at], launch_s) for at, one in enumerate(series))
+    small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0), launch_s) for at, one in enumerate(series))
     return tuple(unit for unit in (*large, *small) if unit is not None)
 
 
-def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float) -> Unit | None:
-    chosen = tuple(focus)
+def small_told(series: Series, launch_s: float) -> bool:
+    """Whether the fabric can say what small messages take.
+
+    Not of an all-to-all: that hangs on how the library gathers them for a host (NCCL_PXN_DISABLE) and posts them to peers, and
+    healthy machines reach 40 to 160% of the price. Not of MPI, whose calls cost other than the launch of a kernel. Not where the
+    fabric says nothing of a launch.
+    """
+    return series.primitive is not A2A and series.library != "MPI" and launch_s > 0
+
+
+def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float,
+          launch_s: float) -> Unit | None:  # fmt: skip
+    told = small_told(one.series, launch_s)
+    chosen = tuple(focus) if told or size == "large" else ()
     if not chosen:
         return None
     share = median(one.points[index].of_expected for index in chosen)
     within = WITHIN_ACROSS if size == "small" and _across(one.series) else WITHIN
-    return Unit(at, size, chosen, share, within, share < bar)
+    trusted = tuple(index for index, point in enumerate(one.points) if told or point.bound == "bandwidth")
+    return Unit(at, size, chosen, trusted, share, within, share < bar)
 
 
 def _across(series: Series) -> bool:
@@ -101,13 +116,7 @@ def _plateau(one: ValidatedSeries) -> Iterable[int]:
 
 
 def _floor(one: ValidatedSeries) -> Iterable[int]:
-    """The smallest points, below the first that bandwidth bounds; none of an all-to-all.
-
-    What its small messages take hangs on how the library gathers them for a host (NCCL_PXN_DISABLE) and posts them to peers:
-    healthy machines reach 40 to 160% of the price.
-    """
-    if one.series.primitive is A2A:
-        return ()
+    """The smallest points, below the first that bandwidth bounds."""
     end = next((index for index, point in enumerate(one.points) if point.bound == "bandwidth"), len(one.points))
     return range(min(end, SMALL)) if end > 2 else ()
 
