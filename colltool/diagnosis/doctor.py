@@ -10,8 +10,9 @@ from colltool.diagnosis.experiments import Machine, next_experiments
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
 from colltool.diagnosis.hypotheses import Host, hypotheses
 from colltool.diagnosis.look import maker_of
+from colltool.diagnosis.notes import notes
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
-from colltool.diagnosis.units import EXPECT, FEW, Unit, bar_of, units_of
+from colltool.diagnosis.units import EXPECT, Unit, bar_of, units_of
 from colltool.diagnosis.worlds import World
 from colltool.errors import ColltoolError, either
 from colltool.fabric.model import Fabric
@@ -22,16 +23,6 @@ from colltool.fitting.validate import validate
 from colltool.measured.devices import Machine as Named
 from colltool.measured.series import Measurements
 from colltool.pricing.readings import Readings
-from colltool.words import size_text, whole_percent
-
-FASTER = 1.2
-"""Above this share of the price a machine is another one than the fabric."""
-
-OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too; measure all GPUs of a host"
-"""NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
-
-DIP, NEAR = 0.6, 0.9
-"""A size that reaches less than this share of what larger ones do is worth a word, until sizes come near to that."""
 
 
 def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = None, *, overrides: Overrides = (),
@@ -69,9 +60,9 @@ def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = N
     return Diagnosis(
         assumed=assumed,
         expect=EXPECT if expect is None else expect,
-        series=tuple(_health(at, one, placed[at].spans[-1].tier.name, units) for at, one in enumerate(judged.series)),
+        series=tuple(_health(at, one, placed[at].spans[-1].tier.name, units, bars[at]) for at, one in enumerate(judged.series)),
         findings=tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes)),
-        notes=tuple(_notes(judged.series, units)),
+        notes=tuple(notes(bench, causes)),
         skipped=judged.skipped,
     )
 
@@ -83,10 +74,11 @@ def _machine(series: Sequence[ValidatedSeries], inside: int) -> Machine:
     return Machine(largest.ranks, max(hosts, 1), largest.library)
 
 
-def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[Unit]) -> Health:
+def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[Unit], bar: float) -> Health:
     mine = {unit.size: unit for unit in units if unit.at == at}
     large, small = mine.get("large"), mine.get("small")
-    return Health(one, wire, large and large.share, small and small.share, any(unit.low for unit in mine.values()))
+    low = any(unit.low for unit in mine.values())
+    return Health(one, wire, large and large.share, small and small.share, low, bar)
 
 
 def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: Machine) -> Finding:
@@ -108,23 +100,3 @@ def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: M
 
 def _cause(one: Supported) -> Cause:
     return Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all)
-
-
-def _notes(series: Sequence[ValidatedSeries], units: Sequence[Unit]) -> list[str]:
-    """What is odd, though no reason to call the machine slow."""
-    few = sorted({one.series.ranks for one in series if one.series.ranks < FEW})
-    out = [f"{count} ranks: {OF_FEW}" for count in few]
-    for unit in units:
-        one = series[unit.at]
-        title = one.series.title
-        if unit.share > FASTER:
-            what = "another algorithm ran, or the machine is another than this fabric"
-            out.append(f"{title}: {unit.size} messages at {whole_percent(unit.share)} of expected: {what}")
-        if unit.size == "large" and not unit.low:
-            below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
-            short = [point for point in below if point.of_expected < NEAR * unit.share]
-            if short and min(point.of_expected for point in short) < DIP * unit.share:
-                first = next(point for point in one.points if point.bytes > short[-1].bytes)
-                reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
-                out.append(f"{title}: {reached}, as expected from {size_text(first.bytes)} on: not the wire")
-    return out

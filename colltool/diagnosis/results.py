@@ -35,6 +35,7 @@ class Health(NamedTuple):
         wire: the outermost tier that it crosses.
         large, small: the share of the expected rate that large and small messages reach, medians; None where not measured.
         low: whether that of large, or of small messages is below the bar.
+        bar: the share of the expected rate that large messages are held to; small ones are held to less.
     """
 
     judged: ValidatedSeries
@@ -42,6 +43,7 @@ class Health(NamedTuple):
     large: float | None
     small: float | None
     low: bool
+    bar: float
 
 
 class Cause(NamedTuple):

@@ -106,7 +106,7 @@ def _purpose(finding: Finding) -> str:
 
 def verdict(result: Diagnosis) -> str:
     """Whether all is well; what to think of first where it is not."""
-    bar = short_percent(result.expect)
+    bar = " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
     if result.ok:
         judged = any(one.large is not None or one.small is not None for one in result.series)
         if not judged:
@@ -150,6 +150,7 @@ def _health(one: Health) -> Document:
         "large": one.large,
         "small": one.small,
         "low": one.low,
+        "bar": one.bar,
         "dtype": series.dtype,
         "files": list(series.files),
     }
