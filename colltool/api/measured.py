@@ -19,6 +19,7 @@ from colltool.api.arguments import (
     primitive_of,
     text_of,
     under_library,
+    whole_of,
     wrong,
 )
 from colltool.errors import ColltoolError, given
@@ -129,6 +130,7 @@ def trace(
     fabric: AnyFabric,
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
+    placed: str | os.PathLike[str] | Sequence[int] | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -136,8 +138,11 @@ def trace(
     """The collectives of PyTorch profiler traces: what each took, what it should take, and what compute hid of it.
 
     Args:
-        fabric: where they ran, as :func:`price`; rank r of the job is rank r of the fabric.
+        fabric: where they ran, as :func:`price`.
         files: traces, plain or gzipped, one a rank; one path or several.
+        placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``, as Slurm deals ranks to hosts;
+            a file with a rank of the fabric, a host or host:slot in each line, or a layout file with a ``map``. Rank r is rank r
+            when None.
         library: whose schedules are expected; the fabric's own when None.
         readings, **parts: as :func:`price`.
 
@@ -145,12 +150,17 @@ def trace(
         A :class:`colltool.traces.results.Trace`; seconds and bytes. Its ``job`` is the text of a job file for :func:`plan`.
 
     Raises:
-        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have.
+        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have,
+            a map of ranks that is none.
     """
     from colltool.traces.trace import trace as run
 
     paths = _paths(files, "files", "traces", "rank0.json.gz")
-    return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts))
+    if placed is not None and not isinstance(placed, str | os.PathLike):
+        if not isinstance(placed, Sequence) or not placed:
+            raise wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
+        placed = [whole_of(rank, "placed") for rank in placed]
+    return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts), placed)
 
 
 def _paths(given: Any, argument: str, what: str, example: str) -> Sequence[str | os.PathLike[str]]:

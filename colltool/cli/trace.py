@@ -16,6 +16,7 @@ EXAMPLES = """
 Examples:
   colltool trace rank0.json.gz -f dgx-h100
   colltool trace traces/*.pt.trace.json.gz -f my-cluster.yaml --format json -o trace.json
+  colltool trace rank*.json -f dgx-h100 --map cyclic
   colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
 """
 
@@ -31,6 +32,13 @@ def trace(
         typer.Option("--calls", metavar="FILE", help="Write the calls of a step as a job, for colltool plan on another fabric."),
         o.WRITTEN,
     ] = None,
+    map_: Annotated[
+        str | None,
+        typer.Option(
+            "--map", metavar="block|cyclic|FILE", help="How ranks sit on hosts; a file lists the fabric's rank or host of each."
+        ),
+        o.READ,
+    ] = None,
     library: o.LibraryOption = None,
     *,
     out: Out,
@@ -38,12 +46,12 @@ def trace(
 ) -> None:
     """Collectives of profiler traces against the prices of a fabric: what ran, what it should take, what compute hides.
 
-    Rank r of the job is rank r of the fabric. With a trace of every rank of a group a call takes what its shortest kernel took;
-    else that is an upper bound, for a kernel waits for the slowest rank.
+    Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of every rank of a group a call takes what its
+    shortest kernel took; else that is an upper bound, for a kernel waits for the slowest rank.
     """
     from colltool import api
 
-    result = api.trace(fabric.load(), files, library=library, readings=readings)
+    result = api.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
     if calls is not None:
         from colltool.files import write_file
 

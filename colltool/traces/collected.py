@@ -19,9 +19,11 @@ from colltool.traces.reader import EVENTS, NotJson, Reader
 Labels = dict[str, Any]
 """Metadata of a call, by the profiler's names."""
 
+SPLITS = ("In split size", "Out split size")
 LABELS = (
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
     "Process Group Description", "Process Group Ranks", "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank",
+    *SPLITS,
 )  # fmt: skip
 ID = "External id"
 STEP = "ProfilerStep#"

@@ -13,7 +13,7 @@ from colltool.words import counted
 
 def job_text(totals: Sequence[Total], calls: Sequence[Call], world: int | None) -> str:
     """A job with plain ``calls``, one for each kind of group, primitive and size; what it cannot say stands in comments."""
-    last = max((call.ranks[-1] for call in calls if call.ranks), default=1)
+    last = max((call.places[-1] for call in calls if call.places), default=1)
     ranks = max(world or 0, last + 1)
     lines = [
         "# the collectives of a step, from traces, for colltool plan",

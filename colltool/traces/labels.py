@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.shown import shown
-from colltool.traces.collected import Labels
+from colltool.traces.collected import SPLITS, Labels
 from colltool.units import MAX_SIZE
 
 _PRIMITIVES: dict[str, Primitive] = {
@@ -17,13 +17,16 @@ _PRIMITIVES: dict[str, Primitive] = {
     "reduce_scatter": RS, "_reduce_scatter_base": RS, "reduce_scatter_tensor": RS,
     "all_to_all": A2A, "all_to_allv": A2A, "alltoall": A2A, "alltoall_base": A2A,
     "broadcast": BC, "_broadcast_oop": BC, "reduce": REDUCE, "_reduce_oop": REDUCE, "send": P2P, "recv": P2P,
+    "allreduce_coalesced": AR,
 }  # fmt: skip
+_COALESCED = "_coalesced"
 _WIDTHS = {
     "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1, "Bool": 1,
     "UInt16": 2, "UInt32": 4, "UInt64": 8, "ComplexHalf": 4, "ComplexFloat": 8, "ComplexDouble": 16,
 }  # fmt: skip
 _UNNAMED = ("", "undefined")
 NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
+MIXED = "coalesced: the trace has the type of the first tensor alone"
 MOST_MEMBERS = 2**20
 
 
@@ -37,6 +40,8 @@ class Described(NamedTuple):
         size: ranks of the group.
         ranks: them, in order; empty where the trace does not list them. Of a point-to-point the two ends.
         seq: its number in the group, None where the trace has none.
+        coalesced: several tensors at once; ``bytes`` are of all.
+        uneven: an all-to-all of unequal parts; it takes at least what one of equal parts does.
     """
 
     primitive: Primitive
@@ -47,6 +52,8 @@ class Described(NamedTuple):
     size: int
     ranks: tuple[int, ...]
     seq: int | None
+    coalesced: bool = False
+    uneven: bool = False
 
 
 def described(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> Described | str:
@@ -60,11 +67,9 @@ def described(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return NO_METADATA
-    if called.endswith("_coalesced"):
-        return "coalesced: several tensors in one kernel"
     primitive = _PRIMITIVES.get(called.lower())
     if primitive is None:
-        return f"{shown(called)} is no primitive of colltool"
+        return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is no primitive of colltool"
     if primitives and primitive not in primitives:
         return f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
     size, dtype = count(labels.get("Group size")), labels.get("dtype")
@@ -85,6 +90,8 @@ def described(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -
         size=size,
         ranks=_ends(labels, members) if primitive is P2P else members,
         seq=count(labels.get("Seq")),
+        coalesced=called.endswith(_COALESCED),
+        uneven=primitive is A2A and any(_uneven(labels.get(side)) for side in SPLITS),
     )
 
 
@@ -94,6 +101,11 @@ def _elements(primitive: Primitive, labels: Labels) -> int | None:
     if primitive is AG:
         return out
     return into or out if primitive in (P2P, BC) else into
+
+
+def _uneven(split: Any) -> bool:
+    """Whether parts of an all-to-all differ, as far as the list of them shows; no list is equal parts."""
+    return isinstance(split, str) and len(set(re.findall(r"[0-9]+", split))) > 1
 
 
 def _width(dtype: Any) -> int | None:
@@ -106,21 +118,35 @@ def _width(dtype: Any) -> int | None:
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
     """The ranks of a group: as its label lists them, as the header does, or evenly apart as the label says."""
     listed = labels.get("Process Group Ranks")
-    if isinstance(listed, str):
-        listed = [count(part.strip()) for part in listed.strip("[]").split(",")]  # "[0, 1, ...]" where it is cut
-    found = _ranks(listed, size) or _ranks(_configured(header, name), size)
-    if found:
-        return found
-    first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
-    if first is None or not stride or size > MOST_MEMBERS:
-        return ()
-    return tuple(range(first, first + size * stride, stride))
-
-
-def _configured(header: Labels, name: str) -> Any:
-    """The ranks of a group in the header."""
     about = header.get("distributedInfo")
-    several = about.get("pg_config") if isinstance(about, dict) else None
+    about = about if isinstance(about, dict) else {}
+    found = _listed(listed, size) if isinstance(listed, str) else _ranks(listed, size)
+    found = found or _ranks(_configured(about, name), size)
+    if found or size > MOST_MEMBERS:
+        return found
+    if size == count(about.get("world_size")):
+        return tuple(range(size))  # the header lists no ranks of a group of all
+    first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
+    return () if first is None or not stride else tuple(range(first, first + size * stride, stride))
+
+
+def _listed(text: str, size: int) -> tuple[int, ...]:
+    """The ranks out of ``[0, 1, 2, 3]``; of a list that is cut, ``[0, 1, ..., 63]``, where they can only be consecutive.
+
+    Groups are ascending in PyTorch: as many different ranks as lie between the first and the last are all of those.
+    """
+    parts = [part.strip() for part in text.strip("[] ").split(",")]
+    if "..." not in parts:
+        return _ranks([count(part) for part in parts], size)
+    first, last = count(parts[0]), count(parts[-1])
+    if first is None or last is None or size > MOST_MEMBERS or last - first != size - 1:
+        return ()
+    return tuple(range(first, last + 1))
+
+
+def _configured(about: Labels, name: str) -> Any:
+    """The ranks of a group in the header."""
+    several = about.get("pg_config")
     for one in several if isinstance(several, list) else ():
         if isinstance(one, dict) and text(one.get("pg_name")) == name and name:
             return one.get("ranks")

@@ -31,8 +31,13 @@ class Merged(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the shortest of these kernels may have waited for a rank without a trace."""
-        return len(self.seen) < self.call.size
+        """Whether the call may take less: a rank without a trace was waited for, or its parts are uneven."""
+        return len(self.seen) < self.call.size or self.uneven
+
+    @property
+    def uneven(self) -> bool:
+        """Whether a rank sends or gets parts of an all-to-all that differ."""
+        return any(one.call.uneven for one in self.seen)
 
 
 def merged(traces: Sequence[Observations]) -> list[Merged]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from colltool.traces.collected import Collected
+from colltool.traces.collected import Collected, Launched
 from colltool.traces.covered import Covered
 from colltool.traces.kernels import Named, named
 from colltool.traces.labels import Described, count, described, text
@@ -55,18 +55,13 @@ def observe(found: Collected) -> Observations:
     covered = {device: Covered(*times) for device, times in found.busy.items()}
     calls: list[Observed] = []
     left_out = Counter(found.left_out)
-    for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
-        kernel = named(one.name)
-        call = described(found.labels.get(one.external, {}) | one.labels, found.header, kernel.primitives)
-        if isinstance(call, str):
-            left_out[call] += 1
-            continue
+    for one, call in _described(found, left_out):
         lasts, hidden = one.end_us - one.start_us, 0.0
         if one.device in covered:
             hidden = min(lasts, covered[one.device].of(one.start_us, one.end_us))
         at = bisect_right(starts, one.start_us) - 1
         inside = at >= 0 and one.start_us <= windows[at][1]
-        calls.append(Observed(call, kernel, lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
+        calls.append(Observed(call, named(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
     about = found.header.get("distributedInfo")
     about = about if isinstance(about, dict) else {}
     return Observations(
@@ -81,6 +76,29 @@ def observe(found: Collected) -> Observations:
         left_out=dict(left_out),
         broken=found.broken,
     )
+
+
+def _described(found: Collected, left_out: Counter[str]) -> list[tuple[Launched, Described]]:
+    """The calls with their kernels, in order of their start; what is none is counted.
+
+    NCCL may cut several tensors into several kernels, each labelled with all of them: they are one call.
+    """
+    calls: list[tuple[Launched, Described]] = []
+    first: dict[tuple[Any, int], int] = {}
+    for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
+        call = described(found.labels.get(one.external, {}) | one.labels, found.header, named(one.name).primitives)
+        if isinstance(call, str):
+            left_out[call] += 1
+            continue
+        at = len(calls)
+        if call.coalesced and one.external is not None:
+            at = first.setdefault((one.external, one.device), at)
+        if at == len(calls):
+            calls.append((one, call))
+        else:
+            begun = calls[at][0]
+            calls[at] = begun._replace(end_us=max(begun.end_us, one.end_us)), call
+    return calls
 
 
 def _device(found: Collected) -> str:

@@ -1,4 +1,4 @@
-"""Where the ranks of a group sit on a fabric, and what a call takes there: rank r is the fabric's rank r."""
+"""Where the ranks of a group sit on a fabric, and what a call takes there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
 from colltool.primitives import P2P
 from colltool.traces.labels import Described
+from colltool.traces.rank_map import RankMap
 from colltool.workload.layout import Axes, Group
 from colltool.workload.step.fare import Fares
 
@@ -21,10 +22,15 @@ NO_ENDS = "the trace does not name both ends"
 
 
 class Expected(NamedTuple):
-    """What a call should take: seconds, algorithm and tiers by the fabric; ``reason`` says why there is no price."""
+    """What a call should take: seconds, of them latency, algorithm and tiers by the fabric.
 
+    ``places`` are the fabric's ranks of the group, ascending, and ``axes`` how they lie; ``reason`` says why there is no price.
+    """
+
+    places: tuple[int, ...] = ()
     axes: Axes = ()
     seconds: float | None = None
+    latency_s: float | None = None
     algorithm: str = ""
     tiers: tuple[str, ...] = ()
     reason: str = ""
@@ -49,15 +55,15 @@ def axes_of(ranks: Sequence[int]) -> Axes:
 class Prices:
     """The prices of calls on one fabric; groups that lie alike have one price."""
 
-    def __init__(self, fabric: Fabric, readings: Readings) -> None:
-        self._fabric, self._fares = fabric, Fares(fabric, readings)
+    def __init__(self, fabric: Fabric, readings: Readings, where: RankMap) -> None:
+        self._fabric, self._fares, self._map = fabric, Fares(fabric, readings), where
         self._where = lru_cache(maxsize=None)(self._placed)
 
     def of(self, call: Described) -> Expected:
         """What a call should take.
 
         Raises:
-            ColltoolError: a rank that the fabric does not have.
+            ColltoolError: a rank that the fabric does not have, or that the map does not list.
         """
         if not call.ranks:
             return Expected(reason=NO_ENDS if call.primitive is P2P else UNLISTED)
@@ -68,20 +74,21 @@ class Prices:
             fare = self._fares.of(call.primitive, Group(where.axes), float(call.bytes))
         except ColltoolError as error:
             return where._replace(reason=said(error.what))
-        return Expected(where.axes, fare.each_s, fare.algorithm, fare.tiers)
+        return Expected(where.places, where.axes, fare.each_s, fare.latency_s, fare.algorithm, fare.tiers)
 
     def _placed(self, ranks: tuple[int, ...]) -> Expected:
-        if ranks[-1] >= self._fabric.ranks:
+        places = self._map.place(ranks)
+        if places[-1] >= self._fabric.ranks:
             what = f"the traces have a rank {ranks[-1]}, and {self._fabric.name} has ranks 0 to {self._fabric.ranks - 1}"
             tier = self._fabric.tiers[-1].name
             fix = f"a larger fabric, or {given('overrides', [f'{tier}.size=...'])}"
             raise ColltoolError(what, argument="fabric", fix=fix)
-        axes = axes_of(ranks)
+        axes = axes_of(places)
         if not axes:
-            return Expected(reason="the ranks of the group are not evenly spaced")
-        if _lie(self._fabric, ranks) != _lie(self._fabric, Group(axes).members):
-            return Expected(axes, reason="the group does not begin where domains of the fabric do")
-        return Expected(axes)
+            return Expected(places, reason="the ranks of the group are not evenly spaced")
+        if _lie(self._fabric, places) != _lie(self._fabric, Group(axes).members):
+            return Expected(places, axes, reason="the group does not begin where domains of the fabric do")
+        return Expected(places, axes)
 
 
 def _lie(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:

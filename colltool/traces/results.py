@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.primitives import Primitive, busbw_factor
 from colltool.results import Result
+from colltool.traces.rank_map import RankMap
 from colltool.workload.layout import Axes
 
 
@@ -18,13 +19,17 @@ class Call(NamedTuple):
         group: the description of its process group, empty where it has none.
         group_size: ranks of the group.
         ranks: them; of a message the two ends; empty where the trace does not list them.
-        axes: (size, stride) of each axis that the ranks lie along, innermost first.
+        places: the ranks of the fabric that they are, ascending.
+        axes: (size, stride) of each axis that these lie along, innermost first.
         kernel: algorithm and protocol as its kernel's name has them; ``algorithm`` and ``protocol``: what of it is true.
-        measured_s: of the rank that waited least; ``bound``: some ranks have no trace, and it may have waited for one of them.
+        coalesced: several tensors at once; ``bytes`` are of all, and the price is of one.
+        measured_s: of the rank that waited least; ``bound``: an upper bound, for some ranks have no trace and may have been
+            waited for, or the parts of an all-to-all are uneven.
         longest_s: of the rank that waited most; ``seen``: by so many ranks with a trace; ``inside``: of them those for which it
             began in a step, by their place among the files.
         exposed_s: of the measured time, what no compute kernel of the device covers.
         expected_s: by the fabric, with ``runs``, the algorithm, and the tiers it crosses; None where ``reason`` says why.
+        latency_s: what of ``expected_s`` does not grow with the size.
     """
 
     primitive: Primitive
@@ -33,10 +38,12 @@ class Call(NamedTuple):
     group: str
     group_size: int
     ranks: tuple[int, ...]
+    places: tuple[int, ...]
     axes: Axes
     kernel: str
     algorithm: str
     protocol: str
+    coalesced: bool
     measured_s: float
     bound: bool
     longest_s: float
@@ -44,6 +51,7 @@ class Call(NamedTuple):
     seen: int
     inside: tuple[int, ...]
     expected_s: float | None
+    latency_s: float | None
     runs: str
     tiers: tuple[str, ...]
     reason: str
@@ -53,7 +61,8 @@ class Total(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
     Args:
-        group, group_size, axes, primitive, bytes, dtype, runs, tiers, reason, kernel: as of each call; ``kernel`` of all, joined.
+        group, group_size, axes, primitive, bytes, dtype, coalesced, runs, tiers, reason, kernel: as of each call; ``kernel`` of
+            all, joined.
         calls: how many.
         each_s: the median of their measured times; ``bound``: that of some is an upper bound.
         total_s, exposed_s: of all.
@@ -68,6 +77,7 @@ class Total(NamedTuple):
     primitive: Primitive
     bytes: int
     dtype: str
+    coalesced: bool
     kernel: str
     calls: int
     each_s: float
@@ -128,13 +138,15 @@ class Trace(Result):
     """The collectives of PyTorch profiler traces beside the prices of a fabric.
 
     ``window_s`` is the time of all steps of all ranks (of whole traces where none has steps), ``world`` the ranks of the job as
-    the traces say, ``device`` and ``nccl`` what ran. ``job`` is the text of a job file with the calls of a step.
+    the traces say, ``device`` and ``nccl`` what ran. ``rank_map`` says where its ranks sit. ``job`` is the text of a job file
+    with the calls of a step.
     """
 
     subject: ClassVar[str] = "trace"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     library: str
+    rank_map: RankMap
     files: tuple[File, ...]
     world: int | None
     device: str

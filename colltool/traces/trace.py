@@ -6,47 +6,47 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.inputs import AnyPath
 from colltool.pricing.readings import Readings
-from colltool.traces.collected import collect
 from colltool.traces.job import job_text
 from colltool.traces.judged import judged
 from colltool.traces.merged import Merged, merged
-from colltool.traces.observed import Observations, observe
+from colltool.traces.observed import Observations
 from colltool.traces.placed import Prices
-from colltool.traces.results import Call, File, LeftOut, Total, Trace
-from colltool.words import counted
+from colltool.traces.rank_map import AnyMap, load_map
+from colltool.traces.ranks import left_out, read_traces, world_of
+from colltool.traces.results import Call, File, Total, Trace
 
-AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
 
-
-def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None) -> Trace:
+def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None) -> Trace:
     """Hold the collectives of traces against the prices of a fabric.
 
     Args:
-        fabric: where they ran; the job's rank r is its rank r.
+        fabric: where they ran.
         files: of one rank each, of one job.
         readings: of the model; the defaults when None.
+        placed: which rank of the fabric each rank of the job is, as :func:`colltool.traces.rank_map.load_map`; when None the
+            same.
 
     Raises:
-        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have.
+        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have,
+            a map that is none.
     """
-    traces = [observe(collect(file)) for file in files]
-    _of_one_job(traces)
-    if not any(one.calls for one in traces):
-        raise _nothing(traces)
+    rank_map = load_map(placed, fabric)
+    traces = read_traces(files)
     reading = readings or Readings()
-    prices = Prices(fabric, reading)
+    world = world_of(traces)
+    rank_map = rank_map.of(fabric, world)
+    prices = Prices(fabric, reading, rank_map)
     calls = tuple(_call(one, prices) for one in merged(traces))
     window_s = sum(one.window_s for one in traces)
     totals = _totals(calls, traces, window_s)
-    world = next((one.world for one in traces if one.world), None)
     return Trace(
         fabric=fabric.name,
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
+        rank_map=rank_map,
         files=tuple(File(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken) for one in traces),
         world=world,
         device=next((one.device for one in traces if one.device), ""),
@@ -54,46 +54,10 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
         window_s=window_s,
         totals=totals,
         calls=calls,
-        left_out=_left_out(traces),
-        findings=judged(fabric, calls, reading),
+        left_out=left_out(traces),
+        findings=judged(fabric, calls, traces, reading),
         job=job_text(totals, calls, world),
     )
-
-
-def _of_one_job(traces: Sequence[Observations]) -> None:
-    """Refuse two traces of one rank, and of jobs of different size."""
-    ranks: dict[int, str] = {}
-    for one in traces:
-        if one.rank is not None and one.rank in ranks:
-            what = f"is of rank {one.rank}, and so is {ranks[one.rank]}"
-            raise ColltoolError(what, where=one.file, fix="give one file a rank")
-        if one.rank is not None:
-            ranks[one.rank] = one.file
-        first = next((other for other in traces if other.world), one)
-        if one.world and one.world != first.world:
-            what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
-            raise ColltoolError(what, where=one.file, fix="give the traces of one job")
-
-
-def _nothing(traces: Sequence[Observations]) -> ColltoolError:
-    """No call at all, and why the first kernel is none."""
-    found = _left_out(traces)
-    why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
-    if any(one.broken for one in traces):
-        why += ", and the file ends too early or is damaged"
-    return ColltoolError(f"no collective call can be told{why}", where=found[0].file if found else traces[0].file, fix=AGAIN)
-
-
-def _left_out(traces: Sequence[Observations]) -> tuple[LeftOut, ...]:
-    """Reasons, the commonest first."""
-    counts: dict[str, int] = defaultdict(int)
-    first: dict[str, str] = {}
-    for one in traces:
-        for reason, kernels in one.left_out.items():
-            counts[reason] += kernels
-            first.setdefault(reason, one.file)
-    found = [LeftOut(reason, kernels, first[reason]) for reason, kernels in counts.items()]
-    return tuple(sorted(found, key=lambda one: (-one.kernels, one.reason)))
 
 
 def _call(one: Merged, prices: Prices) -> Call:
@@ -105,10 +69,12 @@ def _call(one: Merged, prices: Prices) -> Call:
         group=call.group,
         group_size=call.size,
         ranks=call.ranks,
+        places=expected.places,
         axes=expected.axes,
         kernel=least.kernel.says,
         algorithm=least.kernel.algorithm,
         protocol=least.kernel.protocol,
+        coalesced=call.coalesced,
         measured_s=least.seconds,
         bound=one.bound,
         longest_s=max(seen.seconds for seen in one.seen),
@@ -116,6 +82,7 @@ def _call(one: Merged, prices: Prices) -> Call:
         seen=len(one.seen),
         inside=tuple(trace for trace, seen in zip(one.traces, one.seen, strict=True) if seen.inside),
         expected_s=expected.seconds,
+        latency_s=expected.latency_s,
         runs=expected.algorithm,
         tiers=expected.tiers,
         reason=expected.reason,
@@ -126,7 +93,8 @@ def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: flo
     """What takes most of the steps first."""
     alike: dict[object, list[Call]] = defaultdict(list)
     for call in calls:
-        alike[call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.reason].append(call)
+        kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
+        alike[kind].append(call)
     steps = [max(1, one.steps) for one in traces]
     totals = [_total(several, window_s, steps) for several in alike.values()]
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
@@ -141,6 +109,7 @@ def _total(calls: Sequence[Call], window_s: float, steps: Sequence[int]) -> Tota
         primitive=first.primitive,
         bytes=first.bytes,
         dtype=first.dtype,
+        coalesced=first.coalesced,
         kernel=", ".join(sorted({call.kernel for call in calls if call.kernel})),
         calls=len(calls),
         each_s=median(call.measured_s for call in calls),

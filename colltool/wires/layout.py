@@ -50,6 +50,19 @@ def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ())
     return _checked(read(LayoutFile, text, name, overrides, _SHORT), fabric)
 
 
+def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
+    """The endpoint of each rank by the ``map`` of a layout file, whatever groups it has; all in order where it has none.
+
+    Raises:
+        ManyErrors: as :func:`load_layout`.
+    """
+    _small_enough(fabric)
+    reading = read(LayoutFile, text, name)
+    endpoints = _Groups(reading, fabric).places()
+    reading.result()
+    return endpoints
+
+
 def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
     _small_enough(fabric)
     layout = _Groups(reading, fabric).layout()
@@ -106,7 +119,7 @@ class _Groups:
 
     def layout(self) -> Layout:
         data, reading = self.data, self.reading
-        self.endpoints = self._map(data.get("map"))
+        self.endpoints = self.places()
         self.total = len(self.endpoints)
         run = self._run(data, ())
         if (data.get("groups") is None) == (data.get("pattern") is None):
@@ -121,8 +134,9 @@ class _Groups:
             groups = [one for index, group in enumerate(listed) for one in self._group(group, ("groups", index), run)]
         return Layout(str(data.get("name") or "layout"), tuple(groups), reading.overrides)
 
-    def _map(self, value: Any) -> Ranks:
-        identity = tuple(range(self.fabric.ranks))
+    def places(self) -> Ranks:
+        """The endpoint of each rank."""
+        value, identity = self.data.get("map"), tuple(range(self.fabric.ranks))
         if value is None or not self.reading.sound(("map",)):
             return identity
         if isinstance(value, dict):

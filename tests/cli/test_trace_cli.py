@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         events = [step(1, 0, 1000), kernel(0, 150), call(100, 100 + 10 * rank, EIGHT, elements=2**22, Seq=1)]
         write(Path(f"rank{rank}.json.gz"), events, rank, 8)
     Path("cut.json").write_text('{"traceEvents": [')
+    Path("ranks.txt").write_text("0\n1\n1\n")
     Path("old.json").write_text('{"schema": "colltool.price/1"}')
 
 
@@ -64,6 +66,24 @@ def test_another_library_has_other_prices(run: Any) -> None:
     assert all_of_them["totals"][0]["expected_s"] <= own["totals"][0]["expected_s"]
 
 
+def test_ranks_that_were_dealt_to_hosts(run: Any) -> None:
+    """Ranks 0 to 7 of 16 on two hosts: the group has four ranks on each."""
+    for rank in range(8):
+        write(Path(f"rank{rank}.json.gz"), [call(100, 900, EIGHT, elements=2**22, Seq=1)], rank, 16)
+    Path("hosts.txt").write_text("".join(f"{rank}: node{rank % 2}\n" for rank in reversed(range(16))))
+    plain, dealt, listed = (
+        run("trace", "rank0.json.gz", "-f", "dgx-h100", "--format", "json", *more).json
+        for more in ((), ("--map", "cyclic"), ("--map", "hosts.txt"))
+    )
+    assert (plain["map"], plain["calls"][0]["tiers"]) == (None, ["nvlink"])
+    assert dealt["map"] == {"given": "cyclic", "places": [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]}
+    assert listed["map"] == dealt["map"] | {"given": "hosts.txt"}
+    (one,) = dealt["calls"]
+    assert (one["ranks"], one["places"]) == (EIGHT, [0, 1, 2, 3, 8, 9, 10, 11])
+    assert (one["axes"], one["tiers"]) == ([[4, 1], [2, 8]], ["nvlink", "ib"])
+    assert "by cyclic" in run("trace", "rank0.json.gz", "-f", "dgx-h100", "--map", "cyclic").out
+
+
 def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
     os.mkfifo("pipe")
     reader, content = None, Path("rank0.json.gz").read_bytes()
@@ -71,6 +91,7 @@ def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
         Path("pipe").write_bytes(content)
         os._exit(0)
     reader = spawn("trace", "pipe", "-f", "dgx-h100", cwd=tmp_path)
+    os.kill(child, SIGKILL)  # where nobody read, it waits for ever
     os.waitpid(child, 0)
     assert reader.code == 0
     assert reader.out.startswith("1 collective call")
@@ -92,6 +113,12 @@ GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_ha
         ("rank0.json.gz --set nvlink.size=4 --set ib.size=1", [
          "error: --fabric: the traces have a rank 7, and dgx-h100 has ranks 0 to 3",
          "  a larger fabric, or --set ib.size=..."]),
+        ("rank0.json.gz --map cyclc", ["error: --map: 'cyclc' is no map of ranks and no file",
+         "  block, cyclic, or a file of ranks or hosts"]),
+        ("rank0.json.gz --map ranks.txt", ["error: ranks.txt:3: rank 1 of the fabric is also that of line 2",
+         "  one for each rank of the job"]),
+        ("rank0.json.gz --map ranks.txt -o ranks.txt", ["error: --output: ranks.txt is read by this command",
+         "  name another file: what is read stays as it is"]),
         ("rank0.json.gz --calls rank0.json.gz", ["error: --calls: rank0.json.gz is read by this command",
          "  name another file: what is read stays as it is"]),
     ],

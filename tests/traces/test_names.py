@@ -57,6 +57,7 @@ def found(about: dict[str, Any], header: dict[str, Any] | None = None, primitive
         ("broadcast", 100, 100, BC, 100),
         ("recv", 0, 50, P2P, 50),
         ("send", 50, 50, P2P, 50),
+        ("allreduce_coalesced", 100, 100, AR, 100),
     ],
 )
 def test_m_is_nccl_tests(called: str, into: int, out: int, primitive: Primitive, elements: int) -> None:
@@ -73,6 +74,37 @@ def test_ranks_as_listed_as_configured_or_evenly_apart() -> None:
     assert found(cut, header).ranks == (2, 4, 6)
     apart = cut | {"Global rank start": 1, "Global rank stride": 4}
     assert found(apart).ranks == (1, 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("listed", "size", "ranks"),
+    [
+        ("[0, 1, 2, ..., 63]", 64, tuple(range(64))),
+        ("[64, 65, ..., 127]", 64, tuple(range(64, 128))),
+        ("[0, 2, ..., 126]", 64, ()),  # evenly apart, or not: the list does not say
+        ("[0, 1, 2, ...]", 64, ()),
+        ("[0, 1, ..., 31]", 31, ()),
+        ("[..., 63]", 64, ()),
+        ("[...]", 64, ()),
+        ("[0, ..., 99999999999]", 10**11, ()),
+    ],
+)
+def test_a_list_that_is_cut_is_used_where_it_leaves_no_choice(listed: str, size: int, ranks: tuple[int, ...]) -> None:
+    assert found(labels([0, 1]) | {"Process Group Ranks": listed, "Group size": size}).ranks == ranks
+
+
+def test_a_group_as_large_as_the_job_is_all_of_it() -> None:
+    cut = labels([0, 1]) | {"Process Group Ranks": "[0, 1, 2, ...]", "Group size": 64}
+    header = {"distributedInfo": {"world_size": 64, "pg_config": [{"pg_name": "0", "ranks": []}]}}
+    assert found(cut, header).ranks == tuple(range(64))
+    assert found(cut | {"Group size": 32}, header).ranks == ()
+
+
+@pytest.mark.parametrize(("split", "uneven"), [("[]", False), ("[4, 4, 4]", False), ("[4, 4, ...]", False), ("[4, 5, 4]", True)])
+def test_uneven_parts_of_an_all_to_all(split: str, uneven: bool) -> None:
+    for side in ("In split size", "Out split size"):
+        assert found(labels(EIGHT, "all_to_allv", **{side: split})).uneven == uneven
+        assert not found(labels(EIGHT, "allreduce", **{side: split})).uneven
 
 
 def test_both_ends_of_a_message_where_they_are_clear() -> None:
@@ -92,7 +124,7 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
     ("change", "reason"),
     [
         ({"Collective name": None}, NO_METADATA),
-        ({"Collective name": "allreduce_coalesced"}, "coalesced"),
+        ({"Collective name": "reduce_scatter_tensor_coalesced"}, "the type of the first tensor alone"),
         ({"Collective name": "gather"}, "'gather' is no primitive"),
         ({"Collective name": "broadcast"}, "labelled broadcast"),
         ({"dtype": "Quaternion"}, "known dtype"),

@@ -58,6 +58,23 @@ def test_calls_without_numbers_are_counted_where_all_ranks_made_the_same(traced:
     assert [call.bound for call in traced([one, other], [one]).calls] == [True] * 3
 
 
+def test_kernels_of_several_tensors_at_once_are_one_call(traced: Any) -> None:
+    """NCCL may cut a group of tensors into several kernels, each labelled with the elements of all."""
+    parts = [call(at, lasts, [0, 1], called="allreduce_coalesced", **{"External id": 7}) for at, lasts in ((0, 10), (12, 8))]
+    later = call(50, 10, [0, 1], called="allreduce_coalesced", **{"External id": 8})
+    plain = call(90, 10, [0, 1], **{"External id": 9})
+    result = traced([*parts, later, plain, kernel(5, 10)])
+    assert [(one.coalesced, round(one.measured_s * 1e6), round(one.exposed_s * 1e6)) for one in result.calls] == [
+        (True, 20, 10), (True, 10, 10), (False, 10, 10)]  # fmt: skip
+    assert sorted((one.calls, one.coalesced, one.bytes) for one in result.totals) == [(1, False, 4 * MIB), (2, True, 4 * MIB)]
+
+
+def test_an_all_to_all_of_uneven_parts_is_an_upper_bound(traced: Any) -> None:
+    uneven, even = (call(at, 90, [0, 1], "ncclDevKernel_SendRecv(x)", called="all_to_allv", Seq=at, **{"In split size": split})
+                    for at, split in ((1, "[9, 1]"), (200, "[5, 5]")))  # fmt: skip
+    assert [(one.seen, one.bound) for one in traced([uneven, even], [uneven, even]).calls] == [(2, True), (2, False)]
+
+
 def test_the_two_ends_of_a_message_count_apart(traced: Any) -> None:
     send, receive = (
         call(0, lasts, [0, 1], "ncclDevKernel_SendRecv(x)", called=called) for lasts, called in ((10, "send"), (9, "recv"))

@@ -37,6 +37,7 @@ _TOTALS: tuple[Column, ...] = (
     label("primitive", "primitive", lambda one: one.spoken, get=lambda of: of[1].primitive),
     number("bytes", "size", size_text, get=lambda of: of[1].bytes),
     label("dtype", "dtype", clipped, get=lambda of: of[1].dtype, hidden=True),
+    label("coalesced", "", get=lambda of: "coalesced" if of[1].coalesced else "", hidden=True),
     number("calls", "calls", get=lambda of: of[1].calls),
     label("kernel", "kernel", drop=8, get=lambda of: of[1].kernel),
     number("each_s", "measured", format_time, get=lambda of: of[1].each_s),
@@ -88,6 +89,8 @@ def _facts(result: Trace) -> Iterator[str]:
     each = format_time(result.window_s / (result.steps or len(result.files)))
     spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
     yield f"{spans}{f'; {ran}' if ran else ''}"
+    if result.rank_map.given:
+        yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
     if any(total.bound for total in result.totals):
         yield BOUND
     if any("LL" in total.kernel.split("_") for total in result.totals):
@@ -121,6 +124,7 @@ def _left_out(result: Trace) -> Iterator[str]:
 def _document(result: Trace) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "library": result.library or None,
+        "map": {"given": result.rank_map.given, "places": result.rank_map.places} if result.rank_map.given else None,
         "world": result.world,
         "device": result.device or None,
         "nccl": result.nccl or None,

@@ -1,0 +1,202 @@
+"""Which rank of the fabric each rank of the job is, where a scheduler dealt them out in another order.
+
+``block`` fills one host after the other and ``cyclic`` deals them out host by host, as Slurm's ``--distribution``. A file has a
+line for each rank: a rank of the fabric, or its host, as ``srun -l hostname`` prints them; or it is a layout file
+(``colltool.layout/1``), of which the ``map`` counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from colltool.errors import ColltoolError, either, given
+from colltool.fabric.model import Fabric
+from colltool.fitting.placement import MOST_IN_A_HOST
+from colltool.inputs import read_text
+from colltool.shown import printable, shown
+from colltool.words import counted
+
+BLOCK, CYCLIC = "block", "cyclic"
+AnyMap = str | os.PathLike[str] | Sequence[int]
+
+_LAYOUT = re.compile(r"^(?:schema|map|groups|pattern)\s*:(?:\s|$)", re.MULTILINE)
+_LINE = re.compile(
+    r"(?:(?P<rank>[0-9]{1,9}):\s+)?(?:(?P<number>[0-9]{1,9})|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<slot>[0-9]{1,9}))?)"
+)
+_WRITE = "write a rank of the fabric, a host or host:slot in each line, as srun -l hostname prints them"
+
+
+class RankMap(NamedTuple):
+    """Where ranks of a job sit.
+
+    Args:
+        given: what says so: a word, a file, ``a list``; empty where the job is in the fabric's order.
+        places: the fabric's rank of each rank of the job; empty where they are the same, or not known before its size is.
+    """
+
+    given: str = ""
+    places: tuple[int, ...] = ()
+
+    def of(self, fabric: Fabric, world: int | None) -> RankMap:
+        """The map of a job of so many ranks.
+
+        Raises:
+            ColltoolError: it is of another number of ranks, or hosts cannot be dealt to.
+        """
+        if self.given == CYCLIC:
+            return RankMap(CYCLIC, _dealt(fabric, world))
+        if self.places and world and len(self.places) not in (world, fabric.ranks):
+            what = f"lists {counted(len(self.places), 'rank')}, and the job has {world}"
+            raise ColltoolError(what, argument="placed", fix="give a line for each rank of the job")
+        return self
+
+    def place(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        """The fabric's ranks of some of the job, ascending.
+
+        Raises:
+            ColltoolError: one that the map does not list.
+        """
+        if not self.places:
+            return tuple(ranks)
+        if max(ranks) >= len(self.places):
+            what = f"lists {counted(len(self.places), 'rank')}, and the traces have a rank {max(ranks)}"
+            raise ColltoolError(what, argument="placed", fix="give a line for each rank of the job")
+        return tuple(sorted(self.places[rank] for rank in ranks))
+
+
+class _Entry(NamedTuple):
+    """A line: the fabric's rank, or a host and what slot of it (-1: the next)."""
+
+    line: int
+    rank: int | None
+    number: int | None
+    host: str
+    slot: int
+
+
+def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
+    """A map by its name, from a file or as a list.
+
+    Raises:
+        ColltoolError: a file that is no map, ranks that the fabric does not have or that two ranks share; says the line.
+    """
+    if placed is None or placed == BLOCK:
+        return RankMap("" if placed is None else BLOCK)
+    if placed == CYCLIC:
+        return RankMap(CYCLIC)
+    if not isinstance(placed, str | os.PathLike):
+        entries = [_Entry(rank, None, number, "", -1) for rank, number in enumerate(placed)]
+        return RankMap("a list", _placed(entries, fabric, ""))
+    name = os.fspath(placed)
+    try:
+        text = read_text(placed, "definition")
+    except ColltoolError as error:
+        if os.path.exists(name):
+            raise
+        fix = f"{BLOCK}, {CYCLIC}, or {either(shell='a file', python='a file or a list')} of ranks or hosts"
+        raise ColltoolError(f"{shown(name)} is no map of ranks and no file", argument="placed", fix=fix) from error
+    if _LAYOUT.search(text):
+        from colltool.wires.layout import read_map
+
+        return RankMap(name, read_map(text, name, fabric))
+    return RankMap(name, _placed(_in_order(list(_entries(text, name)), name), fabric, name))
+
+
+def _entries(text: str, name: str) -> Iterator[_Entry]:
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.partition("#")[0].strip()
+        if not bare:
+            continue
+        match = _LINE.fullmatch(bare)
+        if match is None or (match["slot"] and match["host"].isdigit()):
+            raise _refused(name, number, f"{shown(bare)} is no rank and no host", _WRITE)
+        rank, place, slot = (int(match[key]) if match[key] else None for key in ("rank", "number", "slot"))
+        yield _Entry(number, rank, place, match["host"] or "", -1 if slot is None else slot)
+
+
+def _in_order(entries: list[_Entry], name: str) -> list[_Entry]:
+    """By the ranks that lines begin with, where they do."""
+    if not entries:
+        raise ColltoolError("is empty", where=printable(name), fix=_WRITE)
+    odd = next((one for one in entries if (one.rank is None) != (entries[0].rank is None)), None)
+    if odd is not None:
+        raise _refused(name, odd.line, "some lines begin with a rank and some do not", "begin all of them with one, or none")
+    odd = next((one for one in entries if (one.number is None) != (entries[0].number is None)), None)
+    if odd is not None:
+        raise _refused(name, odd.line, "some lines are ranks of the fabric and some are hosts", "write either")
+    if entries[0].rank is None:
+        return entries
+    by_rank = sorted(entries, key=lambda one: one.rank or 0)
+    odd = next((one for rank, one in enumerate(by_rank) if one.rank != rank), None)
+    if odd is not None:
+        what = f"a line for rank {odd.rank}, and those before it are not 0 to {(odd.rank or 0) - 1}, once each"
+        raise _refused(name, odd.line, what, "give one line for each rank of the job")
+    return by_rank
+
+
+def _placed(entries: Sequence[_Entry], fabric: Fabric, name: str) -> tuple[int, ...]:
+    """The fabric's rank of each entry, no two the same."""
+    found: dict[int, _Entry] = {}
+    for one, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
+        if type(place) is not int or not 0 <= place < fabric.ranks:
+            what = f"{shown(place)} is no rank of {fabric.name}, which has 0 to {fabric.ranks - 1}"
+            raise _refused(name, one.line, what, "a larger fabric, or other ranks")
+        if place in found:
+            first = f"line {found[place].line}" if name else f"rank {found[place].line}"
+            what = f"{f'{one.host}:{one.slot}' if one.slot >= 0 else f'rank {place} of the fabric'} is also that of {first}"
+            raise _refused(name, one.line, what, "one for each rank of the job")
+        found[place] = one
+    return tuple(found)
+
+
+def _on_hosts(entries: Sequence[_Entry], fabric: Fabric, name: str) -> Iterator[int]:
+    """Ranks of the fabric; hosts are its innermost domains in the order of their first line, slots on them as they come."""
+    inside = fabric.tiers[0].endpoints
+    seen: dict[str, int] = {}
+    taken: dict[str, int] = defaultdict(int)
+    for one in entries:
+        if one.number is not None:
+            yield one.number
+            continue
+        _hosts(fabric)
+        slot = one.slot if one.slot >= 0 else taken[one.host]
+        taken[one.host] += 1
+        if slot >= inside:
+            what = f"{one.host} has a rank too many: {fabric.tiers[0].name} of {fabric.name} joins {inside}"
+            raise _refused(name, one.line, what, f"at most {inside} ranks on a host, in slots 0 to {inside - 1}")
+        yield seen.setdefault(one.host, len(seen)) * inside + slot
+
+
+def _dealt(fabric: Fabric, world: int | None) -> tuple[int, ...]:
+    """Rank r is on host r modulo their number."""
+    inside = _hosts(fabric)
+    fix = f"give {either(shell='a file', python='a file or a list')} of ranks or hosts, one for each rank of the job"
+    if not world:
+        raise ColltoolError("the traces do not say how many ranks the job has", argument="placed", fix=fix)
+    if world > fabric.ranks:
+        fewer = f"a larger fabric, or {given('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
+        raise ColltoolError(f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}", argument="fabric", fix=fewer)
+    if world > inside and world % inside:
+        what = f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known"
+        raise ColltoolError(what, argument="placed", fix=fix)
+    hosts = max(1, world // inside)
+    return tuple(rank % hosts * inside + rank // hosts for rank in range(world))
+
+
+def _hosts(fabric: Fabric) -> int:
+    """Ranks of a host: the innermost domain, where that can be one."""
+    inside = fabric.tiers[0].endpoints
+    if inside > MOST_IN_A_HOST:
+        what = f"{fabric.tiers[0].name} of {fabric.name} joins {inside} ranks, more than a host has"
+        raise ColltoolError(what, argument="placed", fix="give a file with a rank of the fabric in each line")
+    return inside
+
+
+def _refused(name: str, line: int, what: str, fix: str) -> ColltoolError:
+    if name:
+        return ColltoolError(what, where=f"{printable(name)}:{line}", fix=fix)
+    return ColltoolError(f"rank {line}: {what}", argument="placed", fix=fix)
