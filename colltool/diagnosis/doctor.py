@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from colltool.diagnosis.bounds import upper_bounds
 from colltool.diagnosis.causes import Bench, Supported, explained
+from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.experiments import Machine, next_experiments
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
 from colltool.diagnosis.hypotheses import Host, hypotheses
@@ -20,51 +22,63 @@ from colltool.fabric.overrides import Overrides
 from colltool.fitting.placement import check_fits
 from colltool.fitting.results import ValidatedSeries
 from colltool.fitting.validate import validate
-from colltool.measured.devices import Machine as Named
-from colltool.measured.series import Measurements
 from colltool.pricing.readings import Readings
 
 
-def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = None, *, overrides: Overrides = (),
-             expect: float | None = None, readings: Readings | None = None) -> Diagnosis:  # fmt: skip
+def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
+             readings: Readings | None = None) -> Diagnosis:  # fmt: skip
     """Hold every series against the prices of a machine, and price every cause of what is off.
 
     Args:
-        measurements: the series.
-        named: devices and hosts, as the logs name them.
+        seen: what was measured, and where.
         fabric: in place of the nearest shipped one.
         overrides: of the shipped one.
-        expect: the share of the expected rate below which large messages are off; :data:`EXPECT` when None. For small messages
-            the bar is lower by :data:`colltool.diagnosis.units.SLACK`.
+        expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
+            :data:`EXPECT`, and less of few ranks. For small messages the bar is lower by :data:`colltool.diagnosis.units.SLACK`.
         readings: of the model; the defaults when None.
 
     Raises:
-        ColltoolError: no series, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
+        ColltoolError: nothing measured, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
     """
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
-    held, assumed = given_fabric(fabric, named) if fabric else nearest_fabric(named, measurements.series, overrides)
-    reading = readings or Readings()
-    judged = validate(held, measurements, readings=reading)
-    placed = [check_fits(held, one.series) for one in judged.series]
-    bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged.series]
-    units, base = units_of(judged.series, bars, held.launch_overhead), World(held, readings=reading)
-    widest = max(placed, key=lambda one: len(one.spans))
-    inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
-    bench = Bench(judged.series, units, base)
-    library = judged.series[0].series.library
-    maker = maker_of(named.devices, library, held.tiers[0].name)
-    causes = hypotheses(base, Host(len(widest.spans), inside, library, maker))
-    on = _machine(judged.series, inside)
+    held, assumed = given_fabric(fabric, seen.named) if fabric else nearest_fabric(seen, overrides)
+    base = World(held, readings=readings or Readings())
+    measured = seen.on(held)
+    judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
+    wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
+    bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged]
+    bench = Bench(judged, units_of(judged, bars, held.launch_overhead), base)
+    bounds, measure = upper_bounds(seen.bounds, base, _library(seen), wires)
+    found, said = _explained(bench, seen) if judged else ((), ())
     return Diagnosis(
         assumed=assumed,
         expect=EXPECT if expect is None else expect,
-        series=tuple(_health(at, one, placed[at].spans[-1].tier.name, units, bars[at]) for at, one in enumerate(judged.series)),
-        findings=tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes)),
-        notes=tuple(notes(bench, causes)),
-        skipped=judged.skipped,
+        series=tuple(_health(at, one, wires[at], bench.units, bars[at]) for at, one in enumerate(judged)),
+        findings=found,
+        notes=said,
+        skipped=measured.skipped,
+        bounds=bounds,
+        measure=measure,
+        left_out=seen.left_out,
     )
+
+
+def _library(seen: Evidence) -> str:
+    """Who ran; of traces that measure nothing NCCL, as PyTorch calls RCCL too."""
+    return next((one.library for one in seen.series), "NCCL")
+
+
+def _explained(bench: Bench, seen: Evidence) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """What is off, with its causes, and what is odd."""
+    widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
+    inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
+    maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
+    causes = hypotheses(bench.base, Host(len(widest.spans), inside, _library(seen), maker))
+    on = _machine(bench.series, inside)
+    findings = tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes))
+    return findings, tuple(notes(bench, causes))
 
 
 def _machine(series: Sequence[ValidatedSeries], inside: int) -> Machine:

@@ -7,7 +7,9 @@ from typing import ClassVar, NamedTuple
 
 from colltool.fitting.results import ValidatedSeries
 from colltool.measured.series import Skipped
+from colltool.primitives import Primitive
 from colltool.results import Result
+from colltool.traces.results import LeftOut
 
 
 class Assumed(NamedTuple):
@@ -88,6 +90,22 @@ class Experiment(NamedTuple):
     note: str = ""
 
 
+class UpperBound(NamedTuple):
+    """Calls of traces that cannot be judged: a kernel waits for the slowest rank, and not all ranks were seen.
+
+    Args:
+        primitive, ranks, calls: how many calls, on how many ranks.
+        missing: the ranks without a trace; empty where the traces do not tell, or all are there and their calls do not pair off.
+        wire: the outermost tier that they cross.
+    """
+
+    primitive: Primitive
+    ranks: int
+    calls: int
+    missing: tuple[int, ...]
+    wire: str
+
+
 class Finding(NamedTuple):
     """Something that is off, once for all series that share it.
 
@@ -113,7 +131,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Result):
-    """What logs say of a machine; ``expect`` is the bar, a share of the expected rate."""
+    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
+
+    ``bounds`` are calls that say nothing of a wire, ``measure`` what would, ``left_out`` what of traces is in no row.
+    """
 
     subject: ClassVar[str] = "doctor"
     assumed: Assumed
@@ -122,6 +143,9 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     skipped: tuple[Skipped, ...]
+    bounds: tuple[UpperBound, ...] = ()
+    measure: tuple[Experiment, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def ok(self) -> bool:
