@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from colltool.diagnosis.experiments import AS_IS, GIB
+from colltool.diagnosis.notes import of_few
 from colltool.diagnosis.results import Experiment, Foretold, UpperBound
 from colltool.diagnosis.worlds import World
 from colltool.pricing.groups import Placed, place
@@ -41,4 +42,4 @@ def _measured(primitive: Primitive, placed: Placed, base: World, library: str) -
         return None
     command = command_line(primitive, LARGE_SIZES, ranks, ranks // inside, settings={"NCCL_DEBUG": "INFO"})
     busbw = GIB / seconds * busbw_factor(primitive, ranks)
-    return Experiment(command, GIB, (Foretold(AS_IS, busbw, seconds),))
+    return Experiment(command, GIB, (Foretold(AS_IS, busbw, seconds),), of_few(ranks))

@@ -25,13 +25,17 @@ SHORT, EXACT = 0.9, 0.06
 
 def notes(bench: Bench, causes: Sequence[Hypothesis]) -> Iterator[str]:
     """All of them, as sentences."""
-    for count in sorted({one.series.ranks for one in bench.series if one.series.ranks < FEW}):
-        yield f"{count} ranks: {OF_FEW}"
+    yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
     settings = [cause for cause in causes if not cause.fits]
     for unit in bench.units:
         one = bench.series[unit.at]
         found = (_faster(unit), *((_as_if(bench, unit, settings), _dip(one, unit)) if unit.size == "large" else ()))
         yield from (f"{one.series.title}: {said}" for said in found if said)
+
+
+def of_few(ranks: int) -> str:
+    """What to expect of so few ranks; empty of more."""
+    return f"{ranks} ranks: {OF_FEW}" if ranks < FEW else ""
 
 
 def _faster(unit: Unit) -> str:
