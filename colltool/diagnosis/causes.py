@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from colltool.diagnosis.hypotheses import Hypothesis
 from colltool.diagnosis.units import Unit, off
@@ -15,8 +15,15 @@ BETTER = 0.6
 """How much of the fabric's own error may be left under a cause."""
 
 ACCURACY = 0.13
-"""How far prices of a fabric that was never calibrated are from published times: causes whose errors differ by less are not told
-apart, and a number that is fitted to the times meets them by as much better than one that is not."""
+"""How far prices of a fabric that was never calibrated are from published times: causes that differ by less are not told apart,
+and a number that is fitted to the times meets them by as much better than a setting, which has none."""
+
+FOLLOWS: dict[str, tuple[Literal["large", "small"], ...]] = {
+    "share": ("large",),
+    "factor": ("large", "small"),
+    "extra": ("small", "large"),
+}
+"""The messages that tell the number of a cause, by what it fits, one kind after the other."""
 
 STEPS, SETTLED = 6, 0.003
 """Tries at a number that is fitted, and the relative change that ends them."""
@@ -34,8 +41,8 @@ class Supported(NamedTuple):
 
     @property
     def fit(self) -> float:
-        """How far its prices are, where it explains and over all sizes."""
-        return self.error + self.error_all
+        """How far its prices are: the mean of where it explains and of all sizes."""
+        return (self.error + self.error_all) / 2
 
     @property
     def held(self) -> float:
@@ -103,8 +110,7 @@ class Bench(NamedTuple):
 
     def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[tuple[float, ...]]:
         """The numbers that meet what is left, of one kind of messages after the other; the counts on both sides of each."""
-        sizes = ("large", "small") if cause.fits == "share" else ("small", "large")
-        for size in sizes:
+        for size in FOLLOWS[cause.fits]:
             units = [self.units[at] for at in left if self.units[at].size == size]
             for centre in (median, _middle) if len(units) > 1 else (median,):
                 if units and (value := self._met(cause, units, centre)) is not None:
@@ -112,18 +118,18 @@ class Bench(NamedTuple):
 
     def _met(self, cause: Hypothesis, units: Sequence[Unit], centre: Callable[[Iterable[float]], float]) -> float | None:
         """The number at which prices are as the centre of what units ask for; None where nothing runs."""
-        value = 1.0 if cause.fits == "share" else 0.0
+        value = 0.0 if cause.fits == "extra" else 1.0
         for _ in range(STEPS):
             pairs = [found for unit in units if (found := self._pairs(cause.at_share(value), unit))]
             if not pairs:
                 return None
             last = value
-            if cause.fits == "share":
-                asked = centre(median(price / time for time, price in unit) for unit in pairs)
-                value = min(max(value * asked, cause.least), cause.most)
-            else:
+            if cause.fits == "extra":
                 asked = centre(median(time - price for time, price in unit) for unit in pairs)
                 value = min(max(value + asked, 0.0), cause.most)
+            else:
+                asked = centre(median(price / time for time, price in unit) for unit in pairs)
+                value = min(max(value * asked, cause.least), cause.most)
             if abs(value - last) <= SETTLED * last:
                 break
         return value

@@ -39,7 +39,8 @@ class Hypothesis(NamedTuple):
         said: what it is, given the value that explains the times.
         look: what shows it on the machine.
         world: what prices are made of, given a value; 0 where it has none.
-        fits: what its value follows: ``share`` of the rate of large messages, ``extra`` seconds of small ones; empty: a setting.
+        fits: what its value is: a ``share`` of a rate, which large messages tell, a ``factor`` of all times, or ``extra`` seconds
+            of each call, which small ones tell; empty: a setting.
         of: the parts that a share is counted in, the value then a count: 18 links; 0 where any share will do.
         least, most: that a fitted number may be.
         free: whether that may be anything, so that such a cause meets any times of its kind.
@@ -197,7 +198,7 @@ def _of_hosts(base: World, host: Host) -> Iterator[Hypothesis]:
         lambda share: f"everything takes {1 / share:.2f} times as long, small messages too: clocks, a power cap, or busy hosts",
         look_for("clocks", host.maker),
         lambda share: base._replace(factor=1 / share),
-        fits="share",
+        fits="factor",
         free=True,
         least=0.3,  # no cap and no clock leaves less
     )

@@ -65,7 +65,7 @@ class Machine:
 H100 = Machine("NVIDIA H100 80GB HBM3", 4.6, 0.8, 362, 480)
 A100 = Machine("NVIDIA A100-SXM4-80GB", 7.9, 1.03, 232, nic=23.6)
 B200 = Machine("NVIDIA B200", 7.6, 1.24, 640, 760)
-MI300X = Machine("AMD Instinct MI300X", 11.1, 1.0, 318)
+MI300X = Machine("AMD Instinct MI300X", 11.1, 0.15, 318)  # all peers at once: two steps
 ALL = {"H100": H100, "A100": A100, "B200": B200}
 ALL |= {f"2 x {name}": replace(one, hosts=2) for name, one in ALL.items()}
 
