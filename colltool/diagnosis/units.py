@@ -99,7 +99,7 @@ def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus:
     share = median(one.points[index].of_expected for index in chosen)
     within = WITHIN_ACROSS if size == "small" and _across(one.series) else WITHIN
     trusted = tuple(index for index, point in enumerate(one.points) if told or point.bound == "bandwidth")
-    return Unit(at, size, chosen, trusted, share, within, share < bar)
+    return Unit(at=at, size=size, focus=chosen, trusted=trusted, share=share, within=within, low=share < bar)
 
 
 def _across(series: Series) -> bool:

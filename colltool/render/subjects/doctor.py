@@ -140,7 +140,11 @@ def verdict(result: Diagnosis) -> str:
         return f"as expected: nothing is below {bar}; what there is to gain is in the fabric itself ({wires})"
     known = [finding.causes[0] for finding in result.findings if finding.causes]
     if not known:
-        return f"below {bar}, and no cause that can be priced explains it: calibrate a healthy machine, and give that with -f"
+        wires = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low))
+        return (
+            f"below {bar} over {wires}, and no cause that can be priced explains it: "
+            "calibrate a healthy machine, and give that with -f"
+        )
     more = len(result.findings) - 1
     first = next(finding for finding in result.findings if finding.causes)
     or_ = f", or {', '.join(one.name for one in first.causes[1:])}" if len(first.causes) > 1 else ""
