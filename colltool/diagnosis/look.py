@@ -20,7 +20,7 @@ _NVIDIA_SMI = {
     "clocks": "nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",
 }
 _ROCM_SMI = {
-    "links": "rocm-smi --shownodesbw; amd-smi xgmi --link-status; dmesg | grep -i xgmi",
+    "links": "rocm-smi --showxgmierr --shownodesbw; amd-smi xgmi; dmesg | grep -i xgmi",
     "pcie": "rocm-smi --showtopotype (XGMI, not PCIE); env | grep -E 'NCCL|RCCL|HSA'; 'via P2P' with NCCL_DEBUG=INFO",
     "slow-rank": "one device apart from the others: rocm-smi --showuse; other jobs on the host; NCCL_MIN_NCHANNELS",
     "launch": "NCCL_DEBUG, HIP_LAUNCH_BLOCKING, AMD_SERIALIZE_KERNEL and profilers off; cores pinned (numactl)",
