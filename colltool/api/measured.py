@@ -180,7 +180,7 @@ def doctor(
     """What ails a machine: hardware from the logs, what is off, which causes the prices support, what to run next.
 
     Args:
-        logs: as :func:`validate`.
+        logs: as :func:`validate`, and traces of the PyTorch profiler as :func:`trace`, judged together.
         fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs name.
         overrides: as of :func:`colltool.load_fabric`, on either.
         expect: the share of the expected rate below which something is off, a fraction; 0.8 when None.
@@ -195,31 +195,26 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
     from colltool.diagnosis.doctor import diagnose
-    from colltool.measured.devices import Machine, machine_of
+    from colltool.diagnosis.evidence import Evidence, evidence_of
     from colltool.measured.series import Measurements
 
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
-    read = _of_one(logs, only, ranks, nodes, in_place)
-    named = Machine((), ()) if isinstance(logs, Measurements) else machine_of(paths_of(logs, "logs", "logs", "all_reduce.log"))
+
+    def logs_of(some: Any) -> Measurements:
+        try:
+            return _measurements(some, ranks, None, nodes, in_place)
+        except ColltoolError:
+            if only is None:
+                raise
+            return _measurements(some, ranks, only, nodes, in_place)  # what a log does not name is the one that is asked for
+
+    if isinstance(logs, Measurements):
+        seen = Evidence(logs)
+    else:
+        seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
     held = None if fabric is None else load_fabric(fabric, overrides) if overrides else fabric_of(fabric)  # type: ignore[arg-type]
-    return diagnose(read, named, held, overrides=overrides, expect=bar, readings=reading)
-
-
-def _of_one(logs: Any, only: Primitive | None, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
-    """The series of one collective, or all; what a log does not name is that one."""
-    try:
-        read = _measurements(logs, ranks, None, nodes, in_place)
-    except ColltoolError:
-        if only is None:
-            raise
-        read = _measurements(logs, ranks, only, nodes, in_place)
-    kept = tuple(one for one in read.series if only in (None, one.primitive))
-    if not kept and read.series:
-        there = ", ".join(dict.fromkeys(str(one.primitive) for one in read.series))
-        what = f"the logs hold nothing of {only.spoken if only else 'it'}"
-        raise ColltoolError(what, argument="primitive", fix=f"they hold: {there}")
-    return read._replace(series=kept)
+    return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
 
 
 def _measurements(

@@ -19,6 +19,7 @@ Examples:
   colltool doctor node*.log --expect 95% --format json
   colltool doctor all.log --collective ar
   colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
+  colltool doctor trace/rank*.json.gz
 """
 
 FROM_THE_LOGS = FabricChoice((), ())
@@ -26,14 +27,20 @@ FROM_THE_LOGS = FabricChoice((), ())
 
 @command(primitive="--collective")
 def doctor(
-    logs: o.LogsArgument,
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...", help="nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, CSV, or PyTorch profiler traces."
+        ),
+        o.READ,
+    ],
     fabric: FabricChoice = FROM_THE_LOGS,
     expect: Annotated[
         float | None,
         typer.Option(
             "--expect",
             metavar="SHARE",
-            help="The share of the expected rate below which something is off: 95%, 0.95. [default: 80%]",
+            help="The share of the expected rate below which something is off: 95%, 0.95. [default: 80%, less of few ranks]",
             parser=values.share("expect", "95% or 0.95"),
         ),
     ] = None,
@@ -49,7 +56,7 @@ def doctor(
     out: Out,
     readings: Readings,
 ) -> None:
-    """What ails a machine: from logs alone to what is off, the causes that prices support, and the next experiment.
+    """What ails a machine: from logs or traces alone to what is off, the causes that prices support, and the next experiment.
 
     The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is off.
     """

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from colltool.diagnosis.hypotheses import Hypothesis
 from colltool.diagnosis.units import Unit, off
 from colltool.diagnosis.worlds import World
 from colltool.fitting.results import ValidatedSeries
 
-WITHIN = 0.15
-"""How far the prices of a cause may be from the times that it explains, on average."""
-
 BETTER = 0.6
 """How much of the fabric's own error may be left under a cause."""
 
 ACCURACY = 0.13
-"""How far prices of a fabric that was never calibrated are from published times: causes whose errors differ by less are not told
-apart, and a number that is fitted to the times meets them by as much better than one that is not."""
+"""How far prices of a fabric that was never calibrated are from published times: causes that differ by less are not told apart,
+and a number that is fitted to the times meets them by as much better than a setting, which has none."""
+
+FOLLOWS: dict[str, tuple[Literal["large", "small"], ...]] = {
+    "share": ("large",),
+    "factor": ("large", "small"),
+    "extra": ("small", "large"),
+}
+"""The messages that tell the number of a cause, by what it fits, one kind after the other."""
 
 STEPS, SETTLED = 6, 0.003
 """Tries at a number that is fitted, and the relative change that ends them."""
@@ -37,13 +41,18 @@ class Supported(NamedTuple):
 
     @property
     def fit(self) -> float:
-        """How far its prices are, where it explains and over all sizes."""
-        return self.error + self.error_all
+        """How far its prices are: the mean of where it explains and of all sizes."""
+        return (self.error + self.error_all) / 2
+
+    @property
+    def held(self) -> float:
+        """The same, a free number held against it."""
+        return self.fit + (ACCURACY if self.cause.free else 0.0)
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What explains more comes first, then what is nearer, a free number held against it."""
-        return -len(self.units), self.fit + (ACCURACY if len(self.cause.values) != 1 else 0.0)
+        """What explains more comes first, then what is nearer."""
+        return -len(self.units), self.held
 
 
 class Bench(NamedTuple):
@@ -60,63 +69,88 @@ class Bench(NamedTuple):
         if priced is None:
             return None
         measured = [point.measured_s for point in one.points]
-        return off(measured, priced, range(len(measured)) if everywhere else unit.focus)
+        return off(measured, priced, unit.trusted if everywhere else unit.focus)
 
     def supported(self, cause: Hypothesis, left: Sequence[int]) -> Supported | None:
         """The value of a cause that explains most of the units that are left; None where none explains any."""
-        values = cause.values or self._fitted(cause, left)
-        found = [one for value in values if (one := self._tried(cause, value, left)) is not None]
+        found: list[Supported] = []
+        for values in self._fitted(cause, left) if cause.fits else iter([(0.0,)]):
+            found += [one for value in values if (one := self._tried(cause, value, left)) is not None]
+            if any(len(one.units) == len(left) for one in found):
+                break  # other numbers explain no more
         return min(found, key=lambda one: one.rank, default=None)
 
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
         world = cause.world(value)
-        if any(self._spoilt(unit, world) for unit in self.units if not unit.low):
-            return None
         errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
-        if not errors:
+        if not errors or any(self._spoilt(unit, world) for unit in self.units if not unit.low):
             return None
-        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in errors]
-        return Supported(cause, value, world, frozenset(errors), fmean(errors.values()), fmean(everywhere))
+        return self.over(cause, value, frozenset(errors))
 
-    def _explained(self, unit: Unit, world: World) -> float | None:
+    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> Supported:
+        """A cause and how far its prices are from these units."""
+        world = cause.world(value)
+        errors = [self.error(self.units[at], world) or 0.0 for at in units]
+        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in units]
+        return Supported(cause, value, world, units, fmean(errors), fmean(everywhere))
+
+    def _explained(self, unit: Unit, world: World, times: float = 1.0) -> float | None:
         """How far a world's prices are from a unit that they explain; None where they do not."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
-        return error if error is not None and plain and error <= min(WITHIN, BETTER * plain) else None
+        return error if error is not None and plain and error <= min(times * unit.within, BETTER * plain) else None
+
+    def in_part(self, unit: Unit, world: World) -> bool:
+        """Whether a world's prices explain a unit in the main: what is left is smaller than other ailments are."""
+        return self._explained(unit, world, times=2) is not None
 
     def _spoilt(self, unit: Unit, world: World) -> bool:
         """Whether a cause contradicts times that are as the fabric says."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
-        return error is None or error > max(WITHIN, 1.2 * (plain or 0.0))
+        return error is None or error > max(unit.within, 1.2 * (plain or 0.0))
 
-    def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterable[float]:
-        """The number that meets the median of what is left, of one kind of messages after the other."""
-        sizes = ("large", "small") if cause.fits == "share" else ("small", "large")
-        for size in sizes:
+    def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[tuple[float, ...]]:
+        """The numbers that meet what is left, of one kind of messages after the other; the counts on both sides of each."""
+        for size in FOLLOWS[cause.fits]:
             units = [self.units[at] for at in left if self.units[at].size == size]
-            if units and (value := self._met(cause, units)) is not None:
-                yield value
+            for centre in (median, _middle) if len(units) > 1 else (median,):
+                if units and (value := self._met(cause, units, centre)) is not None:
+                    yield _counted(value, cause.of) if cause.of else (value,)
 
-    def _met(self, cause: Hypothesis, units: Sequence[Unit]) -> float | None:
-        value = 1.0 if cause.fits == "share" else 0.0
+    def _met(self, cause: Hypothesis, units: Sequence[Unit], centre: Callable[[Iterable[float]], float]) -> float | None:
+        """The number at which prices are as the centre of what units ask for; None where nothing runs."""
+        value = 0.0 if cause.fits == "extra" else 1.0
         for _ in range(STEPS):
-            pairs = list(self._pairs(cause.world(value), units))
+            pairs = [found for unit in units if (found := self._pairs(cause.at_share(value), unit))]
             if not pairs:
                 return None
             last = value
-            if cause.fits == "share":
-                value = min(max(value * median(price / time for time, price in pairs), cause.least), 1.0)
+            if cause.fits == "extra":
+                asked = centre(median(time - price for time, price in unit) for unit in pairs)
+                value = min(max(value + asked, 0.0), cause.most)
             else:
-                value = max(value + median(time - price for time, price in pairs), 0.0)
+                asked = centre(median(price / time for time, price in unit) for unit in pairs)
+                value = min(max(value * asked, cause.least), cause.most)
             if abs(value - last) <= SETTLED * last:
                 break
         return value
 
-    def _pairs(self, world: World, units: Sequence[Unit]) -> Iterator[tuple[float, float]]:
-        """The measured and the priced time of every point of units."""
-        for unit in units:
-            one = self.series[unit.at]
-            if times := world.times(one.series):
-                yield from ((one.points[index].measured_s, times[index]) for index in unit.focus)
+    def _pairs(self, world: World, unit: Unit) -> list[tuple[float, float]]:
+        """The measured and the priced time of every point of a unit."""
+        one = self.series[unit.at]
+        times = world.times(one.series)
+        return [(one.points[index].measured_s, times[index]) for index in unit.focus] if times else []
+
+
+def _middle(values: Iterable[float]) -> float:
+    """Half way between the least and the largest."""
+    several = list(values)
+    return (min(several) + max(several)) / 2
+
+
+def _counted(share: float, of: int) -> tuple[float, ...]:
+    """The counts next to a share, of which one is missing at least."""
+    below = int(share * of)
+    return tuple(float(count) for count in (below, below + 1) if 0 < count < of)
 
 
 def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:
@@ -129,8 +163,10 @@ def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozense
             out.append((frozenset(left), []))
             break
         best = found[0]
-        same = [one for one in found if one.units == best.units]
-        alike = [one for one in same if one.fit <= min(other.fit for other in same) + ACCURACY]
-        out.append((best.units, alike))
-        left = [at for at in left if at not in best.units]
+        same = [one for one in found if all(bench.in_part(bench.units[at], one.world) for at in best.units)]
+        same = sorted((bench.over(one.cause, one.value, best.units) for one in same), key=lambda one: one.rank)
+        alike = [one for one in same if one.held <= min(other.fit for other in same) + 2 * ACCURACY]
+        found_here = best.units | {at for at in left if bench.in_part(bench.units[at], best.world)}
+        out.append((frozenset(found_here), alike))
+        left = [at for at in left if at not in found_here]
     return out

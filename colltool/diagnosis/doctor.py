@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from colltool.diagnosis.bounds import upper_bounds
 from colltool.diagnosis.causes import Bench, Supported, explained
+from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.experiments import Machine, next_experiments
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
-from colltool.diagnosis.hypotheses import hypotheses
+from colltool.diagnosis.hypotheses import Host, hypotheses
+from colltool.diagnosis.look import maker_of
+from colltool.diagnosis.notes import notes
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
-from colltool.diagnosis.units import EXPECT, Unit, units_of
+from colltool.diagnosis.units import EXPECT, Unit, bar_of, units_of
 from colltool.diagnosis.worlds import World
 from colltool.errors import ColltoolError, either
 from colltool.fabric.model import Fabric
@@ -18,60 +22,63 @@ from colltool.fabric.overrides import Overrides
 from colltool.fitting.placement import check_fits
 from colltool.fitting.results import ValidatedSeries
 from colltool.fitting.validate import validate
-from colltool.measured.devices import Machine as Named
-from colltool.measured.series import Measurements
 from colltool.pricing.readings import Readings
-from colltool.words import size_text, whole_percent
-
-FASTER = 1.2
-"""Above this share of the price a machine is another one than the fabric."""
-
-FEW = 4
-OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too; measure all GPUs of a host"
-"""NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
-
-DIP, NEAR = 0.6, 0.9
-"""A size that reaches less than this share of what larger ones do is worth a word, until sizes come near to that."""
 
 
-def diagnose(measurements: Measurements, named: Named, fabric: Fabric | None = None, *, overrides: Overrides = (),
-             expect: float | None = None, readings: Readings | None = None) -> Diagnosis:  # fmt: skip
+def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
+             readings: Readings | None = None) -> Diagnosis:  # fmt: skip
     """Hold every series against the prices of a machine, and price every cause of what is off.
 
     Args:
-        measurements: the series.
-        named: devices and hosts, as the logs name them.
+        seen: what was measured, and where.
         fabric: in place of the nearest shipped one.
         overrides: of the shipped one.
-        expect: the share of the expected rate below which large messages are off; :data:`EXPECT` when None. For small messages
-            the bar is lower by :data:`colltool.diagnosis.units.SLACK`.
+        expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
+            :data:`EXPECT`, and less of few ranks. For small messages the bar is lower by :data:`colltool.diagnosis.units.SLACK`.
         readings: of the model; the defaults when None.
 
     Raises:
-        ColltoolError: no series, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
+        ColltoolError: nothing measured, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
     """
-    bar = EXPECT if expect is None else expect
-    if not (isfinite(bar) and 0 < bar <= 1):
+    if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
-        raise ColltoolError(f"must be a share up to 100%, got {bar:g}", argument="expect", fix=fix)
-    held, assumed = given_fabric(fabric, named) if fabric else nearest_fabric(named, measurements.series, overrides)
-    reading = readings or Readings()
-    judged = validate(held, measurements, readings=reading)
-    placed = [check_fits(held, one.series) for one in judged.series]
-    units, base = units_of(judged.series, bar), World(held, readings=reading)
-    widest = max(placed, key=lambda one: len(one.spans))
-    inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
-    bench = Bench(judged.series, units, base)
-    causes = hypotheses(base, len(widest.spans), inside, judged.series[0].series.library)
-    on = _machine(judged.series, inside)
+        raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
+    held, assumed = given_fabric(fabric, seen.named) if fabric else nearest_fabric(seen, overrides)
+    base = World(held, readings=readings or Readings())
+    measured = seen.on(held)
+    judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
+    wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
+    bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged]
+    bench = Bench(judged, units_of(judged, bars, held.launch_overhead), base)
+    bounds, measure = upper_bounds(seen.bounds, base, _library(seen), wires)
+    found, said = _explained(bench, seen) if judged else ((), ())
     return Diagnosis(
         assumed=assumed,
-        expect=bar,
-        series=tuple(_health(at, one, placed[at].spans[-1].tier.name, units) for at, one in enumerate(judged.series)),
-        findings=tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes)),
-        notes=tuple(_notes(judged.series, units)),
-        skipped=judged.skipped,
+        expect=EXPECT if expect is None else expect,
+        series=tuple(_health(at, one, wires[at], bench.units, bars[at]) for at, one in enumerate(judged)),
+        findings=found,
+        notes=said,
+        skipped=measured.skipped,
+        bounds=bounds,
+        measure=measure,
+        left_out=seen.left_out,
     )
+
+
+def _library(seen: Evidence) -> str:
+    """Who ran; of traces that measure nothing NCCL, as PyTorch calls RCCL too."""
+    return next((one.library for one in seen.series), "NCCL")
+
+
+def _explained(bench: Bench, seen: Evidence) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """What is off, with its causes, and what is odd."""
+    widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
+    inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
+    maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
+    causes = hypotheses(bench.base, Host(len(widest.spans), inside, _library(seen), maker))
+    on = _machine(bench.series, inside)
+    findings = tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes))
+    return findings, tuple(notes(bench, causes))
 
 
 def _machine(series: Sequence[ValidatedSeries], inside: int) -> Machine:
@@ -81,10 +88,11 @@ def _machine(series: Sequence[ValidatedSeries], inside: int) -> Machine:
     return Machine(largest.ranks, max(hosts, 1), largest.library)
 
 
-def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[Unit]) -> Health:
+def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[Unit], bar: float) -> Health:
     mine = {unit.size: unit for unit in units if unit.at == at}
     large, small = mine.get("large"), mine.get("small")
-    return Health(one, wire, large and large.share, small and small.share, any(unit.low for unit in mine.values()))
+    low = any(unit.low for unit in mine.values())
+    return Health(one, wire, large and large.share, small and small.share, low, bar)
 
 
 def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: Machine) -> Finding:
@@ -106,23 +114,3 @@ def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: M
 
 def _cause(one: Supported) -> Cause:
     return Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all)
-
-
-def _notes(series: Sequence[ValidatedSeries], units: Sequence[Unit]) -> list[str]:
-    """What is odd, though no reason to call the machine slow."""
-    few = sorted({one.series.ranks for one in series if one.series.ranks < FEW})
-    out = [f"{count} ranks: {OF_FEW}" for count in few]
-    for unit in units:
-        one = series[unit.at]
-        title = one.series.title
-        if unit.share > FASTER:
-            what = "another algorithm ran, or the machine is another than this fabric"
-            out.append(f"{title}: {unit.size} messages at {whole_percent(unit.share)} of expected: {what}")
-        if unit.size == "large" and not unit.low:
-            below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
-            short = [point for point in below if point.of_expected < NEAR * unit.share]
-            if short and min(point.of_expected for point in short) < DIP * unit.share:
-                first = next(point for point in one.points if point.bytes > short[-1].bytes)
-                reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
-                out.append(f"{title}: {reached}, as expected from {size_text(first.bytes)} on: not the wire")
-    return out

@@ -20,6 +20,7 @@ AS_IS = "as the fabric says"
 TELLS = 0.10
 """How far the outcomes of two causes have to be apart to be told: relative."""
 
+EACH_NIC = "and with every GPU of the two hosts in turn: NICs that carry nothing leave the others as the fabric says"
 OTHER_HALF = "and on the other half of the devices: a single slow rank leaves one of the two as the fabric says"
 
 _LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
@@ -35,7 +36,10 @@ class Machine(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """An experiment before it is priced: ``spared`` is what causes call it, ``ringed`` that it forces rings."""
+    """An experiment before it is priced.
+
+    ``spared`` is what causes call it, ``ringed`` that it forces rings, ``apart`` that every rank is alone on its host.
+    """
 
     primitive: Primitive
     sizes: Sizes
@@ -44,7 +48,8 @@ class _Trial(NamedTuple):
     hosts: int
     settings: dict[str, str]
     ringed: bool = False
-    spared: str = ""
+    apart: bool = False
+    spared: frozenset[str] = frozenset()
     note: str = ""
 
 
@@ -69,7 +74,7 @@ def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> t
     worlds += [(AS_IS, base, frozenset())] if len(worlds) == 1 else []
     outcomes = []
     for trial in _trials(base, on):
-        times = [_time(trial, base if trial.spared in spares else world, on.library) for _, world, spares in worlds]
+        times = [_time(trial, base if trial.spared & spares else world, on.library) for _, world, spares in worlds]
         if None not in times:
             outcomes.append(_Outcome(trial, tuple(time for time in times if time is not None)))
     untold = set(combinations(range(len(worlds)), 2))
@@ -95,16 +100,21 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
         yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
     yield _Trial(A2A, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
     yield _Trial(AR, SMALL_SIZES, _SMALL_BYTES, on.ranks, on.hosts, loud)
+    elsewhere = frozenset({"host"} if on.hosts > 1 else ())
     if on.hosts > 1 and per_host > 1:
-        yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared="host")
-    if on.hosts == 1 and per_host >= 4 and per_host % 2 == 0 and on.library != "MPI":
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host, 1, loud, spared=elsewhere)
+        yield _Trial(P2P, LARGE_SIZES, GIB, 2, 2, loud, apart=True, spared=frozenset({"nic"}), note=EACH_NIC)
+    if per_host >= 4 and per_host % 2 == 0 and on.library != "MPI":
         visible = "HIP_VISIBLE_DEVICES" if on.library == "RCCL" else "CUDA_VISIBLE_DEVICES"
         half = {visible: ",".join(map(str, range(per_host // 2))), **({"NCCL_NVLS_ENABLE": "0"} if multicast else {}), **loud}
-        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, half, ringed=True, spared="half", note=OTHER_HALF)
+        note = f"on every host, {OTHER_HALF}" if on.hosts > 1 else OTHER_HALF
+        yield _Trial(AR, LARGE_SIZES, GIB, per_host // 2, 1, half, ringed=True, spared=elsewhere | {"half"}, note=note)
     yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
 
 
 def _time(trial: _Trial, world: World, library: str) -> float | None:
+    if trial.apart:
+        world = world._replace(fabric=world.fabric.model_copy(update={"tiers": world.fabric.tiers[1:]}))
     if trial.ringed:
         world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
         if trial.hosts > 1:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Assumed
 from colltool.errors import ColltoolError, given
 from colltool.fabric.load import load_fabric
@@ -12,7 +13,6 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
 from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.measured.devices import Machine
-from colltool.measured.series import Series
 from colltool.words import counted
 
 _KNOWN: tuple[tuple[str, str], ...] = (
@@ -34,12 +34,13 @@ def given_fabric(fabric: Fabric, machine: Machine) -> tuple[Fabric, Assumed]:
     return fabric, Assumed(fabric.name, fabric.overrides, machine.devices, machine.hosts, said)
 
 
-def nearest_fabric(machine: Machine, series: Sequence[Series], overrides: Overrides = ()) -> tuple[Fabric, Assumed]:
+def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, Assumed]:
     """The shipped fabric nearest to the devices that logs name, of the size that they ran on.
 
     Raises:
         ColltoolError: no device is named, several kinds are, or none that a shipped fabric is of.
     """
+    machine = seen.named
     cure = f"say which machine it is: {given('fabric', 'dgx-h100')}, or a file of your own"
     if not machine.devices:
         raise ColltoolError("the logs do not name the devices that they ran on", argument="fabric", fix=cure)
@@ -51,12 +52,12 @@ def nearest_fabric(machine: Machine, series: Sequence[Series], overrides: Overri
         what = f"the logs are of different machines: {', '.join(found)}"
         raise ColltoolError(what, argument="logs", fix="give the logs of one kind at a time")
     name = found[machine.devices[0]]
-    sizes = _sizes(load_fabric(name), series)
+    sizes = _sizes(load_fabric(name), seen)
     plain = load_fabric(name, sizes)
     fabric = load_fabric(name, {**dict(plain.overrides), **overrides} if isinstance(overrides, Mapping) else [*sizes, *overrides])
     said = [*_read(machine), f"fabric {name}, the nearest shipped one: assumed, not read"]
-    said += [f"{one}: the logs ran on so many" for one in sizes]
-    if len(fabric.tiers) > 1 and any((one.nodes or 1) > 1 for one in series):
+    said += [f"{one}: what was measured ran on so many" for one in sizes]
+    if len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints:
         said.append(f"the network of {name} is assumed: the logs do not name NICs ({fabric.tiers[-1].name})")
     return fabric, Assumed(name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
 
@@ -74,13 +75,16 @@ def _name_of(device: str) -> str:
     return next((name for pattern, name in _KNOWN if re.search(pattern, device)), "")
 
 
-def _sizes(fabric: Fabric, series: Sequence[Series]) -> list[str]:
-    """Sizes of the innermost and outermost tier where the logs ran on others."""
+def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
+    """Sizes of the innermost and outermost tier where the logs ran on others; ranks of traces fill host after host."""
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
-    shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
-    hosts = max((one.nodes or 1 for one in series), default=1)
-    if len(shared) != 1 or len(fabric.tiers) == 1 or inner.endpoints > MOST_IN_A_HOST:
+    if len(fabric.tiers) == 1 or inner.endpoints > MOST_IN_A_HOST:
         return []
-    per_host = shared.pop()
+    series = seen.logs.series
+    shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    if len(shared) > 1:
+        return []
+    per_host = min(shared.pop() if shared else inner.endpoints, inner.endpoints)
+    hosts = max(-(-seen.most_ranks // per_host), *(one.nodes or 1 for one in series), 1)
     out = [f"{inner.name}.size={per_host}"] if per_host < inner.endpoints else []
     return [*out, f"{outer.name}.size={hosts}"] if hosts > outer.endpoints else out

@@ -7,7 +7,9 @@ from typing import ClassVar, NamedTuple
 
 from colltool.fitting.results import ValidatedSeries
 from colltool.measured.series import Skipped
+from colltool.primitives import Primitive
 from colltool.results import Result
+from colltool.traces.results import LeftOut
 
 
 class Assumed(NamedTuple):
@@ -35,6 +37,7 @@ class Health(NamedTuple):
         wire: the outermost tier that it crosses.
         large, small: the share of the expected rate that large and small messages reach, medians; None where not measured.
         low: whether that of large, or of small messages is below the bar.
+        bar: the share of the expected rate that large messages are held to; small ones are held to less.
     """
 
     judged: ValidatedSeries
@@ -42,6 +45,7 @@ class Health(NamedTuple):
     large: float | None
     small: float | None
     low: bool
+    bar: float
 
 
 class Cause(NamedTuple):
@@ -86,6 +90,22 @@ class Experiment(NamedTuple):
     note: str = ""
 
 
+class UpperBound(NamedTuple):
+    """Calls of traces that cannot be judged: a kernel waits for the slowest rank, and not all ranks were seen.
+
+    Args:
+        primitive, ranks, calls: how many calls, on how many ranks.
+        missing: the ranks without a trace; empty where the traces do not tell, or all are there and their calls do not pair off.
+        wire: the outermost tier that they cross.
+    """
+
+    primitive: Primitive
+    ranks: int
+    calls: int
+    missing: tuple[int, ...]
+    wire: str
+
+
 class Finding(NamedTuple):
     """Something that is off, once for all series that share it.
 
@@ -111,7 +131,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Result):
-    """What logs say of a machine; ``expect`` is the bar, a share of the expected rate."""
+    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
+
+    ``bounds`` are calls that say nothing of a wire, ``measure`` what would, ``left_out`` what of traces is in no row.
+    """
 
     subject: ClassVar[str] = "doctor"
     assumed: Assumed
@@ -120,6 +143,9 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     skipped: tuple[Skipped, ...]
+    bounds: tuple[UpperBound, ...] = ()
+    measure: tuple[Experiment, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def ok(self) -> bool:

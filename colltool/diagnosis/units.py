@@ -8,13 +8,26 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from colltool.fitting.case import LARGE
+from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.fitting.results import ValidatedSeries
+from colltool.measured.series import Series
+from colltool.primitives import A2A
 
 EXPECT = 0.80
 """The bar where nobody sets one: healthy nodes of eight reach 85 to 107% of the prices of their shipped fabric."""
 
+FEW, EXPECT_FEW = 4, 0.55
+EXPECT_PART = 0.75
+"""The bars of fewer ranks than :data:`FEW`, and of a part of a host: healthy ones reach 56 to 85%, and 80 to 100%.
+NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator.
+"""
+
 SLACK = 0.20
 """How much lower the bar of small messages is: launch and hops differ more between healthy hosts than rates do."""
+
+WITHIN, WITHIN_ACROSS = 0.15, 0.30
+"""How far the prices of a cause may be from the times that it explains, on average; and those of small messages between hosts,
+which hang on NICs and proxies that no log names."""
 
 PLATEAU = 16
 """Sizes down to this part of the largest speak for the rate."""
@@ -30,30 +43,68 @@ class Unit(NamedTuple):
         at: the index of the series.
         size: which messages.
         focus: the indices of their points.
+        trusted: the indices of all points of the series whose prices a healthy machine meets.
         share: of the expected rate, their median.
+        within: how far prices that explain them may be from their times, on average; a fraction.
         low: whether that is below the bar.
     """
 
     at: int
     size: Literal["large", "small"]
     focus: tuple[int, ...]
+    trusted: tuple[int, ...]
     share: float
+    within: float
     low: bool
 
 
-def units_of(series: Sequence[ValidatedSeries], expect: float) -> tuple[Unit, ...]:
-    """The units of all series, large messages first."""
-    large = (_unit(at, one, "large", _plateau(one), expect) for at, one in enumerate(series))
-    small = (_unit(at, one, "small", _floor(one), max(expect - SLACK, 0.0)) for at, one in enumerate(series))
+def bar_of(series: Series, whole: int, expect: float | None) -> float:
+    """The share of the expected rate below which large messages are off: as set, else what a healthy machine reaches.
+
+    Args:
+        series: how many ranks ran.
+        whole: the ranks of a host.
+        expect: as set.
+    """
+    if expect is not None:
+        return expect
+    if _across(series) or series.ranks >= min(whole, MOST_IN_A_HOST):
+        return EXPECT
+    return EXPECT_FEW if series.ranks < FEW else EXPECT_PART
+
+
+def units_of(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[Unit, ...]:
+    """The units of all series, large messages first, each held to the bar of its series; ``launch_s`` as the fabric says."""
+    large = (_unit(at, one, "large", _plateau(one), bars[at], launch_s) for at, one in enumerate(series))
+    small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0), launch_s) for at, one in enumerate(series))
     return tuple(unit for unit in (*large, *small) if unit is not None)
 
 
-def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float) -> Unit | None:
-    chosen = tuple(focus)
+def small_told(series: Series, launch_s: float) -> bool:
+    """Whether the fabric can say what small messages take.
+
+    Not of an all-to-all: that hangs on how the library gathers them for a host (NCCL_PXN_DISABLE) and posts them to peers, and
+    healthy machines reach 40 to 160% of the price. Not of MPI, whose calls cost other than the launch of a kernel. Not where the
+    fabric says nothing of a launch.
+    """
+    return series.primitive is not A2A and series.library != "MPI" and launch_s > 0
+
+
+def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float,
+          launch_s: float) -> Unit | None:  # fmt: skip
+    told = small_told(one.series, launch_s)
+    chosen = tuple(focus) if told or size == "large" else ()
     if not chosen:
         return None
     share = median(one.points[index].of_expected for index in chosen)
-    return Unit(at, size, chosen, share, share < bar)
+    within = WITHIN_ACROSS if size == "small" and _across(one.series) else WITHIN
+    trusted = tuple(index for index, point in enumerate(one.points) if told or point.bound == "bandwidth")
+    return Unit(at=at, size=size, focus=chosen, trusted=trusted, share=share, within=within, low=share < bar)
+
+
+def _across(series: Series) -> bool:
+    """Whether a series ran on several hosts."""
+    return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
 def _plateau(one: ValidatedSeries) -> Iterable[int]:

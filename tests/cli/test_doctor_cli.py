@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from machine_logs import LARGE, log, time_on
+from tracing import call, write
 
 from colltool.cli import doctor as command
 
@@ -39,6 +40,14 @@ def test_what_is_off_exits_1_and_names_the_next_command(here: Path, run: Any) ->
     (experiment,) = document["findings"][0]["experiments"]
     assert experiment["command"] in done.out
     assert "./build/all_reduce_perf -b 256M -e 4G -f 2 -g 8" in experiment["command"]
+
+
+def test_what_no_cause_explains_names_the_wire(here: Path, run: Any) -> None:
+    healthy = time_on()
+    log(here / "odd.log", lambda p, size: healthy(p, size) * (2.5 if p == "a2a" else 1), ("ar", "ag", "a2a"), LARGE)
+    done = run("doctor", "odd.log")
+    assert done.code == 1
+    assert "verdict: below 80% over nvlink, and no cause that can be priced explains it" in done.out
 
 
 def test_expect(here: Path, run: Any) -> None:
@@ -86,6 +95,52 @@ def test_what_is_no_log(name: str, here: Path, run: Any) -> None:
     done = run("doctor", name)
     assert (done.code, done.out) == (2, "")
     assert name in done.err
+
+
+def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
+    events = [call(0, 500, [0, 1], Seq=1), call(900, 500, [0, 1], Seq=2)]
+    write(here / "rank0.json.gz", events, 0, 2, deviceProperties=[{"name": "NVIDIA A100-SXM4-40GB"}] * 2)
+    done = run("doctor", "rank0.json.gz")
+    assert (done.code, done.err) == (0, "")
+    assert "not judged: times are upper bounds, a kernel waits for the slowest rank" in done.out
+    assert "2 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace" in done.out
+    assert "  NCCL_DEBUG=INFO ./build/all_reduce_perf -b 256M -e 4G -f 2 -g 2\n" in done.out
+    assert "verdict: nothing can be said of nvlink" in done.out
+    document = run("doctor", "rank0.json.gz", "--format", "json").json
+    assert document["bounds"] == [{"primitive": "all_reduce", "ranks": 2, "calls": 2, "missing": [1], "wire": "nvlink"}]
+    for form in ("csv", "markdown", "html"):
+        assert run("doctor", "rank0.json.gz", "--format", form).code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "cure"),
+    [
+        (b"", "is empty", "give the output of a benchmark"),
+        (b'{"a": 1}', "JSON without 'results'", "its text output"),
+        (bytes(range(256)) * 9, "is binary", "give the text"),
+        (b"# nccl-tests version 2.17.8\n", "no table of measurements found", "known: nccl-tests"),
+    ],
+)
+def test_bad_files_say_what_to_give(content: bytes, said: str, cure: str, here: Path, run: Any) -> None:
+    Path("bad.log").write_bytes(content)
+    for files in (("bad.log",), ("healthy.log", "bad.log")):
+        done = run("doctor", *files)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error: bad.log")
+        assert said in done.err
+        assert cure in done.err
+
+
+def test_two_machines_and_too_many_ranks(here: Path, run: Any) -> None:
+    log(here / "a100.log", time_on("dgx-a100"), device="NVIDIA A100-SXM4-80GB")
+    done = run("doctor", "healthy.log", "a100.log")
+    assert (done.code, done.out) == (2, "")
+    assert "of different machines: NVIDIA H100 80GB HBM3, NVIDIA A100-SXM4-80GB\n  give the logs of one kind" in done.err
+    log(here / "two.log", time_on(ranks=16), ranks=16)
+    done = run("doctor", "two.log", "-f", "mi300x")
+    assert (done.code, done.out) == (2, "")
+    assert "16 ranks do not fit: mi300x has 8" in done.err
+    assert "with -f" in done.err
 
 
 def test_a_device_cannot_steer_a_terminal(here: Path, run: Any) -> None:

@@ -10,7 +10,7 @@ from machine_logs import LARGE, log, time_on
 import colltool
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.experiments import AS_IS, TELLS, Machine, next_experiments
-from colltool.diagnosis.hypotheses import hypotheses
+from colltool.diagnosis.hypotheses import Host, hypotheses
 from colltool.diagnosis.worlds import World
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, command_line
@@ -20,7 +20,7 @@ NODE, PAIR = Machine(8, 1, "NCCL"), Machine(16, 2, "NCCL")
 
 
 def supported(name: str, value: float, spans: int = 1, library: str = "NCCL") -> Supported:
-    cause = next(one for one in hypotheses(BASE, spans, 8, library) if one.name == name)
+    cause = next(one for one in hypotheses(BASE, Host(spans, 8, library, "NVIDIA")) if one.name == name)
     return Supported(cause, value, cause.world(value), frozenset({0}), 0.0, 0.0)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from colltool.diagnosis.results import Diagnosis, Experiment, Finding, Health
+from colltool.diagnosis.results import Diagnosis, Experiment, Finding, Health, UpperBound
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.words import counted, format_rate, format_time, percent, short_percent, size_text, whole_bytes, whole_percent
+
+BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 
 _SERIES = (
     label("fabric", "fabric", get=lambda of: of[0].assumed.fabric, hidden=True),
@@ -76,12 +78,18 @@ def _heading(finding: Finding) -> str:
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
-    out: list[Block] = [_table(result), Lines("the machine", result.assumed.said)]
+    out: list[Block] = [_table(result)] if result.series else []
+    out.append(Lines("the machine", result.assumed.said))
     for index, finding in enumerate(result.findings, 1):
         out += _of_finding(f"finding {index}" if len(result.findings) > 1 else "finding", finding)
     out += [Lines("notes", result.notes)] if result.notes else []
-    left_out = tuple(f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped)
-    out += [Lines("left out, or used with a reservation", left_out)] if left_out else []
+    if result.bounds:
+        out.append(Lines(BOUND, tuple(map(_bound, result.bounds))))
+    for one in result.measure:
+        out += _test("next, to measure these wires", one)
+    left_out = [f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped]
+    left_out += [f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}" for one in result.left_out]
+    out += [Lines("left out, or used with a reservation", tuple(left_out))] if left_out else []
     return [*out, Lines(f"verdict: {verdict(result)}", ())]
 
 
@@ -96,8 +104,22 @@ def _of_finding(name: str, finding: Finding) -> Iterator[Block]:
     yield Table(_CAUSES, finding.causes, None, title)
     yield Lines("look at", tuple(f"{one.name}: {one.look}" for one in finding.causes))
     for index, one in enumerate(finding.experiments):
-        yield Lines(f"{'then' if index else 'next'}, {_purpose(finding)}", (one.command,), verbatim=True)
-        yield Table(_FORETOLD, one.foretold, None, ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note))))
+        yield from _test(f"{'then' if index else 'next'}, {_purpose(finding)}", one)
+
+
+def _test(title: str, one: Experiment) -> Iterator[Block]:
+    """A command line, and what would come of it."""
+    yield Lines(title, (one.command,), verbatim=True)
+    yield Table(_FORETOLD, one.foretold, None, ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note))))
+
+
+def _bound(one: UpperBound) -> str:
+    """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
+    what = f"{counted(one.calls, 'call')} of {one.primitive.spoken}, {one.ranks} ranks, over {one.wire}"
+    if not one.missing:
+        return f"{what}: the calls of the ranks do not pair off"
+    seen = one.ranks - len(one.missing)
+    return f"{what}: {seen} of {one.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
 
 
 def _purpose(finding: Finding) -> str:
@@ -106,7 +128,10 @@ def _purpose(finding: Finding) -> str:
 
 def verdict(result: Diagnosis) -> str:
     """Whether all is well; what to think of first where it is not."""
-    bar = short_percent(result.expect)
+    if not result.series:
+        wires = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
+        return f"nothing can be said of {wires}: give the traces of all ranks, or measure it"
+    bar = " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
     if result.ok:
         judged = any(one.large is not None or one.small is not None for one in result.series)
         if not judged:
@@ -115,7 +140,11 @@ def verdict(result: Diagnosis) -> str:
         return f"as expected: nothing is below {bar}; what there is to gain is in the fabric itself ({wires})"
     known = [finding.causes[0] for finding in result.findings if finding.causes]
     if not known:
-        return f"below {bar}, and no cause that can be priced explains it: calibrate a healthy machine, and give that with -f"
+        wires = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low))
+        return (
+            f"below {bar} over {wires}, and no cause that can be priced explains it: "
+            "calibrate a healthy machine, and give that with -f"
+        )
     more = len(result.findings) - 1
     first = next(finding for finding in result.findings if finding.causes)
     or_ = f", or {', '.join(one.name for one in first.causes[1:])}" if len(first.causes) > 1 else ""
@@ -132,6 +161,9 @@ def _document(result: Diagnosis) -> Document:
         "series": [_health(one) for one in result.series],
         "findings": [_finding(one) for one in result.findings],
         "notes": list(result.notes),
+        "bounds": [one._asdict() | {"primitive": str(one.primitive), "missing": list(one.missing)} for one in result.bounds],
+        "measure": [_experiment(one) for one in result.measure],
+        "left_out": [one._asdict() for one in result.left_out],
         "skipped": [one._asdict() for one in result.skipped],
         "verdict": verdict(result),
     }  # fmt: skip
@@ -150,6 +182,7 @@ def _health(one: Health) -> Document:
         "large": one.large,
         "small": one.small,
         "low": one.low,
+        "bar": one.bar,
         "dtype": series.dtype,
         "files": list(series.files),
     }
