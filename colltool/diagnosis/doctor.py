@@ -14,11 +14,12 @@ from colltool.diagnosis.hypotheses import Host, hypotheses
 from colltool.diagnosis.look import maker_of
 from colltool.diagnosis.notes import notes
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
-from colltool.diagnosis.units import EXPECT, Unit, bar_of, units_of
+from colltool.diagnosis.units import Unit, bar_for, units_of
 from colltool.diagnosis.worlds import World
 from colltool.errors import ColltoolError, either
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
+from colltool.fitting.bars import EXPECT
 from colltool.fitting.placement import check_fits
 from colltool.fitting.results import ValidatedSeries
 from colltool.fitting.validate import validate
@@ -34,7 +35,8 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         fabric: in place of the nearest shipped one.
         overrides: of the shipped one.
         expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
-            :data:`EXPECT`, and less of few ranks. For small messages the bar is lower by :data:`colltool.diagnosis.units.SLACK`.
+            :data:`colltool.fitting.bars.EXPECT`, and less of few ranks. For small messages it is
+            lower by :data:`colltool.fitting.bars.SLACK`.
         readings: of the model; the defaults when None.
 
     Raises:
@@ -48,7 +50,7 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     measured = seen.on(held)
     judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
     wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
-    bars = [bar_of(one.series, held.tiers[0].endpoints, expect) for one in judged]
+    bars = [bar_for(one.series, held.tiers[0].endpoints, expect) for one in judged]
     bench = Bench(judged, units_of(judged, bars, held.launch_overhead), base)
     bounds, measure = upper_bounds(seen.bounds, base, _library(seen), wires)
     found, said = _explained(bench, seen) if judged else ((), ())

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from colltool.diagnosis.causes import Bench
 from colltool.diagnosis.hypotheses import Hypothesis
-from colltool.diagnosis.units import FEW, Unit
+from colltool.diagnosis.units import Unit
+from colltool.fitting.bars import FASTER, FEW
 from colltool.fitting.results import ValidatedSeries
 from colltool.words import size_text, whole_percent
-
-FASTER = 1.2
-"""Above this share of the price a machine is another one than the fabric."""
 
 OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too, and are held to that; measure all GPUs of a host"
 """NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""

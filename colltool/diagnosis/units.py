@@ -7,23 +7,12 @@ from math import log
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from colltool.fitting.bars import SLACK, bar_of
 from colltool.fitting.case import LARGE
 from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.fitting.results import ValidatedSeries
 from colltool.measured.series import Series
 from colltool.primitives import A2A
-
-EXPECT = 0.80
-"""The bar where nobody sets one: healthy nodes of eight reach 85 to 107% of the prices of their shipped fabric."""
-
-FEW, EXPECT_FEW = 4, 0.55
-EXPECT_PART = 0.75
-"""The bars of fewer ranks than :data:`FEW`, and of a part of a host: healthy ones reach 56 to 85%, and 80 to 100%.
-NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator.
-"""
-
-SLACK = 0.20
-"""How much lower the bar of small messages is: launch and hops differ more between healthy hosts than rates do."""
 
 WITHIN, WITHIN_ACROSS = 0.15, 0.30
 """How far the prices of a cause may be from the times that it explains, on average; and those of small messages between hosts,
@@ -58,19 +47,9 @@ class Unit(NamedTuple):
     low: bool
 
 
-def bar_of(series: Series, whole: int, expect: float | None) -> float:
-    """The share of the expected rate below which large messages are off: as set, else what a healthy machine reaches.
-
-    Args:
-        series: how many ranks ran.
-        whole: the ranks of a host.
-        expect: as set.
-    """
-    if expect is not None:
-        return expect
-    if _across(series) or series.ranks >= min(whole, MOST_IN_A_HOST):
-        return EXPECT
-    return EXPECT_FEW if series.ranks < FEW else EXPECT_PART
+def bar_for(series: Series, whole: int, expect: float | None) -> float:
+    """The bar of a series on hosts of ``whole`` ranks: as set, else what a healthy machine reaches."""
+    return bar_of(series.ranks, whole, across=_across(series)) if expect is None else expect
 
 
 def units_of(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[Unit, ...]:

@@ -8,10 +8,10 @@ from itertools import pairwise
 from math import ceil, floor, log2
 from statistics import median
 
-from colltool.diagnosis.units import EXPECT, SLACK
 from colltool.errors import given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
+from colltool.fitting.bars import EXPECT, FASTER, FEW, SLACK, bar_of
 from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.primitives import A2A, P2P, Primitive
 from colltool.study.measure import Sizes, command_line
@@ -20,16 +20,8 @@ from colltool.traces.ranks import missing
 from colltool.traces.results import Call, Total, Wire
 from colltool.words import ordinal
 
-FEW, EXPECT_FEW, EXPECT_PART = 4, 0.55, 0.75
-"""The bars of fewer ranks than that, and of a part of a host: healthy ones reach 56 to 85%, and 80 to 100%.
-NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator.
-"""
-
 EXPECT_SMALL_A2A = 0.40
 """Small all-to-alls hang on how the library posts them to peers: healthy machines reach 40 to 160%."""
-
-FASTER = 1.2
-"""Above this share of the price of large messages a machine is another one than the fabric."""
 
 WAITS = "a kernel waits for the slowest rank"
 MOST_RUNS = 3
@@ -97,9 +89,8 @@ def _bar(fabric: Fabric, calls: Sequence[Call]) -> float:
 
 def _bar_of(fabric: Fabric, call: Call) -> float:
     """The bar of one call, as ``doctor`` sets it for a series: lower on a part of a host, and where most of it is latency."""
-    inner, ranks = fabric.tiers[0], len(call.ranks)
-    part = call.tiers[-1] == inner.name and ranks < min(inner.endpoints, MOST_IN_A_HOST)
-    bar = (EXPECT_FEW if ranks < FEW else EXPECT_PART) if part else EXPECT
+    inner = fabric.tiers[0]
+    bar = bar_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
     if not _small(call):
         return bar
     return EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK

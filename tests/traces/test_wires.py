@@ -12,9 +12,9 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
-from colltool.diagnosis.units import EXPECT, SLACK
+from colltool.fitting.bars import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
 from colltool.traces.results import Trace
-from colltool.traces.wires import EXPECT_FEW, EXPECT_PART, EXPECT_SMALL_A2A, ranks_text
+from colltool.traces.wires import EXPECT_SMALL_A2A, ranks_text
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four
 INNER, OUTER = (tier.name for tier in WHERE.tiers)
