@@ -59,6 +59,11 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
     return f"{_START}{argument}{_NEXT}{text or _typed(value)}{_NEXT}{_written(value if value is not None else text)}{_END}"
 
 
+def option_of(argument: str) -> str:
+    """What a shell calls an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
+    return _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)[1]
+
+
 def either(*, shell: str, python: str) -> str:
     """A mark for what the two audiences do in different ways: a command, or a function."""
     return f"{_START}{_NEXT}{shell}{_NEXT}{python}{_END}"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from colltool.errors import option_of
 from colltool.pricing.readings import Readings
 
 
@@ -22,33 +23,24 @@ def command_line(
     Args:
         command: ``price``, ``fabric show``.
         arguments: what stands behind it: a primitive, files.
-        fabrics: as they were given, for ``-f``.
+        fabrics: as they were given.
         sets: ``KEY=VALUE`` each.
         readings: those that are not the usual ones are options.
-        options: further ones by name, ``{"-n": 64}``; a list repeats its option, None leaves it out.
+        options: further ones by their argument in Python; a list repeats its option, None leaves it out.
 
-    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], sets=["ib.size=64"], options={"-n": 64, "-M": None})
+    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], sets=["ib.size=64"], options={"ranks": 64, "size": None})
     "colltool price ar -f 'my cluster.yaml' -n 64 --set ib.size=64"
     """
-    words = ["colltool", *command.split(), *arguments]
-    words += [part for name in fabrics for part in ("-f", name)]
-    words += _options(options or {})
-    words += [part for pair in sets for part in ("--set", pair)]
-    return shlex.join([*words, *_readings(readings or Readings())])
+    usual = Readings._field_defaults
+    unusual = {name: value for name, value in (readings or Readings())._asdict().items() if value != usual[name]}
+    every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
+    return shlex.join(["colltool", *command.split(), *arguments, *_options(every)])
 
 
-def _options(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
+def _options(values: Mapping[str, Any]) -> Iterator[str]:
+    for argument, value in values.items():
         several = value if isinstance(value, list | tuple) else () if value is None else (value,)
         for one in several:
-            yield from (name, str(one))
-
-
-def _readings(readings: Readings) -> Iterator[str]:
-    """Readings that are not the usual ones, as options."""
-    for name, usual in Readings._field_defaults.items():
-        value = getattr(readings, name)
-        if value != usual:
-            yield f"--{name.replace('_', '-')}"
-            if value is not True:
-                yield str(value)
+            yield option_of(argument)
+            if one is not True:
+                yield str(one)

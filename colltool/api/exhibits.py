@@ -70,7 +70,7 @@ class Asked(NamedTuple):
 
     def line(self, command: str, *arguments: str, at: int = 0, options: dict[str, Any] | None = None) -> str:
         """A command on one of the fabrics."""
-        one, more = self.columns[at], {**(options or {}), "--library": self.library}
+        one, more = self.columns[at], {**(options or {}), "library": self.library}
         return command_line(command, *arguments, fabrics=[one.typed], sets=one.sets, readings=self.readings, options=more)
 
 
@@ -82,7 +82,7 @@ def network(asked: Asked) -> Section:
     return Section("network", "The network", tuple(
         Exhibit(one.title, FabricShown(one.fabric, fabric_facts(one.fabric)),
                 (command_line("fabric show", one.typed, sets=one.sets),
-                 command_line("fabric draw", one.typed, sets=one.sets, options={"-o": f"{one.fabric.name}.svg"})))
+                 command_line("fabric draw", one.typed, sets=one.sets, options={"output": f"{one.fabric.name}.svg"})))
         for one in asked.columns
     ))  # fmt: skip
 
@@ -92,19 +92,19 @@ def collective(asked: Asked, primitive: Primitive) -> Section:
     fabric, short = asked.fabric, SHORT[primitive]
     counts = few(counts_of([fabric], asked.most), LINES)
     swept = choices.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=asked.readings)
-    grid = {"-n": listed(counts), "-M": listed(SIZES), "--rows": "bytes", "--cols": "ranks"}
+    grid = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
     whole: dict[str, Any] = {"ranks": asked.most, "readings": asked.readings}
     one: dict[str, Any] = whole | {"size": asked.size}
-    close = {"-n": asked.most, "-M": format_size(asked.size)}
-    where = f"{asked.most} ranks, {close['-M']}"
+    close = {"ranks": asked.most, "size": format_size(asked.size)}
+    where = f"{asked.most} ranks, {close['size']}"
     exhibits = [
         Exhibit("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
-                (asked.line("sweep", short, options=grid | {"--pivot": "busbw"}),), "busbw",
+                (asked.line("sweep", short, options=grid | {"pivot": "busbw"}),), "busbw",
                 swept.pivoted("busbw", "ranks", "bytes")),
         Exhibit("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
-                (asked.line("sweep", short, options=grid | {"--pivot": "algorithm"}),), "map"),
+                (asked.line("sweep", short, options=grid | {"pivot": "algorithm"}),), "map"),
         Exhibit(f"Where the winner changes, {asked.most} ranks", prices.crossover(fabric, primitive, **whole),
-                (asked.line("crossover", short, options={"-n": asked.most}),)),
+                (asked.line("crossover", short, options={"ranks": asked.most}),)),
         Exhibit(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
                 (asked.line("breakdown", short, options=close),)),
         Exhibit(f"Whether the choice is safe, {where}", choices.sensitivity(fabric, primitive, **one),
@@ -120,13 +120,13 @@ def compared(asked: Asked, primitive: Primitive) -> Iterator[Exhibit]:
         return
     counts = few(counts_of([one.fabric for one in asked.columns], asked.most), PANELS)
     result = choices.compare(primitives=primitive, ranks=counts, sizes=COMPARED, readings=asked.readings, **asked.compared)
-    line = _side_by_side(asked, "compare", SHORT[primitive], options={"-n": listed(counts), "-M": listed(COMPARED)})
+    line = _side_by_side(asked, "compare", SHORT[primitive], options={"ranks": listed(counts), "size": listed(COMPARED)})
     yield Exhibit("Side by side", result, (line,))
 
 
 def step(asked: Asked, job: Job, typed: str) -> Section:
     """A job's step on the fabric, and on the others."""
-    job_sets = {"-n": asked.ranks, "--job-set": [f"{key}={value}" for key, value in job.overrides]}
+    job_sets = {"ranks": asked.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
     plan = jobs.plan(job, asked.fabric, asked.ranks, readings=asked.readings)
     lines = [asked.line("plan", typed, at=at, options=job_sets) for at in range(len(asked.columns))]
     exhibits = [Exhibit(f"A step on {asked.columns[0].title}", plan, (lines[0],))]
@@ -160,7 +160,7 @@ def assumptions(asked: Asked) -> Section:
 
     return Section("assumptions", "What the numbers rest on", tuple(
         Exhibit(one.title, Assumptions(one.fabric, stated(one.fabric), asked.readings),
-                (command_line("fabric show", one.typed, sets=one.sets, options={"--format": "yaml"}),), None)
+                (command_line("fabric show", one.typed, sets=one.sets, options={"format": "yaml"}),), None)
         for one in asked.columns
     ))  # fmt: skip
 
@@ -170,7 +170,7 @@ def _side_by_side(asked: Asked, command: str, argument: str, *, options: dict[st
     vary: Sequence[str] = asked.compared["vary"]
     varied = {text.partition("=")[0].strip() for text in vary}
     sets = [f"{key}={value}" for key, value in asked.fabric.overrides if key not in varied]
-    more = {**options, "--vary": list(vary), "--library": asked.library}
+    more = {**options, "vary": list(vary), "library": asked.library}
     typed = list(dict.fromkeys(one.typed for one in asked.columns))
     return command_line(command, argument, fabrics=typed, sets=sets, readings=asked.readings, options=more)
 

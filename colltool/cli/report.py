@@ -10,6 +10,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
 from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import ColltoolError, given
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -18,7 +19,8 @@ Examples:
   colltool report -f dgx-h100 -o report.html
   colltool report -f dgx-h100 --against dgx-b200 --job llama3-70b -n 256 -o report.html
   colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job llama3-70b -o report.html
-  colltool report -f my-cluster.yaml --log all_reduce.log --log alltoall.log -o report.html
+  colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
+  colltool report -f dgx-h100 --log all_reduce.log -o report.html
 """
 
 
@@ -26,7 +28,7 @@ Examples:
 def report(
     fabric: FabricChoice,
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG]...", help="Logs and traces, as with --log.", show_default=False), o.READ
+        list[str] | None, typer.Argument(metavar="LOG...", help="Logs and traces, as with --log.", show_default=False), o.READ
     ] = None,
     against: Annotated[
         list[str] | None,
@@ -82,22 +84,28 @@ def report(
     """
     from colltool import api
     from colltool.cli.output import chosen_format, working
+    from colltool.workload.job import load_job
 
     if chosen_format(out.form, out.path) is o.Format.HTML:
         from colltool.render.page import check_page
 
         check_page()
+    if job_set and job is None:
+        raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
+    if job is not None:
+        out.keep(load_job(job, job_set or (), argument="job_overrides").files)
     working("pricing the page ...")
+    first, *others = fabric.several
     result = api.report(
-        fabric.name,
-        against=against or (),
+        first,
+        against=[*others, *(against or ())],
         vary=vary or (),
         job=job,
         job_overrides=job_set or (),
         logs=[*(log or ()), *(more or ())],
         ranks=ranks,
         size=o.single(size, "size", "size"),
-        primitives=o.names(primitive),
+        primitives=[one.strip() for one in primitive.split(",")],
         overrides=fabric.overrides,
         library=library,
         readings=readings,

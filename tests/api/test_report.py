@@ -45,7 +45,7 @@ def said_by(line: str) -> Any:
     """What a command line of a page gives: its JSON; of what no document holds its text."""
     program, *words = shlex.split(line)
     assert program == "colltool"
-    form = [] if {"--format", "-o"} & set(words) else ["--format", "json"]
+    form = [] if {"--format", "--output"} & set(words) else ["--format", "json"]
     done = run(*words, *form)
     assert done.code in (0, 1), done.err
     return done.json if form else done.out

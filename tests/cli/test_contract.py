@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "trace": ("trace", "rank0.json", "-f", "dgx-h100"),
     "doctor": ("doctor", "log.csv", "-f", "dgx-h100", "--expect", "1%"),
     "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
+    "report": ("report", "-f", "mi300x", "-p", "ar", "-M", "16MB"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric draw": ("fabric", "draw", "nvl72"),
@@ -265,7 +266,12 @@ DRAWN: Shape = HEAD | {
     }],
     "text": str,
 }  # fmt: skip
+REPORT: Shape = HEAD | {
+    "fabrics": [{"fabric": str}], "ranks": int, "bytes": int, "verdict": [str],
+    "sections": [{"section": str, "title": str, "exhibits": [{"title": str, "summary": str, "commands": [str], "result": HEAD}]}],
+}  # fmt: skip
 PROMISED: dict[str, Shape] = {
+    "report": REPORT,
     "price": HEAD | ONE_PRICE,
     "price sizes": HEAD | {"sizes": [ONE_PRICE]},
     "price winners": HEAD | {"sizes": [ONE_PRICE]},
@@ -561,6 +567,9 @@ ONTO_ITSELF: dict[str, tuple[str, ...]] = {
     "calibrate's log": ("calibrate", "log.yaml", "-f", "dgx-h100", "-o", "log.yaml"),
     "validate's log": ("validate", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
     "doctor's log": ("doctor", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
+    "report's fabric": ("report", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "report's other": ("report", "-f", "dgx-h100", "--against", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "report's log": ("report", "-f", "dgx-h100", "--log", "log.csv", "-o", "log.csv"),
     "validate's fabric": ("validate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "nccl-tuner": ("export", "nccl-tuner", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric show": ("fabric", "show", "ITSELF.yaml", "-o", "ITSELF.yaml"),

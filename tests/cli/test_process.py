@@ -31,7 +31,14 @@ HELPS = (
     ("export", "astra-sim"),
 )
 GROUPS = ((), ("fabric",), ("job",), ("export",))
-WITH_FILES = ("contention", "calibrate", "validate", "doctor", "trace")  # their examples need files: each has a test of its own
+WITH_FILES = (
+    "contention",
+    "calibrate",
+    "validate",
+    "doctor",
+    "trace",
+    "report",
+)  # their examples need files: each has a test of its own
 
 
 # --- exit codes -----------------------------------------------------------------------------------------------------------

@@ -112,6 +112,7 @@ def _document(result: Report) -> Document:
         "fabrics": [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics],
         "ranks": result.ranks,
         "bytes": whole_bytes(result.bytes),
+        "verdict": list(headlines(result)),
         "sections": [
             {
                 "section": section.key,
