@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from colltool.diagnosis.results import Diagnosis
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.fitting.results import Calibration, Validation
 from colltool.pricing.results import Breakdown, Crossover
 from colltool.render import plot_choices as choices
@@ -59,7 +59,11 @@ def view_of(result: Any, name: str = "") -> View:
     """
     views = VIEWS.get(type(result))
     if views is None:
-        raise ColltoolError(f"{type(result).__name__} has no picture", argument="plot", fix="take its tables: --format html")
+        raise ColltoolError(
+            f"{type(result).__name__} has no picture",
+            argument="plot",
+            fix=f"take its tables: {either(shell='--format html', python='to_html()')}",
+        )
     if name and name not in views:
         raise ColltoolError(f"a plot cannot show '{name}'", argument="plot_what", fix=f"write {' or '.join(views)}")
     return views[name or next(iter(views))]

@@ -42,8 +42,7 @@ def _blocks(result: Report) -> list[Block]:
     for section in result.sections:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
         out.append(Lines(section.title, tuple(lines), verbatim=True))
-    page = "its pictures and tables on one page: -o report.html"
-    return [*out, Lines(said(either(shell=page, python="its pictures and tables on one page: to_html()")), ())]
+    return [*out, Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ())]
 
 
 def report_title(result: Report) -> str:
