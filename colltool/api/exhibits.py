@@ -155,13 +155,15 @@ def logged(asked: Asked, logs: Sequence[str]) -> Section:
 
 
 def assumptions(asked: Asked) -> Section:
-    """What the prices rest on, number by number, with where it comes from."""
+    """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
     from colltool.fabric.stated import stated
 
+    told = [stated(one.fabric) for one in asked.columns]
+    own = [told[0], *(tuple(number for number in other if number not in told[0]) for other in told[1:])]
     return Section("assumptions", "What the numbers rest on", tuple(
-        Exhibit(one.title, Assumptions(one.fabric, stated(one.fabric), asked.readings),
+        Exhibit(one.title if at == 0 else f"{one.title}: what differs", Assumptions(one.fabric, own[at], asked.readings),
                 (command_line("fabric show", one.typed, sets=one.sets, options={"format": "yaml"}),), None)
-        for one in asked.columns
+        for at, one in enumerate(asked.columns)
     ))  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assumptions(Result):
-    """What the prices of one fabric rest on: every number of its file with its source, and the readings of the model."""
+    """What the prices of one fabric rest on: numbers of its file with their source, and the readings of the model."""
 
     subject: ClassVar[str] = "report"
     fabric: Fabric

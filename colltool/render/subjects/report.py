@@ -154,7 +154,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _assumed_blocks(result: Assumptions) -> list[Block]:
-    return [_assumed_table(result, f"{result.fabric.name}: every number, and where it comes from"), *_readings(result)]
+    return [_assumed_table(result, f"{result.fabric.name}: numbers of its file, and where they come from"), *_readings(result)]
 
 
 def _assumed_table(result: Assumptions, title: str = "") -> Table:
