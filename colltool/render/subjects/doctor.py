@@ -16,9 +16,9 @@ _SERIES = (
     label("collective", "collective", lambda primitive: primitive.spoken, get=lambda of: of[1].judged.series.primitive),
     number("ranks", "ranks", get=lambda of: of[1].judged.series.ranks),
     number("nodes", "nodes", drop=4, get=lambda of: of[1].judged.series.nodes),
-    label("wire", "wire", drop=2, get=lambda of: of[1].wire),
+    label("wire", "wire", drop=1, get=lambda of: of[1].wire),
     number("bytes", "largest", size_text, 3, get=lambda of: whole_bytes(of[1].judged.points[-1].bytes)),
-    number("busbw_measured_Bps", "busbw", format_rate, 1, get=lambda of: of[1].judged.points[-1].busbw_measured_Bps),
+    number("busbw_measured_Bps", "busbw", format_rate, 2, get=lambda of: of[1].judged.points[-1].busbw_measured_Bps),
     number("busbw_expected_Bps", "expected", format_rate, 5, get=lambda of: of[1].judged.points[-1].busbw_expected_Bps),
     number("large", "large messages", whole_percent, get=lambda of: of[1].large),
     number("small", "small messages", whole_percent, get=lambda of: of[1].small),
@@ -54,7 +54,8 @@ def _causes_of(result: Diagnosis, one: Health) -> str:
 def _table(result: Diagnosis) -> Table:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     title = f"{_counted(result)} against {where}, of expected"
-    return Table(_SERIES, tuple((result, one) for one in result.series), None, title)
+    idle = [key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)]
+    return Table(_SERIES, tuple((result, one) for one in result.series), None, title).without(*idle)
 
 
 def _counted(result: Diagnosis) -> str:
