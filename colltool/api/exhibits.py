@@ -146,8 +146,9 @@ def logged(asked: Asked, logs: Sequence[str]) -> Section:
     others = [log for log in logs if log not in traces]
     exhibits = []
     if others:
-        result = measured.doctor(others, asked.fabric, readings=asked.readings)
-        exhibits.append(Exhibit("What benchmarks measured", result, (asked.line("doctor", *others),)))
+        own = choices.columns_of(**asked.compared | {"library": None})[0].load(())  # logs say which library ran
+        result = measured.doctor(others, own, readings=asked.readings)
+        exhibits.append(Exhibit("What benchmarks measured", result, (asked._replace(library=None).line("doctor", *others),)))
     if traces:
         traced = measured.trace(asked.fabric, traces, readings=asked.readings)
         exhibits.append(Exhibit("What a job measured", traced, (asked.line("trace", *traces),)))

@@ -112,6 +112,9 @@ SizeOption = Annotated[
     str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")
 ]
 MaybeSize = Annotated[str | None, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank.")]
+JobSetOption = Annotated[
+    list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
+]
 SizesOption = Annotated[
     str | None, typer.Option("--size", "-M", metavar="SIZE,...", help="Bytes per rank. [default: six sizes, 1KB to 1GB]")
 ]

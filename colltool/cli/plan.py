@@ -48,9 +48,7 @@ def plan(
             parser=values.count("ranks", 1, several="one number of ranks a call"),
         ),
     ] = None,
-    job_set: Annotated[
-        list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
-    ] = None,
+    job_set: o.JobSetOption = None,
     links: Annotated[
         bool, typer.Option("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.")
     ] = False,

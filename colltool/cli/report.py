@@ -44,9 +44,7 @@ def report(
         typer.Option("--job", metavar="JOB", help="A job file, or the name of a shipped one.", autocompletion=complete_job),
         o.READ,
     ] = None,
-    job_set: Annotated[
-        list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
-    ] = None,
+    job_set: o.JobSetOption = None,
     log: Annotated[
         list[str] | None,
         typer.Option("--log", metavar="LOG", help="What was measured: logs of benchmarks, traces; repeatable."),

@@ -88,6 +88,12 @@ def test_readings_and_the_library_are_those_asked_for() -> None:
     assert said_by(lines[0]) == reread(document(one.result))
 
 
+def test_logs_are_of_the_library_that_ran(tmp_path: Path) -> None:
+    report = colltool.report("dgx-h100", ranks=8, primitives="ar", library="mpi", logs=reports.logs(tmp_path))
+    for one in report.sections[-2].exhibits:
+        assert said_by(one.commands[0]) == reread(document(one.result)), one.commands[0]
+
+
 def test_the_head_says_what_follows(report: Report) -> None:
     text = report.summary()
     assert text.startswith("dgx-h100, looked at closely on 64 ranks at 64MB\n")
