@@ -244,8 +244,17 @@ def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Wher
 
 def _loaded(fabric: Fabric, library: str | None, more: Sequence[str]) -> Fabric:
     """One that is loaded, as it is: with other values it would have to be loaded again."""
+    _given_once(library, more)
     return under_library(load_fabric(fabric, more) if more else fabric, library)  # type: ignore[arg-type]
 
 
 def _loading(fabric: Any, overrides: Sequence[str], library: str | None, more: Sequence[str]) -> Fabric:
+    _given_once(library, more)
     return under_library(load_fabric(fabric, [*overrides, *more]), library)
+
+
+def _given_once(library: str | None, more: Sequence[str]) -> None:
+    """Refuse a library for all fabrics where it is varied: every column would be of the same."""
+    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
+        what = f"the library is varied, and {given('library', library)} would take the place of every value"
+        raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")

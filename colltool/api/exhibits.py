@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.api import choices, jobs, measured, prices
+from colltool.api.arguments import AnyFabric
 from colltool.api.commands import command_line
+from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
+from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings
 from colltool.pricing.walk import whole_groups
 from colltool.primitives import SHORT, Primitive
+from colltool.study.axes import axes_of
 from colltool.study.report import Assumptions, Exhibit, Section
 from colltool.words import format_size
 
@@ -26,24 +30,36 @@ LINES, PANELS = 6, 3
 
 
 class Column(NamedTuple):
-    """A fabric of the page: what tells it from the others, and the file or name that a command calls it by."""
+    """A fabric of the page.
+
+    Args:
+        title: what tells it from the others.
+        typed: the file or name that a command calls it by; empty for one of Python.
+        file: as its file says.
+        fabric: under the library that is asked for.
+    """
 
     title: str
     typed: str
+    file: Fabric
     fabric: Fabric
 
     @property
     def sets(self) -> list[str]:
         """The overrides that it was loaded with."""
-        return [f"{key}={value}" for key, value in self.fabric.overrides]
+        return [f"{key}={value}" for key, value in self.file.overrides]
+
+    def line(self, command: str, **options: Any) -> tuple[str, ...]:
+        """A command about its file; none for one of Python."""
+        return (command_line(command, self.typed, sets=self.sets, options=options),) if self.typed else ()
 
 
-class Asked(NamedTuple):
+class Page(NamedTuple):
     """What a page is asked for.
 
     Args:
         columns: its fabrics, what it is about first.
-        compared: what :func:`colltool.compare` is asked for to have them side by side.
+        fabrics, vary, overrides: what the columns are made of, as :func:`colltool.compare` takes them.
         primitives: a section each.
         ranks: of the job, and what is looked at closely; None where nobody said.
         size: bytes that are looked at closely.
@@ -51,7 +67,9 @@ class Asked(NamedTuple):
     """
 
     columns: Sequence[Column]
-    compared: dict[str, Any]
+    fabrics: Sequence[AnyFabric]
+    vary: Sequence[str]
+    overrides: Overrides
     primitives: Sequence[Primitive]
     ranks: int | None
     size: float
@@ -65,124 +83,144 @@ class Asked(NamedTuple):
 
     @property
     def most(self) -> int:
-        """The ranks that are looked at closely."""
-        return self.ranks or min(one.fabric.ranks for one in self.columns)
+        """The ranks that are looked at closely: as said, else the most that fill whole domains of every fabric.
 
-    def line(self, command: str, *arguments: str, at: int = 0, options: dict[str, Any] | None = None) -> str:
-        """A command on one of the fabrics."""
-        one, more = self.columns[at], {**(options or {}), "library": self.library}
-        return command_line(command, *arguments, fabrics=[one.typed], sets=one.sets, readings=self.readings, options=more)
+        Raises:
+            ColltoolError: no number does.
+        """
+        if self.ranks is not None:
+            return self.ranks
+        if len(self.columns) == 1:
+            return self.fabric.ranks
+        common = common_counts([one.fabric for one in self.columns])
+        if not common:
+            what = "no number of ranks fills whole domains of every fabric"
+            raise ColltoolError(what, argument="against", fix=f"say how many: {given('ranks', 64)}")
+        return max(common)
+
+    def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
+        """A command on one of the fabrics; none for one of Python."""
+        one, more = self.columns[at], {**options, "library": self.library}
+        if not (one.typed and all(arguments)):
+            return ()
+        return (command_line(command, *arguments, fabrics=[one.typed], sets=one.sets, readings=self.readings, options=more),)
+
+    def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
+        """A command on all fabrics at once: what they have in common is set, what tells them apart is varied."""
+        typed = list(dict.fromkeys(one.typed for one in self.columns))
+        if not (argument and all(typed)):
+            return ()
+        varied = {axis.key for axis in axes_of(self.vary)}
+        sets = [f"{key}={value}" for key, value in self.columns[0].file.overrides if key not in varied]
+        more = {**options, "vary": list(self.vary), "library": self.library}
+        return (command_line(command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more),)
 
 
-def network(asked: Asked) -> Section:
+def network(page: Page) -> Section:
     """What each fabric is."""
     from colltool.fabric.derive import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    return Section("network", "The network", tuple(
-        Exhibit(one.title, FabricShown(one.fabric, fabric_facts(one.fabric)),
-                (command_line("fabric show", one.typed, sets=one.sets),
-                 command_line("fabric draw", one.typed, sets=one.sets, options={"output": f"{one.fabric.name}.svg"})))
-        for one in asked.columns
-    ))  # fmt: skip
+    found = []
+    for at, one in enumerate(page.columns, 1):
+        name = one.file.name if len(page.columns) == 1 else f"{one.file.name}-{at}"
+        lines = (*one.line("fabric show"), *one.line("fabric draw", output=f"{name}.svg"))
+        found.append(Exhibit(one.title, FabricShown(one.file, fabric_facts(one.file)), lines))
+    return Section("network", "The network", tuple(found))
 
 
-def collective(asked: Asked, primitive: Primitive) -> Section:
+def collective(page: Page, primitive: Primitive) -> Section:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
-    fabric, short = asked.fabric, SHORT[primitive]
-    counts = few(counts_of([fabric], asked.most), LINES)
-    swept = choices.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=asked.readings)
-    grid = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
-    whole: dict[str, Any] = {"ranks": asked.most, "readings": asked.readings}
-    one: dict[str, Any] = whole | {"size": asked.size}
-    close = {"ranks": asked.most, "size": format_size(asked.size)}
-    where = f"{asked.most} ranks, {close['size']}"
+    fabric, short, size = page.fabric, SHORT[primitive], format_size(page.size)
+    counts = few(counts_of([fabric], page.most), LINES)
+    swept = choices.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    grid: dict[str, Any] = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
+    whole: dict[str, Any] = {"ranks": page.most, "readings": page.readings}
+    one: dict[str, Any] = whole | {"size": page.size}
+    where = f"{page.most} ranks, {size}"
     exhibits = [
         Exhibit("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
-                (asked.line("sweep", short, options=grid | {"pivot": "busbw"}),), "busbw",
-                swept.pivoted("busbw", "ranks", "bytes")),
+                page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
         Exhibit("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
-                (asked.line("sweep", short, options=grid | {"pivot": "algorithm"}),), "map"),
-        Exhibit(f"Where the winner changes, {asked.most} ranks", prices.crossover(fabric, primitive, **whole),
-                (asked.line("crossover", short, options={"ranks": asked.most}),)),
+                page.line("sweep", short, **grid, pivot="algorithm"), "map"),
+        Exhibit(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
+                page.line("crossover", short, ranks=page.most)),
         Exhibit(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
-                (asked.line("breakdown", short, options=close),)),
+                page.line("breakdown", short, ranks=page.most, size=size)),
         Exhibit(f"Whether the choice is safe, {where}", choices.sensitivity(fabric, primitive, **one),
-                (asked.line("sensitivity", short, options=close),)),
-        *compared(asked, primitive),
+                page.line("sensitivity", short, ranks=page.most, size=size)),
+        *compared(page, primitive),
     ]  # fmt: skip
     return Section(short, primitive.spoken.capitalize(), tuple(exhibits))
 
 
-def compared(asked: Asked, primitive: Primitive) -> Iterator[Exhibit]:
+def compared(page: Page, primitive: Primitive) -> Iterator[Exhibit]:
     """The fabrics side by side; nothing where there is one."""
-    if len(asked.columns) == 1:
+    if len(page.columns) == 1:
         return
-    counts = few(counts_of([one.fabric for one in asked.columns], asked.most), PANELS)
-    result = choices.compare(primitives=primitive, ranks=counts, sizes=COMPARED, readings=asked.readings, **asked.compared)
-    line = _side_by_side(asked, "compare", SHORT[primitive], options={"ranks": listed(counts), "size": listed(COMPARED)})
-    yield Exhibit("Side by side", result, (line,))
+    counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
+    result = choices.compare(
+        page.fabrics, primitive, ranks=counts, sizes=COMPARED, vary=page.vary, overrides=page.overrides, library=page.library,
+        readings=page.readings,
+    )  # fmt: skip
+    line = page.side_by_side("compare", SHORT[primitive], ranks=listed(counts), size=listed(COMPARED))
+    yield Exhibit("Side by side", result, line)
 
 
-def step(asked: Asked, job: Job, typed: str) -> Section:
-    """A job's step on the fabric, and on the others."""
-    job_sets = {"ranks": asked.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
-    plan = jobs.plan(job, asked.fabric, asked.ranks, readings=asked.readings)
-    lines = [asked.line("plan", typed, at=at, options=job_sets) for at in range(len(asked.columns))]
-    exhibits = [Exhibit(f"A step on {asked.columns[0].title}", plan, (lines[0],))]
-    if len(asked.columns) > 1:
-        fabrics = [one.fabric for one in asked.columns]
-        plans = jobs.compare_plans(job, fabrics, asked.ranks, readings=asked.readings)
-        same = () if asked.compared["vary"] else (_side_by_side(asked, "plan", typed, options=job_sets),)
-        exhibits.append(Exhibit("The step on each", plans, same or tuple(lines)))
+def step(page: Page, job: Job, typed: str) -> Section:
+    """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
+    sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
+    plan = jobs.plan(job, page.fabric, page.ranks, readings=page.readings)
+    exhibits = [Exhibit(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
+    if len(page.columns) > 1:
+        plans = jobs.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
+        if page.vary:  # plan has no columns of values: one command for each
+            lines = tuple(line for at in range(len(page.columns)) for line in page.line("plan", typed, at=at, **sets))
+        else:
+            lines = page.side_by_side("plan", typed, **sets)
+        exhibits.append(Exhibit("The step on each", plans, lines))
     return Section("job", f"The job {job.name}", tuple(exhibits))
 
 
-def logged(asked: Asked, logs: Sequence[str]) -> Section:
+def logged(page: Page, logs: Sequence[str]) -> Section:
     """What was measured beside what is expected, traces by themselves."""
     from colltool.traces import is_trace
 
     traces = [log for log in logs if is_trace(log)]
     others = [log for log in logs if log not in traces]
     exhibits = []
-    if others:
-        own = choices.columns_of(**asked.compared | {"library": None})[0].load(())  # logs say which library ran
-        result = measured.doctor(others, own, readings=asked.readings)
-        exhibits.append(Exhibit("What benchmarks measured", result, (asked._replace(library=None).line("doctor", *others),)))
+    if others:  # which say themselves which library ran
+        result = measured.doctor(others, page.columns[0].file, readings=page.readings)
+        exhibits.append(Exhibit("What benchmarks measured", result, page._replace(library=None).line("doctor", *others)))
     if traces:
-        traced = measured.trace(asked.fabric, traces, readings=asked.readings)
-        exhibits.append(Exhibit("What a job measured", traced, (asked.line("trace", *traces),)))
+        traced = measured.trace(page.fabric, traces, readings=page.readings)
+        exhibits.append(Exhibit("What a job measured", traced, page.line("trace", *traces)))
     return Section("measured", "Measured against expected", tuple(exhibits))
 
 
-def assumptions(asked: Asked) -> Section:
+def assumptions(page: Page) -> Section:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
     from colltool.fabric.stated import stated
 
-    told = [stated(one.fabric) for one in asked.columns]
-    own = [told[0], *(tuple(number for number in other if number not in told[0]) for other in told[1:])]
-    return Section("assumptions", "What the numbers rest on", tuple(
-        Exhibit(one.title if at == 0 else f"{one.title}: what differs", Assumptions(one.fabric, own[at], asked.readings),
-                (command_line("fabric show", one.typed, sets=one.sets, options={"format": "yaml"}),), None)
-        for at, one in enumerate(asked.columns)
-    ))  # fmt: skip
+    told = [stated(one.file) for one in page.columns]
+    found = []
+    for at, one in enumerate(page.columns):
+        own = told[0] if at == 0 else tuple(number for number in told[at] if number not in told[0])
+        title = one.title if at == 0 else f"{one.title}: what differs"
+        result = Assumptions(one.file, own, page.library or "", page.readings)
+        found.append(Exhibit(title, result, one.line("fabric show", format="yaml"), None))
+    return Section("assumptions", "What the numbers rest on", tuple(found))
 
 
-def _side_by_side(asked: Asked, command: str, argument: str, *, options: dict[str, Any]) -> str:
-    """A command on all fabrics at once: what they have in common is set, what tells them apart is varied."""
-    vary: Sequence[str] = asked.compared["vary"]
-    varied = {text.partition("=")[0].strip() for text in vary}
-    sets = [f"{key}={value}" for key, value in asked.fabric.overrides if key not in varied]
-    more = {**options, "vary": list(vary), "library": asked.library}
-    typed = list(dict.fromkeys(one.typed for one in asked.columns))
-    return command_line(command, argument, fabrics=typed, sets=sets, readings=asked.readings, options=more)
+def common_counts(fabrics: Sequence[Fabric]) -> set[int]:
+    """Numbers of ranks that fill whole domains of every fabric."""
+    return set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
 
 
 def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
-    """Numbers of ranks from a domain of the innermost tier up, that fill whole domains of every fabric."""
+    """Those from a domain of the innermost tier up to so many."""
     least = min(fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 2 for fabric in fabrics)
-    common = set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
-    return sorted({count for count in common if least <= count < most} | {most})
+    return sorted({count for count in common_counts(fabrics) if least <= count < most} | {most})
 
 
 def few(values: Sequence[int], most: int) -> list[int]:

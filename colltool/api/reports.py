@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.api import choices
 from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, ranks_of, several_of, size_of, vary_of
-from colltool.errors import taken_from
+from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from colltool.workload.job import Job
 
 PRIMITIVES = ("ar", "ag", "a2a")
+MOST_COLUMNS = 6
+"""More cannot be told apart in a picture, and make a page of more than 2 MB."""
 
 
 def report(
@@ -66,34 +68,54 @@ def report(
     from colltool.workload.job import load_job
 
     with taken_from(fabrics="against", fabric="against"):
-        others = several_of(against) if against else []
-    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
-    asked = of.Asked(
-        columns=_columns([fabric, *others], vary, overrides, library),
-        compared={"fabrics": [fabric, *others], "vary": vary_of(vary), "overrides": overrides, "library": library},
-        primitives=[primitive_of(one) for one in several],  # type: ignore[arg-type]
+        fabrics = [fabric, *(several_of(against) if against else [])]
+    page = of.Page(
+        columns=_columns(fabrics, vary, overrides, library),
+        fabrics=fabrics,
+        vary=vary_of(vary),
+        overrides=overrides,
+        primitives=_primitives(primitives),
         ranks=ranks_of(ranks),
         size=size_of(size),
         library=library,
         readings=checked(readings, **parts),
     )
+    if job_overrides and job is None:
+        raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
     files = [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")] if logs else []
-    sections = [of.network(asked), *(of.collective(asked, one) for one in asked.primitives)]
-    sections += [of.step(asked, loaded, _typed(job) or loaded.name)] if loaded else []
-    sections += [of.logged(asked, files)] if files else []
-    sections.append(of.assumptions(asked))
-    return Report(tuple(one.fabric for one in asked.columns), asked.most, asked.size, tuple(sections))
+    sections = [of.network(page), *(of.collective(page, one) for one in page.primitives)]
+    sections += [of.step(page, loaded, _typed(job))] if loaded else []
+    sections += [of.logged(page, files)] if files else []
+    sections.append(of.assumptions(page))
+    return Report(tuple(one.file for one in page.columns), page.most, page.size, tuple(sections))
+
+
+def _primitives(primitives: Primitive | str | Sequence[Primitive | str]) -> list[Primitive]:
+    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    found = [primitive_of(one) for one in several]  # type: ignore[arg-type]
+    if again := next((one for at, one in enumerate(found) if one in found[:at]), None):
+        raise ColltoolError(f"{again.spoken} stands twice", argument="primitives", fix="name each once")
+    return found
 
 
 def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[Column]:
-    """The fabrics, each under every combination of values."""
+    """The fabrics, each under every combination of values.
+
+    Raises:
+        ColltoolError: more than a page holds, or one twice.
+    """
     from colltool.api.exhibits import Column
 
-    options = choices.columns_of(fabrics, vary, overrides, library)
-    each = len(options) // len(fabrics)
-    typed = [_typed(fabrics[at // each]) or option.fabric for at, option in enumerate(options)]
-    return [Column(option.name, name, option.load(())) for option, name in zip(options, typed, strict=True)]
+    asked, plain = (choices.columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
+    if len(asked) > MOST_COLUMNS:
+        what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
+        raise ColltoolError(what, argument="vary" if vary_of(vary) else "against", fix="colltool compare takes more")
+    titles = [one.name for one in asked]
+    if again := next((one for at, one in enumerate(titles) if one in titles[:at]), None):
+        raise ColltoolError(f"{again} stands twice", argument="against", fix="another fabric, or another name in its file")
+    typed = [_typed(fabrics[at * len(fabrics) // len(asked)]) for at in range(len(asked))]
+    return [Column(one.name, typed[at], plain[at].load(()), one.load(())) for at, one in enumerate(asked)]
 
 
 def _typed(source: Any) -> str:

@@ -10,7 +10,6 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import ColltoolError, given
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -88,8 +87,6 @@ def report(
         from colltool.render.page import check_page
 
         check_page()
-    if job_set and job is None:
-        raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     if job is not None:
         out.keep(load_job(job, job_set or (), argument="job_overrides").files)
     working("pricing the page ...")

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from colltool.fabric.library import Reached
+from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric
 
-_WORDS = frozenset({"schema_", "name", "description", "notes", "source", "hypothetical", "prices", "uncertainty"})
-"""Of a file or a part what is no assumption of a price."""
+_WORDS = frozenset({"schema_", "description", "notes", "source", "hypothetical"})
+"""Of a file or a part what is no assumption; so are names, but that of a library."""
 
 SET = "set for this call"
 """The source of a value that an override gives in place of the file's."""
@@ -50,7 +50,7 @@ def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Stated
     """The values of a part and of all parts below it; ``above`` is what the part around it says of this one's keys."""
     own = _sources(getattr(part, "source", None)) or dict(above)
     for name in type(part).model_fields:
-        if name in part.model_fields_set and name not in _WORDS:
+        if name in part.model_fields_set and name not in _WORDS and (name != "name" or isinstance(part, Library)):
             yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, own)
 
 

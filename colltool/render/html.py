@@ -70,12 +70,13 @@ def _block(part: Block, most: int | None) -> str:
 
 def _table(table: Table, most: int | None) -> str:
     caption = f"<caption>{html(table.title)}</caption>\n" if table.title else ""
-    head = "".join(_cell("th", column, column.title) for column in table.shown)
+    head = "".join(_cell('th scope="col"', column, column.title) for column in table.shown)
     rows = "".join(_row(table, number, record) for number, record in enumerate(table.records[:most]))
     left = 0 if most is None else len(table.records) - most
     more = f"<p>{left} more rows: to_columns() has them all</p>\n" if left > 0 else ""
     whole = f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
-    return f'<div class="scroll">\n{whole}</div>\n{more}'
+    named = f' aria-label="{html(table.title)}"' if table.title else ""
+    return f'<div class="scroll" tabindex="0" role="region"{named}>\n{whole}</div>\n{more}'
 
 
 def _row(table: Table, number: int, record: object) -> str:
@@ -86,7 +87,7 @@ def _row(table: Table, number: int, record: object) -> str:
 
 def _cell(tag: str, column: Column, text: str) -> str:
     side = ' class="n"' if column.right else ""
-    return f"<{tag}{side}>{html(text)}</{tag}>"
+    return f"<{tag}{side}>{html(text)}</{tag.partition(' ')[0]}>"
 
 
 def _lines(block: Lines) -> str:

@@ -87,12 +87,13 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, a
         yield figure
 
 
-def need_matplotlib(what: str, extra: str = "plot") -> None:
+def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> None:
     """Refuse what cannot be drawn.
 
     Args:
         what: to be drawn, as the subject of a sentence.
         extra: of colltool, which brings matplotlib.
+        argument: that asked for it.
 
     Raises:
         ColltoolError: no matplotlib.
@@ -101,7 +102,7 @@ def need_matplotlib(what: str, extra: str = "plot") -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         hint = f"install it: pip install 'colltool[{extra}]'"
-        raise ColltoolError(f"{what} needs matplotlib, which is missing", argument="plot", fix=hint) from error
+        raise ColltoolError(f"{what} needs matplotlib, which is missing", argument=argument, fix=hint) from error
 
 
 def check_plot(path: Path) -> None:

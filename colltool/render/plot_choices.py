@@ -172,7 +172,9 @@ def _line(axes: Axes, lines: Sequence[Line], column: int, name: str) -> list[flo
     points = [(size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)
               for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
     sizes, rates, quiet = ([point[part] for point in points] for part in range(3))
-    colour, dash, mark = (pens[column % len(pens)] for pens in (PENS, DASHES, MARKS))
+    again = column // len(PENS)  # from the second round on a colour goes with another dash and mark
+    colour = PENS[column % len(PENS)]
+    dash, mark = (pens[(column + again) % len(pens)] for pens in (DASHES, MARKS))
     axes.plot(sizes, rates, color=colour, linestyle=dash, marker=mark, markersize=4, markevery=every_point(sizes), label=name)
     axes.fill_between(sizes, rates, quiet, color=colour, alpha=0.15, linewidth=0)
     return [*rates, *quiet]

@@ -21,13 +21,19 @@ MOST_LINES = 8
 _CHANGES = "the fastest schedule changes"
 
 
+def _over_sizes(result: Sweep) -> Pivot:
+    """As it is pivoted, but over sizes rather than a line for each."""
+    pivot = pivot_of(result)
+    return pivot._replace(rows=pivot.cols, cols=pivot.rows) if pivot.rows == "bytes" else pivot
+
+
 def draw_lines(result: Sweep, sheet: Sheet) -> None:
-    """Bus bandwidth of the fastest schedule; a hollow mark where another one becomes the fastest.
+    """Bus bandwidth of the fastest schedule, over sizes where they are several; a hollow mark where another one takes over.
 
     Raises:
         ColltoolError: one value on every axis.
     """
-    pivot, figure = pivot_of(result), sheet.figure
+    pivot, figure = _over_sizes(result), sheet.figure
     tables = list(pivot_tables(result, pivot))
     columns = sheet.columns(len(tables))
     rows = -(-len(tables[: sheet.panels]) // columns)
@@ -46,7 +52,7 @@ def draw_lines(result: Sweep, sheet: Sheet) -> None:
 
 def say_lines(result: Sweep) -> str:
     """The lines in words: over what, from which rate to which, and who is fastest somewhere."""
-    pivot = pivot_of(result)
+    pivot = _over_sizes(result)
     rates = [cell.busbw_Bps for cell in result.cells if cell.busbw_Bps]
     per = f", a line for each of {axis_title(pivot.rows)}" if len(axis_values(result, pivot.rows)) > 1 else ""
     reached = f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}" if rates else "Nothing runs"

@@ -17,16 +17,14 @@ class Exhibit(NamedTuple):
     Args:
         title: what it shows, in a few words.
         result: of the public function that a reader would call for it.
-        commands: the command line that gives the same; several where it takes one for each fabric.
+        commands: the command line that gives the same; several where it takes one for each fabric, none of what is Python's own.
         view: which of its pictures; empty for the usual one, None where it has none.
-        drawn: what the picture is drawn from, where that is arranged in another way than the tables.
     """
 
     title: str
     result: Result
     commands: tuple[str, ...]
     view: str | None = ""
-    drawn: Result | None = None
 
 
 class Section(NamedTuple):
@@ -39,11 +37,15 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assumptions(Result):
-    """What the prices of one fabric rest on: numbers of its file with their source, and the readings of the model."""
+    """What the prices of one fabric rest on: numbers of its file with their source, and how the model was read.
+
+    ``library``: that was asked for in the place of the file's own; empty without.
+    """
 
     subject: ClassVar[str] = "report"
     fabric: Fabric
     stated: tuple[Stated, ...]
+    library: str
     readings: Readings
 
 

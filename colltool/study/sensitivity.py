@@ -138,7 +138,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         seed=seed,
         samples=samples,
         rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
-        moves=_moves(fabric, asked._replace(only=(names[today],)), group, size, numbers),
+        moves=_moves(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
         flips=flips(fabric, asked, group, size, numbers),
         telling=telling,
         numbers=tuple(numbers),
@@ -195,13 +195,16 @@ def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: floa
     return Spread(title, spec, nominal_s=nominal, p5_s=low, p50_s=middle, p95_s=high, wins=wins)
 
 
-def _moves(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> tuple[Move, ...]:
+def _moves(
+    fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *, today: str
+) -> tuple[Move, ...]:
     """Today's winner at both ends of every number, what moves it most first."""
     count = 2 * len(numbers)
     values = {one.place: np.full(count, one.value) for one in numbers}
     for at, one in enumerate(numbers):
         values[one.place][2 * at : 2 * at + 2] = one.low, one.high
-    (row,) = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+    rows = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+    row = next(one for one in rows if one.title == today)  # its name may stand for more than one
     seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
     found = (Move(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))

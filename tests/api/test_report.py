@@ -61,7 +61,8 @@ def test_every_command_gives_what_the_page_shows(report: Report, tmp_path: Path,
             assert [each["step_s"] for each in told] == [plan["step_s"] for plan in document(one.result)["plans"]]
         else:
             assert told[0] == reread(document(one.result)), one.commands[0]
-    assert (tmp_path / "dgx-h100.svg").read_text().startswith("<?xml")
+    for at in (1, 2):
+        assert (tmp_path / f"dgx-h100-{at}.svg").read_text().startswith("<?xml")
 
 
 def reread(content: Any) -> Any:
@@ -88,10 +89,37 @@ def test_readings_and_the_library_are_those_asked_for() -> None:
     assert said_by(lines[0]) == reread(document(one.result))
 
 
-def test_logs_are_of_the_library_that_ran(tmp_path: Path) -> None:
+def test_under_another_library_every_command_gives_what_is_shown(tmp_path: Path) -> None:
     report = colltool.report("dgx-h100", ranks=8, primitives="ar", library="mpi", logs=reports.logs(tmp_path))
-    for one in report.sections[-2].exhibits:
+    for one in exhibits(report)[:-1]:
         assert said_by(one.commands[0]) == reread(document(one.result)), one.commands[0]
+    assert "library=mpi" in exhibits(report)[-1].result.to_html()
+
+
+def test_what_is_only_in_python_has_no_commands() -> None:
+    import yaml
+
+    from colltool.fabric.load import shipped_folder
+
+    mapping = yaml.safe_load((shipped_folder() / "mi300x.yaml").read_text())
+    for source in (mapping, colltool.load_fabric(mapping)):
+        report = colltool.report(source, primitives="ar")
+        assert not [one for one in exhibits(report) if one.commands]
+        assert "To see it again" not in report.to_html()
+
+
+def test_fabrics_of_other_sizes_meet_at_what_fills_both() -> None:
+    report = colltool.report("nvl72", against="dgx-h100", primitives="ar")
+    assert report.ranks == 64  # of 256: nvl72 has domains of 72
+    assert colltool.report("dgx-h100", against="nvl72", primitives="ar").ranks == 64
+
+
+def test_a_page_of_many_fabrics_and_all_primitives_is_small() -> None:
+    report = colltool.report(
+        "dgx-h100", vary="ib.bandwidth=25GB/s,40GB/s,50GB/s,80GB/s,100GB/s,200GB/s", ranks=64, job="llama3-70b",
+        primitives=["ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"],
+    )  # fmt: skip
+    assert len(report.to_html().encode()) < 2_000_000
 
 
 def test_the_head_says_what_follows(report: Report) -> None:
@@ -153,6 +181,12 @@ def test_command_lines_are_what_a_shell_takes() -> None:
         ({"vary": 3}, "^vary: "),
         ({"primitives": "arr"}, "unknown primitive"),
         ({"primitives": 3}, "^primitive"),
+        ({"primitives": ["ar", "all_reduce"]}, "twice"),
+        ({"against": "dgx-h100"}, "twice"),
+        ({"vary": "ib.bandwidth=25GB/s:100GB/s:7"}, "at most 6"),
+        ({"vary": "library=mpi,nccl", "library": "mpi"}, "library is varied"),
+        ({"job_overrides": ["layout.tp=2"]}, "of a job"),
+        ({"ranks": 0}, "at least 2"),
         ({"size": "1"}, None),
         ({"size": None}, "^size: "),
         ({"ranks": 3.5}, "^ranks: "),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -148,3 +150,13 @@ def test_what_to_measure_elsewhere() -> None:
     assert experiment(colltool.load_fabric("torus512"), AR, "torus.alpha", 512) == ""
     mpi = colltool.load_fabric("dgx-h100").under("mpi")
     assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 -N 1 osu_allreduce -m 268435456:4294967296"
+
+
+@pytest.mark.parametrize("more", [{"tree_beta": 1.0}, {"pipelining": "optimal"}, {}], ids=str)
+def test_a_winner_whose_name_stands_for_several_schedules(more: dict[str, Any]) -> None:
+    found = colltool.sensitivity(
+        "dgx-h100", "ar", ranks=16, size="64MB", samples=50, phases="pipelined", ring_alpha="worst", **more
+    )
+    price = colltool.price("dgx-h100", "ar", ranks=16, size="64MB", phases="pipelined", ring_alpha="worst", **more)
+    assert found.winner == price.best.title
+    assert all(one.low_s > 0 and one.high_s > 0 for one in found.moves)

@@ -37,7 +37,7 @@ def check_page() -> None:
     Raises:
         ColltoolError: no jinja2 or no matplotlib.
     """
-    need_matplotlib("a page", EXTRA)
+    need_matplotlib("a page", EXTRA, "output")
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
@@ -46,7 +46,10 @@ def check_page() -> None:
 
 
 class _Shown(NamedTuple):
-    """An exhibit as the template takes it; ``picture`` and ``tables`` are HTML, all else text."""
+    """An exhibit as the template takes it; ``picture`` and ``tables`` are HTML, all else text.
+
+    ``plotted``: the view of the picture that its one command can draw; None where it cannot.
+    """
 
     key: str
     title: str
@@ -55,6 +58,7 @@ class _Shown(NamedTuple):
     tables: Any
     dropped: list[str]
     commands: tuple[str, ...]
+    plotted: str | None
 
 
 class _Part(NamedTuple):
@@ -114,6 +118,7 @@ def _exhibits(section: Section, letters: Letters) -> Iterator[_Shown]:
             tables=_markup(bare(tables)),
             dropped=dropped,
             commands=one.commands,
+            plotted=one.view if picture and len(one.commands) == 1 else None,
         )
 
 
@@ -160,4 +165,4 @@ def _picture(one: Exhibit, key: str, letters: Letters) -> Any:
         from colltool.render.drawing import fabric_svg
 
         return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
-    return _markup(page_svg(one.drawn or one.result, one.view, prefix=key, extra=EXTRA, letters=letters))
+    return _markup(page_svg(one.result, one.view, prefix=key, extra=EXTRA, letters=letters))

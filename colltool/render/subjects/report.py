@@ -162,13 +162,22 @@ def _assumed_table(result: Assumptions, title: str = "") -> Table:
 
 
 def _readings(result: Assumptions) -> Iterator[Block]:
-    told = [f"{name}={value}" for name, value in result.readings._asdict().items()]
+    told = [f"library={result.library}"] if result.library else []
+    told += [f"{name}={value}" for name, value in result.readings._asdict().items()]
     yield Lines("how the model was read", (", ".join(told), "colltool guide model says what each does"))
 
 
 def _assumed_document(result: Assumptions) -> Document:
     rows = [{"key": one.key, "value": _plain(one), "source": one.source or None} for one in result.stated]
-    return {"fabric": result.fabric.name} | set_field(result.fabric.overrides) | {"stated": rows, "model": result.readings.echo()}
+    return (
+        {"fabric": result.fabric.name}
+        | set_field(result.fabric.overrides)
+        | {
+            "stated": rows,
+            "library": result.library or None,
+            "model": result.readings.echo(),
+        }
+    )
 
 
 def _plain(one: Stated) -> Any:
