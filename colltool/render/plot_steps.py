@@ -13,6 +13,7 @@ from colltool.render.rows import heading
 from colltool.render.subject import on_fabric
 from colltool.render.subjects.breakdown import streams
 from colltool.render.subjects.plan import plan_title
+from colltool.render.subjects.plan_choices import apart
 from colltool.words import format_bytes, format_factor, format_time, percent
 from colltool.workload.memory import Memory
 from colltool.workload.plan import Plan
@@ -197,7 +198,7 @@ def draw_plans(result: Plans, sheet: Sheet) -> None:
     """The step on each fabric by parts, one time axis for all, with a mark where it would end with a free network."""
     names = list(dict.fromkeys(part.name for plan in result.plans for part in plan.parts))
     bars = [
-        Bar(_where(plan), pieces_of(plan.parts, names), _against(result, at), plan.control_step_s)
+        Bar(apart(result, at), pieces_of(plan.parts, names), _against(result, at), plan.control_step_s)
         for at, plan in enumerate(result.plans)
     ]
     axes = sheet.figure.add_subplot()
@@ -213,12 +214,8 @@ def draw_plans(result: Plans, sheet: Sheet) -> None:
 
 def say_plans(result: Plans) -> str:
     """The bars in words: the step on each fabric."""
-    steps = ", ".join(f"{_where(plan)} {_against(result, at)}" for at, plan in enumerate(result.plans))
+    steps = ", ".join(f"{apart(result, at)} {_against(result, at)}" for at in range(len(result.plans)))
     return f"A step of {result.plans[0].job.name} on {result.plans[0].ranks} ranks: {steps}."
-
-
-def _where(plan: Plan) -> str:
-    return on_fabric(plan.fabric, plan.fabric_overrides)
 
 
 def _against(result: Plans, at: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from colltool.render.drawing.letters import lines_of
 from colltool.shown import printable
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class Sheet(NamedTuple):
         return max(1, min(self.across, panels))
 
 
+_MOST_LINES = 12  # of a name or a title
+
+
 def letters(inches: float) -> int:
     """How many letters of 8 points fit."""
     return int(inches / _INCHES_A_LETTER)
@@ -91,7 +94,7 @@ def letters(inches: float) -> int:
 
 def wrapped(text: str, inches: float, points: float = 8) -> str:
     """Text in lines that fit, of a name that somebody chose too: without control characters."""
-    return fill(printable(text), max(8, int(letters(inches) * 8 / points)))
+    return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
 
 
 def entitle(figure: Figure, text: str, width: float, points: float = 11) -> None:

@@ -52,15 +52,25 @@ def _parts(result: Plans) -> Table:
     """What the steps consist of, side by side."""
     names = list(dict.fromkeys(part.name for one in result.plans for part in one.parts))
     columns = [label("part", "part", get=lambda row: row[0])]
-    columns += [_on(at, one) for at, one in enumerate(result.plans)]
+    columns += [_on(result, at) for at in range(len(result.plans))]
     exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
     rows = tuple((name, [own.get(name) for own in exposed]) for name in names)
     return Table(tuple(columns), rows, None, "in the step")
 
 
-def _on(at: int, one: Plan) -> Column:
-    title = on_fabric(one.fabric, one.fabric_overrides)
-    return number(f"{one.fabric}:{at}", title, format_time, get=lambda row: row[1][at])
+def apart(result: Plans, at: int) -> str:
+    """What tells a fabric from the others: its name, and the overrides that not all have."""
+    own = tuple(pair for pair in result.plans[at].fabric_overrides if pair not in _common(result))
+    return on_fabric(result.plans[at].fabric, own)
+
+
+def _common(result: Plans) -> tuple[tuple[str, str], ...]:
+    first, *others = result.plans
+    return tuple(pair for pair in first.fabric_overrides if all(pair in other.fabric_overrides for other in others))
+
+
+def _on(result: Plans, at: int) -> Column:
+    return number(f"{result.plans[at].fabric}:{at}", apart(result, at), format_time, get=lambda row: row[1][at])
 
 
 def verdict(result: Plans) -> tuple[str, ...]:
@@ -69,8 +79,7 @@ def verdict(result: Plans) -> tuple[str, ...]:
 
 
 def _sentence(result: Plans, at: int) -> str:
-    ratio, one = result.ratio(at), result.plans[at]
-    name = on_fabric(one.fabric, one.fabric_overrides)
+    ratio, one, name = result.ratio(at), result.plans[at], apart(result, at)
     if abs(ratio - 1) < 0.005:
         return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
     before = {part.name: part.exposed_s for part in result.plans[0].parts}
@@ -86,7 +95,7 @@ def _signed(seconds: float) -> str:
 
 def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
-    title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
+    title = on_fabric(f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", _common(result))
     return [_table(result, title), _parts(result), Lines("what follows", verdict(result))]
 
 
