@@ -34,7 +34,8 @@ def command_line(
     usual = Readings._field_defaults
     unusual = {name: value for name, value in (readings or Readings())._asdict().items() if value != usual[name]}
     every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
-    return shlex.join(["colltool", *command.split(), *arguments, *_options(every)])
+    files = (f"./{one}" if one.startswith("-") else one for one in arguments)
+    return shlex.join(["colltool", *command.split(), *files, *_options(every)])
 
 
 def _options(values: Mapping[str, Any]) -> Iterator[str]:

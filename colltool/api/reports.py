@@ -88,7 +88,13 @@ def report(
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
     sections += [of.logged(page, files)] if files else []
     sections.append(of.assumptions(page))
-    return Report(tuple(one.file for one in page.columns), page.most, page.size, tuple(sections))
+    return Report(
+        fabrics=tuple(one.file for one in page.columns),
+        titles=tuple(one.title for one in page.columns),
+        ranks=page.most,
+        bytes=page.size,
+        sections=tuple(sections),
+    )
 
 
 def _primitives(primitives: Primitive | str | Sequence[Primitive | str]) -> list[Primitive]:

@@ -53,11 +53,19 @@ class Assumptions(Result):
 class Report(Result):
     """A page about a fabric: its drawing, prices, what it is compared with, a job's step, and what was measured.
 
-    ``ranks`` and ``bytes`` are what is looked at closely; ``fabrics`` the columns, what the page is about first.
+    ``ranks`` and ``bytes`` are what is looked at closely; ``fabrics`` the columns, what the page is about first, and ``titles``
+    what tells them apart.
     """
 
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]
+    titles: tuple[str, ...]
     ranks: int
     bytes: float
     sections: tuple[Section, ...]
+
+    @property
+    def overrides(self) -> tuple[tuple[str, str], ...]:
+        """Those that all fabrics were loaded with."""
+        first, *others = self.fabrics
+        return tuple(pair for pair in first.overrides if all(pair in other.overrides for other in others))

@@ -124,7 +124,7 @@ def test_a_page_of_many_fabrics_and_all_primitives_is_small() -> None:
 
 def test_the_head_says_what_follows(report: Report) -> None:
     text = report.summary()
-    assert text.startswith("dgx-h100, looked at closely on 64 ranks at 64MB\n")
+    assert text.startswith("dgx-h100 with oversubscription=1 against oversubscription=4, looked at closely on 64 ranks at 64MB\n")
     for words in ("all-reduce of 64MB on 64 ranks", "oversubscription=4, all-to-all on 64 ranks: ", "llama3-70b", "benchmarks: "):
         assert words in text
 

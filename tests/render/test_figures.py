@@ -16,7 +16,7 @@ from pictured import EVIL, LONG, MAKERS, made
 import colltool
 from colltool.errors import ColltoolError
 from colltool.fitting.results import Calibration
-from colltool.render.figures import PAGE_COLOURS, alternative, page_svg
+from colltool.render.figures import PAGE_COLOURS, Letters, alternative, page_svg
 from colltool.render.plot import drawn, picture
 from colltool.render.plot_ribbon import ribbons_of
 from colltool.render.plot_style import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
@@ -301,3 +301,16 @@ def test_files_are_drawn_too(name: str) -> None:
     view = MAKERS[name][1]
     assert picture(made(name), ".png", view).startswith(b"\x89PNG")
     assert picture(made(name), ".SVG", view) == picture(made(name), ".svg", view)
+
+
+def test_pictures_of_a_page_share_their_letters() -> None:
+    """By the way in which matplotlib writes outlines: were that another one, every picture would hold its own again."""
+    letters = Letters()
+    pictures = [page_svg(made(name), MAKERS[name][1], f"p{at}", letters=letters) for at, name in enumerate(MAKERS)]
+    shared = set(ids(letters.svg))
+    assert 40 < len(shared) < 200
+    for at, one in enumerate(pictures):
+        assert set(REFERENCE.findall(one)) <= shared | set(ids(one))
+        assert shared & set(REFERENCE.findall(one))
+        assert 'transform="scale(0.015625)"' not in one, at
+    assert sum(map(len, pictures)) + len(letters.svg) < 0.8 * sum(len(svg(name)) for name in MAKERS)

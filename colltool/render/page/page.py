@@ -14,6 +14,7 @@ from colltool import __version__
 from colltool.errors import ColltoolError
 from colltool.render.door import blocks
 from colltool.render.figures import Letters, page_svg
+from colltool.render.headlines import headlines, report_title
 from colltool.render.html import bare
 from colltool.render.parts import Block, Lines, Table
 from colltool.render.plot import need_matplotlib
@@ -76,8 +77,6 @@ def report_page(report: Report) -> str:
     check_page()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from colltool.render.subjects.report import headlines, report_title
-
     folder = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True,
@@ -89,7 +88,7 @@ def report_page(report: Report) -> str:
     fabric = report.fabrics[0]
     return environment.get_template("page.html.jinja").render(
         title=report_title(report), name=fabric.name, description=" ".join(fabric.description.split()), style=style,
-        sets=sorted({f"{key}={value}" for one in report.fabrics for key, value in one.overrides}),
+        sets=[f"{key}={value}" for key, value in report.overrides],
         letters=_markup(letters.svg), sections=parts, version=__version__, headlines=list(headlines(report)),
     )  # fmt: skip
 

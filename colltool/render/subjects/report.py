@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.diagnosis.results import Diagnosis
 from colltool.errors import either, said
 from colltool.fabric.library import Reached
 from colltool.fabric.stated import Stated
-from colltool.pricing.results import Breakdown
 from colltool.primitives import Primitive
 from colltool.render.door import document, summary
+from colltool.render.headlines import headlines, report_title
 from colltool.render.page import report_page
 from colltool.render.parts import Block, Lines, Table, label
-from colltool.render.subject import Document, Subject, on_fabric, set_field
-from colltool.render.subjects.compare import verdict as compared
+from colltool.render.subject import Document, Subject, set_field
 from colltool.render.subjects.fabric_words import reached_text
-from colltool.render.subjects.plan_choices import verdict as planned_on
-from colltool.render.subjects.plan_facts import facts
 from colltool.render.subjects.sensitivity import quantity
-from colltool.study.compare import Comparison
-from colltool.study.jobs import Plans
 from colltool.study.report import Assumptions, Exhibit, Report, Section
-from colltool.traces.results import Trace
-from colltool.words import format_bit_energy, format_bytes, format_length, format_rate, format_time, title_size, whole_bytes
-from colltool.workload.plan import Plan
+from colltool.words import format_bit_energy, format_bytes, format_length, whole_bytes
 
 UNSAID = "the file does not say"
 _SHOWN: dict[str, Callable[[float], str]] = {
@@ -43,46 +35,6 @@ def _blocks(result: Report) -> list[Block]:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
         out.append(Lines(section.title, tuple(lines), verbatim=True))
     return [*out, Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ())]
-
-
-def report_title(result: Report) -> str:
-    """What a page is about."""
-    names = list(dict.fromkeys(fabric.name for fabric in result.fabrics))
-    against = f" against {', '.join(names[1:])}" if names[1:] else ""
-    return f"{names[0]}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
-
-
-def headlines(result: Report) -> Iterator[str]:
-    """What somebody reads who reads no more: a sentence or two of what answers a question by itself."""
-    for section in result.sections:
-        for one in section.exhibits:
-            yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)
-
-
-def _closely(result: Breakdown) -> Iterator[str]:
-    price, row = result.price, result.price.best
-    asked = f"{price.primitive.spoken} of {title_size(float(price.bytes))} on {price.group.spoken}"
-    yield (f"{asked}: {format_time(float(row.total_s))}, {format_rate(float(row.busbw_Bps))} busbw, by {row.title}, "
-           f"bound by {row.bound}")  # fmt: skip
-
-
-def _planned(result: Plan) -> Iterator[str]:
-    name = on_fabric(result.job.name, result.job.overrides)
-    yield f"{name} on {result.ranks} ranks: {'; '.join(facts(result)[:3])}"
-
-
-def _last(result: Any) -> str:
-    return summary(result).splitlines()[-1]
-
-
-_HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
-    Breakdown: _closely,
-    Comparison: compared,
-    Plan: _planned,
-    Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
-    Diagnosis: lambda result: (f"benchmarks: {_last(result).removeprefix('verdict: ')}",),
-    Trace: lambda result: (f"the job that was traced: {line}" for line in summary(result).splitlines()[1:]),
-}
 
 
 def _told(one: Exhibit) -> str:
