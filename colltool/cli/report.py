@@ -10,6 +10,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
 from colltool.cli.shared import FabricChoice, Out, command
+from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -87,6 +88,9 @@ def report(
         from colltool.render.page import check_page
 
         check_page()
+        if out.path is not None and not out.path.parent.is_dir():
+            what = f"cannot write {out.path}: no such folder"
+            raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
     if job is not None:
         out.keep(load_job(job, job_set or (), argument="job_overrides").files)
     working("pricing the page ...")

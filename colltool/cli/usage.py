@@ -32,8 +32,9 @@ def _missing(parameter: Any, context: Any) -> ColltoolError:
         from colltool.fabric.load import shipped_fabrics
 
         shipped = ", ".join(shipped_fabrics())
-        fix = f"add -f with a fabric file, or one of {shipped}; colltool fabric list says what they are"
-        return ColltoolError(f"{name} is missing: a price needs a fabric", fix=fix)
+        add, why = ("add -f with", ": a price needs a fabric") if name.startswith("--") else ("name", "")
+        fix = f"{add} a fabric file, or one of {shipped}; colltool fabric list says what they are"
+        return ColltoolError(f"{name} is missing{why}", fix=fix)
     means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
     return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
 

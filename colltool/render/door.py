@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
+from colltool.errors import ColltoolError, given
 from colltool.render.chosen import choose
 from colltool.render.parts import Block, Table
 from colltool.render.subject import Document, Subject
@@ -94,7 +95,8 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
     if form == "html" and (page := subject_of(result).page) is not None:
-        choose([], names, form)
+        if names:
+            raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
         return page(result)
     parts = choose(_for_people(result), names, form)
     if form == "markdown":

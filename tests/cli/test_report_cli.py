@@ -71,6 +71,7 @@ def test_another_fabric_is_one_to_compare_with() -> None:
         (("-n", "8,16"), "one number of ranks"),
         (("-n", "12"), "half full"),
         (("-o", "page.pdf"), ".pdf"),
+        (("-o", "nowhere/page.html"), "mkdir -p nowhere"),
         (("--columns", "algorithm", "-o", "page.html"), "--columns"),
     ],
     ids=lambda args: " ".join(args) if isinstance(args, tuple) else "",
