@@ -83,7 +83,9 @@ class Bench(NamedTuple):
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
         world = cause.world(value)
         errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
-        if not errors or any(self._spoilt(unit, world) for unit in self.units if not unit.low):
+        runs = {self.series[self.units[at].at].series.run for at in errors}  # what ails one host leaves the others as they are
+        beside = (unit for unit in self.units if not unit.low and self.series[unit.at].series.run in runs)
+        if not errors or any(self._spoilt(unit, world) for unit in beside):
             return None
         return self.over(cause, value, frozenset(errors))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from os import PathLike
+from itertools import combinations
+from os import PathLike, fspath
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
@@ -12,6 +14,7 @@ from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.measured.devices import Machine, machine_of
 from colltool.measured.series import Measurements, Series
 from colltool.primitives import Primitive
+from colltool.shown import printable
 from colltool.traces import is_trace
 from colltool.traces.measurements import Bounded, measured_calls
 from colltool.traces.results import LeftOut
@@ -89,7 +92,7 @@ def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measu
     """
     traces = [path for path in paths if is_trace(path)]
     others = [path for path in paths if path not in traces]
-    logs = logs_of(others) if others else Measurements((), ())
+    logs = _run_by_run(others, logs_of) if others else Measurements((), ())
     named = machine_of(others) if others else Machine((), ())
     if not traces:
         return Evidence(logs, named)
@@ -108,3 +111,29 @@ def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measu
         what = f"the traces hold no collective whose time can be told{why}"
         raise ColltoolError(what, where=str(traces[0]), fix="give the traces of all ranks, or a log of nccl-tests")
     return found
+
+
+def _run_by_run(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Measurements:
+    """The series of logs; where several files measure the same sizes of one, a series for each.
+
+    Files of one kind are mostly of one host each, and the median of healthy hosts hides one that is not.
+    """
+    together = logs_of(paths)
+    if len(paths) == 1:
+        return together
+    runs: dict[tuple[object, ...], list[Series]] = defaultdict(list)
+    for path in paths:
+        for one in logs_of([path]).series:
+            runs[_of_one(one)].append(one._replace(run=printable(fspath(path))))
+    found: list[Series] = []
+    for one in together.series:
+        several = runs[_of_one(one)]
+        again = any(
+            {point.bytes for point in a.points} & {point.bytes for point in b.points} for a, b in combinations(several, 2)
+        )
+        found += several if again else [one]
+    return together._replace(series=tuple(found))
+
+
+def _of_one(series: Series) -> tuple[object, ...]:
+    return series.primitive, series.ranks, series.nodes

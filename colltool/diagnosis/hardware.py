@@ -30,8 +30,16 @@ _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # a card in a slot: no NVSwi
 
 def given_fabric(fabric: Fabric, machine: Machine) -> tuple[Fabric, Assumed]:
     """The fabric that the caller gives."""
-    said = (*_read(machine), f"fabric {fabric.name}, as given")
-    return fabric, Assumed(fabric.name, fabric.overrides, machine.devices, machine.hosts, said)
+    said = [*_read(machine), f"fabric {fabric.name}, as given"]
+    own, nearest = _generation(fabric), dict.fromkeys(filter(None, map(_name_of, machine.devices)))
+    others = [name for name in nearest if own and _generation(load_fabric(name)) != own]
+    said += [f"the devices are not those of {fabric.name}: the nearest shipped fabric is {name}" for name in others]
+    return fabric, Assumed(fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+
+
+def _generation(fabric: Fabric) -> str | None:
+    """Of its GPUs, where its file says."""
+    return fabric.library_facts.gpu if fabric.library_facts else None
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, Assumed]:

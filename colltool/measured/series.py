@@ -35,6 +35,7 @@ class Series(NamedTuple):
         version: of the library or else of the benchmark, as the log gives it.
         dtype: of the elements, as the log gives it.
         files: the logs it comes from, as the user named them.
+        run: which of several runs of the same, where they are kept apart; empty where they are one series.
     """
 
     primitive: Primitive
@@ -45,12 +46,13 @@ class Series(NamedTuple):
     version: str = ""
     dtype: str = ""
     files: tuple[str, ...] = ()
+    run: str = ""
 
     @property
     def title(self) -> str:
-        """``all-reduce, 16 ranks on 2 nodes``."""
+        """``all-reduce, 16 ranks on 2 nodes``; behind it the run, where there are several."""
         nodes = f" on {self.nodes} node{'s' * (self.nodes != 1)}" if self.nodes else ""
-        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}"
+        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
 
     def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
         """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""

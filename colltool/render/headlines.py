@@ -16,7 +16,7 @@ from colltool.study.compare import Comparison
 from colltool.study.jobs import Plans
 from colltool.study.report import Report
 from colltool.traces.results import Trace
-from colltool.words import format_rate, format_time, title_size
+from colltool.words import format_rate, format_time, percent, title_size
 from colltool.workload.plan import Plan
 
 
@@ -29,8 +29,8 @@ def report_title(result: Report) -> str:
 
 
 def headlines(result: Report) -> Iterator[str]:
-    """What somebody reads who reads no more: a sentence or two of what answers a question by itself."""
-    for section in result.sections:
+    """What somebody reads who reads no more: a sentence or two of what answers a question by itself, that of a job first."""
+    for section in sorted(result.sections, key=lambda one: one.key != "job"):
         for one in section.exhibits:
             yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)
 
@@ -45,6 +45,9 @@ def _closely(result: Breakdown) -> Iterator[str]:
 def _planned(result: Plan) -> Iterator[str]:
     name = on_fabric(result.job.name, result.job.overrides)
     yield f"{name} on {result.ranks} ranks: {'; '.join(facts(result)[:3])}"
+    if result.changes:
+        best = result.changes[0]
+        yield f"{name}: {best.change} gains most, {percent(best.gain)}"
 
 
 def _last(result: Any) -> str:

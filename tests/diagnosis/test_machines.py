@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import machine_logs
 import pytest
 from machine_logs import log
 
@@ -183,3 +184,31 @@ def test_small_messages_are_judged_where_the_fabric_knows_of_them(tmp_path: Path
     osu = tmp_path / "osu.txt"
     osu.write_text(f"# OSU MPI-CUDA Allreduce Latency Test v7.2\n# Size  Avg Latency(us)\n{rows}")
     assert not any(one.size == "small" for one in colltool.doctor(osu, "dgx-h100", ranks=8).findings)
+
+
+def test_a_slow_host_among_healthy_ones_is_found(tmp_path: Path) -> None:
+    """A log a host: their median would be as expected."""
+    healthy, ailing = machine_logs.time_on(), machine_logs.time_on(set_=["nvlink.bandwidth=270GB/s"])
+    logs = [machine_logs.log(tmp_path / f"node{at}.log", ailing if at == 3 else healthy, ("ag", "rs", "p2p")) for at in range(5)]
+    result = colltool.doctor(logs)
+    assert [one.judged.series.run for one in result.series if one.low] == [str(logs[3])] * 3
+    (finding,) = result.findings
+    assert all(str(logs[3]) in title for title in finding.series)
+    assert {"nvlinks", "slow-rank"} & {one.name for one in finding.causes}
+    assert colltool.doctor(logs[3]).findings[0].causes == finding.causes
+
+
+def test_logs_of_other_sizes_are_one_series(tmp_path: Path) -> None:
+    time = machine_logs.time_on()
+    small = machine_logs.log(tmp_path / "small.log", time, sizes=machine_logs.SMALL)
+    large = machine_logs.log(tmp_path / "large.log", time, sizes=machine_logs.LARGE)
+    (one,) = colltool.doctor([small, large]).series
+    assert one.judged.series.run == ""
+    assert len(one.judged.points) == len(machine_logs.SMALL) + len(machine_logs.LARGE)
+
+
+def test_a_fabric_of_other_devices_is_said_to_be_one(tmp_path: Path) -> None:
+    path = machine_logs.log(tmp_path / "h100.log", machine_logs.time_on())
+    said = "the devices are not those of dgx-a100: the nearest shipped fabric is dgx-h100"
+    assert said in colltool.doctor(path, "dgx-a100").assumed.said
+    assert not [line for line in colltool.doctor(path, "dgx-h100").assumed.said if "not those of" in line]

@@ -16,6 +16,7 @@ _SERIES = (
     label("collective", "collective", lambda primitive: primitive.spoken, get=lambda of: of[1].judged.series.primitive),
     number("ranks", "ranks", get=lambda of: of[1].judged.series.ranks),
     number("nodes", "nodes", drop=4, get=lambda of: of[1].judged.series.nodes),
+    label("run", "run", get=lambda of: of[1].judged.series.run),
     label("wire", "wire", drop=1, get=lambda of: of[1].wire),
     number("bytes", "largest", size_text, 3, get=lambda of: whole_bytes(of[1].judged.points[-1].bytes)),
     number("busbw_measured_Bps", "busbw", format_rate, 2, get=lambda of: of[1].judged.points[-1].busbw_measured_Bps),
@@ -55,6 +56,7 @@ def _table(result: Diagnosis) -> Table:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     title = f"{_counted(result)} against {where}, of expected"
     idle = [key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)]
+    idle += [] if any(one.judged.series.run for one in result.series) else ["run"]
     return Table(_SERIES, tuple((result, one) for one in result.series), None, title).without(*idle)
 
 
@@ -176,6 +178,7 @@ def _health(one: Health) -> Document:
         "collective": str(series.primitive),
         "ranks": series.ranks,
         "nodes": series.nodes,
+        **({"run": series.run} if series.run else {}),
         "wire": one.wire,
         "bytes": whole_bytes(last.bytes),
         "busbw_measured_Bps": last.busbw_measured_Bps,
