@@ -26,7 +26,12 @@ def logs(folder: Path, device: str = machine_logs.H100, group: str = "default_pg
 def small(folder: Path, **more: Any) -> Report:
     """A page about 64 H100 with a spine of 1:1 and of 4:1."""
     asked = {"vary": FOUR_TO_ONE, "overrides": ["ib.levels.leaf.group=4"], "job": "llama3-70b", "ranks": 64, "logs": logs(folder)}
-    return colltool.report("dgx-h100", primitives=("ar", "a2a"), **(asked | more))
+    return colltool.report("dgx-h100", **({"primitives": ("ar", "a2a")} | asked | more))
+
+
+def page(folder: Path) -> Report:
+    """The same with one primitive: a section more is drawn as this one is."""
+    return small(folder, primitives="ar")
 
 
 def hostile(folder: Path) -> Report:

@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture(scope="module", params=["small", "hostile"])
+@pytest.fixture(scope="module", params=["page", "hostile"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)
     path = folder / "report.html"
