@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library, vary_of
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, under_library, vary_of
+from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 

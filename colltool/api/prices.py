@@ -15,7 +15,6 @@ from colltool.api.arguments import (
     fabric_of,
     fabrics_of,
     flag_of,
-    group_of,
     names_of,
     number_of,
     primitive_of,
@@ -25,6 +24,7 @@ from colltool.api.arguments import (
     under_library,
     wrong,
 )
+from colltool.api.groups import AnyShape, group_of
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import AR, Primitive
@@ -48,6 +48,7 @@ def price(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -64,6 +65,7 @@ def price(
         stride: every so many-th rank of the fabric is in the group: 8 is one rank of each node of 8. The groups of the ranks
             in between run at the same time.
         alone: they are idle.
+        shape: of the slice on a torus or mesh, ``"4x4x4"`` or ``(4, 4, 4)``; as near a cube as fits when None.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
@@ -79,7 +81,8 @@ def price(
     from colltool.pricing.price import price as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    priced = run(loaded, primitive_of(primitive), sizes_of(size), group_of(ranks, stride, alone), reading, names_of(algorithms))
+    group = group_of(ranks, stride, alone, shape)
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names_of(algorithms))
     return _with_pick((priced,), loaded, reading, asked=library is not None)[0]
 
 
@@ -100,6 +103,7 @@ def price_list(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -114,7 +118,8 @@ def price_list(
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
     loaded = under_library(fabric_of(fabric), library)
-    listed = run(loaded, primitive_of(primitive), parsed, group_of(ranks, stride, alone), reading, names_of(algorithms))
+    group = group_of(ranks, stride, alone, shape)
+    listed = run(loaded, primitive_of(primitive), parsed, group, reading, names_of(algorithms))
     return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=library is not None))
 
 
@@ -125,6 +130,7 @@ def crossover(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -133,7 +139,7 @@ def crossover(
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
     Args:
-        fabric, primitive, ranks, stride, alone, library, readings: as :func:`price`.
+        fabric, primitive, ranks, stride, alone, shape, library, readings: as :func:`price`.
         algorithms: the first is compared with each of the others; the usual ones when empty.
         **parts: as :func:`price`.
 
@@ -143,7 +149,7 @@ def crossover(
     from colltool.pricing.crossover import crossover as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone), reading, names_of(algorithms))
+    found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone, shape), reading, names_of(algorithms))
     if found.library != "nccl":
         return found
     from colltool.library.answer import picked
@@ -159,6 +165,7 @@ def breakdown(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithm: str | None = None,
     library: str | None = None,
     readings: Readings | None = None,
@@ -171,7 +178,7 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
         loaded = under_library(fabric_of(fabric), library)
-        return run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone), reading, name)
+        return run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone, shape), reading, name)
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
@@ -197,6 +204,7 @@ def verify(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     size: str | float = "16MB",
     segments: int | None = None,
@@ -207,7 +215,7 @@ def verify(
     Args:
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
-        ranks, stride, alone: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
+        ranks, stride, alone, shape: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
         algorithms: only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
@@ -222,7 +230,7 @@ def verify(
     from colltool.proof.verify import verify as run
 
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
-    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone)
+    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
     pieces = None if segments is None else count_of(segments, "segments", 1, MOST_SEGMENTS)
     steps = flag_of(trace, "trace")
     found = [run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in fabrics_of(fabrics)]
@@ -259,6 +267,7 @@ def explain(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -278,7 +287,7 @@ def explain(
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
-        explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone), reading)
+        explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone, shape), reading)
     if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
         return explained
     from colltool.library.parts import with_estimates

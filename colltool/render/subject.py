@@ -46,7 +46,8 @@ def set_field(overrides: Overrides) -> Document:
 
 def group_field(group: Seats) -> Document:
     """Who is in a group, as every document of a command that takes one echoes it."""
-    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone}
+    shape = {"shape": list(group.shape)} if group.shape else {}
+    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
 
 
 def group_columns(group: Seats | None, get: Callable[[Any], Seats | None]) -> tuple[Column, ...]:

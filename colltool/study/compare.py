@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -95,8 +96,8 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     count = prod(map(len, (asked, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
-    ranks = [group.ranks or min(column.load(()).ranks for column in columns) for group in groups]
-    who = [group._replace(ranks=count) for group, count in zip(groups, ranks, strict=True)]
+    smallest = min((column.load(()) for column in columns), key=lambda fabric: fabric.ranks)
+    who = [one if one.ranks else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
     lines = [line for one in asked for line in _lines(one, columns, who, sizes)]
     least, most = min(sizes), max(sizes)
     fine = np.geomspace(least, most, POINTS) if most > least else np.array([least])
