@@ -15,6 +15,7 @@ from colltool.api.arguments import (
     fabric_of,
     fabrics_of,
     flag_of,
+    is_other,
     names_of,
     number_of,
     primitive_of,
@@ -80,10 +81,11 @@ def price(
     """
     from colltool.pricing.price import price as run
 
-    reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
+    reading, own = checked(readings, **parts), fabric_of(fabric)
+    loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names_of(algorithms))
-    return _with_pick((priced,), loaded, reading, asked=library is not None)[0]
+    return _with_pick((priced,), loaded, reading, asked=is_other(library, own))[0]
 
 
 def _with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
@@ -117,10 +119,11 @@ def price_list(
     reading = checked(readings, **parts)
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
-    loaded = under_library(fabric_of(fabric), library)
+    own = fabric_of(fabric)
+    loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     listed = run(loaded, primitive_of(primitive), parsed, group, reading, names_of(algorithms))
-    return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=library is not None))
+    return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=is_other(library, own)))
 
 
 def crossover(
@@ -281,15 +284,16 @@ def explain(
     name = text_of(algorithm, "algorithm", "ring")
     reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
-    loaded = None if fabric is None else under_library(fabric_of(fabric), library)
+    own = None if fabric is None else fabric_of(fabric)
+    loaded = None if own is None else under_library(own, library)
     if (loaded is None) != (size is None):
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
         explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone, shape), reading)
-    if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
+    if own is None or loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
         return explained
     from colltool.library.parts import with_estimates
 
-    return with_estimates(explained, loaded, asked=library is not None)
+    return with_estimates(explained, loaded, asked=is_other(library, own))
