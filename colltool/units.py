@@ -177,7 +177,7 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
     (8, 8, 4)
     """
     sizes = [_whole(part) for part in text.lower().replace(",", "x").split("x")]
-    found = tuple(size for size in sizes if size)
+    found = tuple(size for size in sizes if size and size > 0)
     if len(found) < len(sizes) or len(found) > _MOST_AXES or max(found) > 10**_MOST_AXES:
         fix = f"write {given(argument, (4, 4, 2), text='4x4x2')}"
         raise ColltoolError(f"'{clipped(text, 40)}' is not a shape", argument=argument, fix=fix)
