@@ -46,7 +46,8 @@ class PlainCall(NamedTuple):
 class Job:
     """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
 
-    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with.
+    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with. ``device_from``: who says
+    what it computes on: "job", a shipped job's "default", the "fabric", "" where nobody does.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Job:
     overrides: tuple[tuple[str, str], ...]
     files: tuple[str, ...]
     model_name: str
+    device_from: str
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
 
@@ -183,9 +185,18 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         overrides=reading.overrides,
         files=files,
         model_name=found.model.name if found.model else "",
+        device_from=_device_from(reading, folder),
         file=file,
         reading=reading,
     )
+
+
+def _device_from(reading: Reading[JobFile], folder: Path) -> str:
+    """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
+    if reading.model is None or reading.model.device is None:
+        return ""
+    told = folder != shipped_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+    return "job" if told else "default"
 
 
 def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:
