@@ -46,7 +46,7 @@ class PlainCall(NamedTuple):
 class Job:
     """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
 
-    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with.
+    ``overrides`` are those that it was read with.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Job:
     measured_step_s: float | None
     measured_memory_bytes: float | None
     overrides: tuple[tuple[str, str], ...]
-    files: tuple[str, ...]
     model_name: str
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
@@ -165,7 +164,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 
 
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
-    found, files = draft(reading, folder)
+    found = draft(reading, folder)
     if found is not None and not lacking(reading):
         for one in misfits(found) or contradictions(found):
             reading.refuse(one.path, one.what, one.fix)
@@ -181,7 +180,6 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         measured_step_s=measured.step if measured else None,
         measured_memory_bytes=measured.memory if measured else None,
         overrides=reading.overrides,
-        files=files,
         model_name=found.model.name if found.model else "",
         file=file,
         reading=reading,
