@@ -46,7 +46,8 @@ class PlainCall(NamedTuple):
 class Job:
     """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
 
-    ``overrides`` are those that it was read with.
+    ``overrides`` are those that it was read with. ``device_from``: who says what it computes on: "job", a shipped job's
+    "default", the "fabric", "" where nobody does.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Job:
     measured_memory_bytes: float | None
     overrides: tuple[tuple[str, str], ...]
     model_name: str
+    device_from: str
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
 
@@ -181,9 +183,18 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         measured_memory_bytes=measured.memory if measured else None,
         overrides=reading.overrides,
         model_name=found.model.name if found.model else "",
+        device_from=_device_from(reading, folder),
         file=file,
         reading=reading,
     )
+
+
+def _device_from(reading: Reading[JobFile], folder: Path) -> str:
+    """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
+    if reading.model is None or reading.model.device is None:
+        return ""
+    told = folder != shipped_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+    return "job" if told else "default"
 
 
 def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:

@@ -78,10 +78,8 @@ def lacking(reading: Reading[JobFile]) -> bool:
             )
             if value is None
         ]
-        if file.compute is None:
-            cure = {"device": "device: h100, or compute: {...}", "stack": "stack: megatron, or compute: {...}"}
-            wanted += [(key, f"nothing says how fast it computes: no '{key}'", cure[key])
-                       for key in cure if getattr(file, key) is None]  # fmt: skip
+        if file.compute is None and file.stack is None:  # the device may be the fabric's
+            wanted.append(("stack", "nothing says how fast it computes: no 'stack'", "stack: megatron, or compute: {...}"))
     if file.slower is not None and file.stack is None:
         wanted.append(("slower", "nothing is said of a stack's speed without a stack", "stack: megatron, or leave slower out"))
     if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:

@@ -237,7 +237,7 @@ PART: Shape = {
     "tier": str, "level": str, "part": str, "count": (int, type(None)), "price": COUNT, "cost": COUNT, "power_W": COUNT,
 }  # fmt: skip
 COST: Shape = {
-    "currency": str, "parts": float, "power_W": float, "energy_per_year": COUNT, "years": COUNT, "total": float,
+    "currency": str, "parts": COUNT, "power_W": COUNT, "energy_per_year": COUNT, "years": COUNT, "total": COUNT,
 }  # fmt: skip
 SIZED: Shape = HEAD | {
     "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
