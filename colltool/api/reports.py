@@ -11,6 +11,7 @@ from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, s
 from colltool.api.groups import ranks_of
 from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 
@@ -24,6 +25,7 @@ MOST_COLUMNS = 6
 """More cannot be told apart in a picture, and make a page of more than 2 MB."""
 
 
+@remembering()
 def report(
     fabric: AnyFabric,
     *,
