@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
@@ -62,6 +62,7 @@ from colltool.fabric.values import (
 )
 from colltool.primitives import Primitive
 
+CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
@@ -187,13 +188,7 @@ class LatticeTier(TierBase):
     @property
     def closes(self) -> bool:
         """Whether lines of it may have wraparound."""
-        match self.topology:
-            case "torus":
-                return True
-            case "mesh":
-                return False
-            case _:
-                assert_never(self.topology)
+        return CLOSES[self.topology]
 
 
 class ClosTier(SizedTier):
