@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
-from colltool.cost import AllPeers, Chain, Links, Number, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
+from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
 from colltool.elementwise import anywhere, first_by, least, pick, record_at, taken
 from colltool.pricing.distances import Flows, Level, Reach
 from colltool.pricing.readings import Readings
 from colltool.pricing.spent import mean_energy, part_of, round_energy, walk_energy
 from colltool.primitives import log2_ceil
-from colltool.results import same
+from colltool.results import Same
 
 
 class Charge(NamedTuple):
@@ -204,7 +204,7 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         one = _at(level, 1, load, reach, flows)
         charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta), c.energy)):
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, Same(c.eta_beta), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
@@ -215,18 +215,6 @@ def _met(stride: int, folded: int, reach: Reach) -> Level:
     if folded % (2 * stride):
         return reach.top()
     return reach.block(4 * stride if folded else 2 * stride)
-
-
-class _Same:
-    """A number, or an array of them, as part of a key."""
-
-    def __init__(self, value: Number) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and same(self.value, other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
 
 
 @_charge.register
