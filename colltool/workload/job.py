@@ -46,8 +46,8 @@ class PlainCall(NamedTuple):
 class Job:
     """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
 
-    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with. ``device_from``: who says
-    what it computes on: "job", a shipped job's "default", the "fabric", "" where nobody does.
+    ``overrides`` are those that it was read with. ``device_from``: who says what it computes on: "job", a shipped job's
+    "default", the "fabric", "" where nobody does.
     """
 
     name: str
@@ -58,7 +58,6 @@ class Job:
     measured_step_s: float | None
     measured_memory_bytes: float | None
     overrides: tuple[tuple[str, str], ...]
-    files: tuple[str, ...]
     model_name: str
     device_from: str
     file: JobFile = field(repr=False, compare=False)
@@ -169,7 +168,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 
 
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
-    found, files = draft(reading, folder)
+    found = draft(reading, folder)
     if found is not None and not lacking(reading):
         for one in misfits(found) or contradictions(found):
             reading.refuse(one.path, one.what, one.fix)
@@ -185,7 +184,6 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         measured_step_s=measured.step if measured else None,
         measured_memory_bytes=measured.memory if measured else None,
         overrides=reading.overrides,
-        files=files,
         model_name=found.model.name if found.model else "",
         device_from=_device_from(reading, folder),
         file=file,
