@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colltool.errors import ColltoolError
@@ -38,13 +38,14 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
         ColltoolError: as :func:`write_file`, for the first that cannot be written.
     """
     moves: list[tuple[Path, str, str]] = []
+    streams = [path for path in contents if _is_stream(path)]
     try:
         for path, content in contents.items():
-            if _is_stream(path):
-                _pour(path, content)
-            else:
+            if path not in streams:
                 place = _place(path)
                 moves.append((path, _stage(path, place, content), place))
+        for path in streams:
+            _pour(path, contents[path])
         _move(moves)
     finally:
         for _, part, _ in moves:
@@ -63,6 +64,40 @@ def same_file(one: Path, other: Path) -> bool:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
         return False
+
+
+def same_place(one: Path, other: Path) -> bool:
+    """Whether two names lead to one place, where a file may not stand yet."""
+    with suppress(OSError, ValueError):
+        return os.path.samefile(one, other)
+    with suppress(OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)
+    return one == other
+
+
+@contextmanager
+def making(folders: Sequence[Path]) -> Iterator[None]:
+    """Folders that are there within it; those that are new go again where something fails.
+
+    Raises:
+        ColltoolError: one cannot be made.
+    """
+    made: list[Path] = []
+    try:
+        for folder in folders:
+            if not folder.is_dir():
+                try:
+                    folder.mkdir()
+                except (OSError, ValueError) as error:
+                    reason = getattr(error, "strerror", None) or error
+                    raise ColltoolError(f"cannot make a folder: {reason}", where=str(folder), fix="name a folder") from error
+                made.append(folder)
+        yield
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _place(path: Path) -> str:

@@ -2,6 +2,9 @@
 
 What is larger than the limit of its kind is refused before it is read, a device, a folder or a socket before it is opened: a
 zero device never ends, and a folder has no text. A pipe (``<(zcat log.gz)``, ``/dev/stdin``) does as well as a file.
+
+Within :func:`remembering` every file that was opened is known, however it was named, so that nothing is written over it; and
+a pipe, which gives its content once, can be read again.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import Literal, NamedTuple
 
@@ -46,6 +51,42 @@ TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "
 """What is read piece by piece, and may be larger than memory."""
 
 
+Identity = tuple[int, int]
+"""Device and inode: one file under all its names."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was opened: every file, and of pipes the content."""
+
+    files: set[Identity] = field(default_factory=set)
+    pipes: dict[Identity, bytes] = field(default_factory=dict)
+
+    def hold(self, path: AnyPath) -> bool:
+        """Whether a path leads to a file that was opened."""
+        try:
+            return _identity(os.stat(path)) in self.files
+        except (OSError, ValueError):
+            return False
+
+
+_INPUTS: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[Inputs]:
+    """Within it every file that is opened is noted; one within another notes in the outer."""
+    outer = _INPUTS.get()
+    if outer is not None:
+        yield outer
+        return
+    token = _INPUTS.set(inputs := Inputs())
+    try:
+        yield inputs
+    finally:
+        _INPUTS.reset(token)
+
+
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     """The text of a file or pipe in UTF-8, without a byte order mark.
 
@@ -75,9 +116,9 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
     """
     bound, where = BOUNDS[kind], printable(_name(path, name))
     try:
-        _check(os.stat(path), bound, where)
-        with open(path, "rb") as stream:
-            content = stream.read(bound.limit + 1)
+        status = os.stat(path)
+        _check(status, bound, where)
+        content = _content(path, status, bound)
     except OSError as error:
         fix = f"give the path of {bound.noun}"
         raise ColltoolError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
@@ -98,7 +139,9 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
     name = _name(path, "")
     fix = f"give the path of {bound.noun}"
     try:
-        _check(os.stat(path), bound, printable(name))
+        status = os.stat(path)
+        _check(status, bound, printable(name))
+        _once(status, printable(name))
         stream = open(path, "rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
@@ -109,6 +152,37 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
             yield stream, name
         except OSError as error:
             raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
+
+
+def _content(path: AnyPath, status: os.stat_result, bound: Bound) -> bytes:
+    """All of a file, or of a pipe what it gave before."""
+    inputs = _note(status)
+    if inputs is not None and (known := inputs.pipes.get(_identity(status))) is not None:
+        return known
+    with open(path, "rb") as stream:
+        content = stream.read(bound.limit + 1)
+    if inputs is not None and stat.S_ISFIFO(status.st_mode):
+        inputs.pipes[_identity(status)] = content
+    return content
+
+
+def _once(status: os.stat_result, where: str) -> None:
+    """Refuse a pipe that was read piece by piece, or otherwise: it has nothing more, and would be waited for without end."""
+    inputs = _INPUTS.get()
+    if inputs is not None and stat.S_ISFIFO(status.st_mode) and _identity(status) in inputs.files:
+        raise ColltoolError("is a pipe that was read already", where=where, fix="name it once, or save what it gives as a file")
+    _note(status)
+
+
+def _note(status: os.stat_result) -> Inputs | None:
+    inputs = _INPUTS.get()
+    if inputs is not None:
+        inputs.files.add(_identity(status))
+    return inputs
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
 
 
 def _check(status: os.stat_result, bound: Bound, where: str) -> None:

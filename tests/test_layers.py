@@ -141,7 +141,10 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 ON_ARRAYS = {
     "colltool.schedules",
     *(f"colltool.wires.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
-    *(f"colltool.wires.{name}" for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest")),
+    *(
+        f"colltool.wires.{name}"
+        for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest", "seated", "executed")
+    ),
     "colltool.fitting",
     *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
     "colltool.traces.covered",

@@ -23,6 +23,7 @@ from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from colltool.study.sweep import Sweep, Where
 
 
+@remembering()
 def sweep(
     fabrics: AnyFabric | Sequence[AnyFabric],
     primitive: Primitive | str,
@@ -84,6 +86,7 @@ def sweep(
     return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
 
 
+@remembering()
 def compare(
     fabrics: AnyFabric | Sequence[AnyFabric],
     primitives: Primitive | str | Sequence[Primitive | str],
@@ -191,7 +194,7 @@ def sensitivity(
 
     loaded = under_library(fabric_of(fabric), library)
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    numbers, assumed = ranges_of(loaded, vary_of(vary))
+    numbers, assumed = ranges_of(loaded, vary_of(vary), asked.primitive)
     return run(
         loaded,
         asked,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import count_of
 from colltool.errors import ColltoolError, given
+from colltool.inputs import remembering
 
 if TYPE_CHECKING:
     from colltool.api.arguments import AnyFabric
@@ -37,6 +38,7 @@ def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
     return FabricDrawn(loaded, fabric_facts(loaded), fabric_svg(loaded, loaded.name))
 
 
+@remembering()
 def size_fabric(
     endpoints: int | None = None,
     radix: int | None = None,

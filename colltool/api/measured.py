@@ -26,6 +26,7 @@ from colltool.api.arguments import (
 from colltool.errors import ColltoolError, given
 from colltool.fabric.load import load_fabric
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 from colltool.units import parse_rate
@@ -43,6 +44,7 @@ else:
 MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
+@remembering()
 def calibrate(
     fabric: AnyPath | Mapping[str, Any],
     logs: Logs,
@@ -88,6 +90,7 @@ def calibrate(
     return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-calibrated")
 
 
+@remembering()
 def validate(
     fabric: AnyFabric,
     logs: Logs,
@@ -127,6 +130,7 @@ def validate(
     return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
 
 
+@remembering()
 def trace(
     fabric: AnyFabric,
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -164,6 +168,7 @@ def trace(
     return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts), placed)
 
 
+@remembering()
 def doctor(
     logs: Logs,
     fabric: AnyFabric | None = None,

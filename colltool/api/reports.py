@@ -10,6 +10,7 @@ from colltool.api import choices
 from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, ranks_of, several_of, size_of, vary_of
 from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 
@@ -23,6 +24,7 @@ MOST_COLUMNS = 6
 """More cannot be told apart in a picture, and make a page of more than 2 MB."""
 
 
+@remembering()
 def report(
     fabric: AnyFabric,
     *,

@@ -72,8 +72,7 @@ def calibrate(
     """
     from colltool import api
     from colltool.cli.output import emit, working
-    from colltool.cli.streams import encoded
-    from colltool.files import write_files
+    from colltool.cli.written import write
 
     output = None if output is None else to_file(output) or Path("-")
     if output is not None and output.suffix not in FABRIC_SUFFIXES:
@@ -94,11 +93,8 @@ def calibrate(
         in_place=in_place,
         name=output.stem if output else None,
     )
-    files = {} if output is None else {output: encoded(result.text)}
-    if plot is not None:
-        from colltool.render.plot import picture
-
-        files[plot] = picture(result, plot.suffix, plot_what.value)
-    write_files(files)
+    if output is not None:
+        write(result.text, output)
+    o.draw(plot, result, plot_what.value)
     result = result if output is None else replace(result, path=str(output))
     emit(result, form, None)

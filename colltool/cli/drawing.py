@@ -60,7 +60,7 @@ def draw(
     """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the terminal as a tree."""
     from colltool import api
     from colltool.cli.output import BY_SUFFIX
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
 
     path = to_file(output)
     suffix = path.suffix.lower() if path is not None else ""

@@ -65,7 +65,7 @@ def nccl_tuner(
 ) -> None:
     """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model."""
     import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
     from colltool.export.nccl.tuner import tuner_config, tuner_env
     from colltool.pricing.who import Who
 
@@ -95,7 +95,7 @@ def astra_sim(
     """The same group for ASTRA-sim's analytical network: network.yml and system.json."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.arguments import size_of
-    from colltool.cli.streams import write
+    from colltool.cli.written import write, write_folder
     from colltool.export.astra_sim import astra_sim as export
     from colltool.export.astra_sim import to_know
     from colltool.pricing.groups import place
@@ -109,23 +109,5 @@ def astra_sim(
     bytes_ = None if size is None else size_of(o.single(size, "size", "size"))
     files = export(loaded, who, ideal, bytes_)
     seats = place(loaded, who).seats
-    _write_all(files, folder)
+    write_folder(folder, files)
     write("".join(f"{line}\n" for line in (f"{' and '.join(files)}: {seats.spoken}", *to_know(loaded, who, ideal, bytes_))), None)
-
-
-def _write_all(files: dict[str, str], folder: Path) -> None:
-    """All files or none, into a folder that is made where there is none."""
-    from colltool.cli.streams import encoded
-    from colltool.files import write_files
-
-    new = not folder.exists()
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ColltoolError(f"cannot make a folder: {error.strerror or error}", where=str(folder), fix="name a folder") from error
-    try:
-        write_files({folder / name: encoded(text) for name, text in files.items()})
-    except ColltoolError:
-        if new:
-            folder.rmdir()
-        raise

@@ -107,7 +107,7 @@ def show(
 
     path = to_file(output)
     if form is ShowFormat.YAML or (form is None and path is not None and path.suffix in FABRIC_SUFFIXES):
-        from colltool.cli.streams import write
+        from colltool.cli.written import write
         from colltool.fabric.start import yaml_of
 
         if columns is not None:
@@ -146,7 +146,7 @@ def init(
     its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for
     three levels), eta=1.2/0.8 or ports=4 may follow.
     """
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
     from colltool.fabric.start import fabric_start
 
     path = to_file(output)
@@ -250,7 +250,7 @@ def size(
 @command()
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
     from colltool.fabric.schema import fabric_json_schema
     from colltool.render.machine import to_json
 

@@ -31,7 +31,7 @@ def guide(
 ) -> None:
     """The manual, a chapter a topic: set for a terminal, Markdown in a pipe or file."""
     from colltool.cli.output import screen_of
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
     from colltool.guides import contents, read_guide
 
     text, file = contents() if topic is None else read_guide(topic), to_file(output)

@@ -60,7 +60,6 @@ def show(
     from colltool.workload.results import show_job
 
     loaded = load_job(job, set_ or ())
-    out.keep(loaded.files)
     out.emit(show_job(loaded, ranks))
 
 
@@ -85,7 +84,7 @@ def check(
 @command()
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor."""
-    from colltool.cli.streams import write
+    from colltool.cli.written import write
     from colltool.fabric.schema import JOB, json_schema
     from colltool.render.machine import to_json
     from colltool.workload.files.job import JobFile

@@ -46,7 +46,6 @@ def ladder(
     if check is None and rtol is not None:
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=f"add {given('check', 'OLD.json')}")
     definition = load_ladder(file)
-    out.keep(definition.files)
     climbed = api.ladder(definition, readings=readings)
     if check is None:
         out.emit(climbed)

@@ -205,7 +205,8 @@ def check_plot(path: Path | None) -> None:
 def draw(path: Path | None, result: Any, what: str = "") -> None:
     """Write the picture of a result where one is asked for; ``what`` it shows, where there is a choice."""
     if path is not None:
-        from colltool.files import write_file
+        from colltool.cli.written import keep_apart, write_bytes
         from colltool.render.plot import picture
 
-        write_file(path, picture(result, path.suffix, what))
+        keep_apart(path, "plot")
+        write_bytes(path, picture(result, path.suffix, what), "plot")

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from colltool.cli.options import Format
-from colltool.cli.streams import write
+from colltool.cli.written import write
 from colltool.errors import ColltoolError
 
 SOON_S, OFTEN_S = 1.0, 0.2

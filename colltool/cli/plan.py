@@ -103,7 +103,6 @@ def plan(
         raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
     o.check_plot(plot)
     loaded = load_job(job, job_set or (), argument="job_overrides")
-    out.keep(loaded.files)
     if search:
         from colltool.cli.output import Counting
 

@@ -82,7 +82,6 @@ def report(
     """
     from colltool import api
     from colltool.cli.output import chosen_format, working
-    from colltool.workload.job import load_job
 
     if chosen_format(out.form, out.path) is o.Format.HTML:
         from colltool.render.page import check_page
@@ -91,8 +90,6 @@ def report(
         if out.path is not None and not out.path.parent.is_dir():
             what = f"cannot write {out.path}: no such folder"
             raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
-    if job is not None:
-        out.keep(load_job(job, job_set or (), argument="job_overrides").files)
     working("pricing the page ...")
     first, *others = fabric.several
     result = api.report(

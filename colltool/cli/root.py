@@ -70,7 +70,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from colltool.cli.streams import write
+        from colltool.cli.written import write
 
         write(f"colltool {__version__}\n", None)
         raise typer.Exit

@@ -10,7 +10,7 @@ import typer
 
 def _printing(asked: bool, schema: Callable[[], str]) -> None:
     if asked:
-        from colltool.cli.streams import write
+        from colltool.cli.written import write
 
         write(schema(), None)
         raise typer.Exit

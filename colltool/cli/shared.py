@@ -18,6 +18,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words as complete_words
+from colltool.cli.written import keep_apart, kept, read_here, written_twice
 from colltool.errors import ColltoolError, ManyErrors, called, speaking
 from colltool.pricing.readings import DECLARED, KINDS, Readings, words
 
@@ -91,19 +92,11 @@ class Out(NamedTuple):
     path: Path | None
     columns: str | None = None
 
-    def keep(self, files: Iterable[str]) -> None:
-        """Refuse to write over files that are read because another file names them.
-
-        Raises:
-            ColltoolError: the output is one of them.
-        """
-        for file in files:
-            _refuse_same(self.path, "output", [Path(file)])
-
     def emit(self, result: Any) -> None:
         """Render a result and write it."""
         from colltool.cli.output import emit
 
+        keep_apart(self.path, "output")
         emit(result, self.form, self.path, self.columns)
 
 
@@ -127,10 +120,15 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
         @wraps(function)
         def run(**given: Any) -> None:
-            with called("shell", **names), speaking("shell"):
+            with called("shell", **names), speaking("shell"), kept() as outputs:
                 _keep_apart(signature, given)
                 taken = {name: _taken(asked[name], parts[name], given) for name in asked}
-                function(**taken)
+                try:
+                    function(**taken)
+                except typer.Exit:  # a check that did not hold: what it found is written all the same
+                    outputs.leave()
+                    raise
+                outputs.leave()
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {part.name: part.annotation for part in signature.parameters.values()}
@@ -210,23 +208,20 @@ def to_file(path: Path | None) -> Path | None:
 
 
 def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
-    """Refuse to write over a file that is read, or two results into one."""
+    """Refuse before the work starts to write over a file that is read, or two results into one.
+
+    :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
+    """
+    from colltool.files import same_file, same_place
+
     marked = {name: _kind(parameter)[1] for name, parameter in signature.parameters.items()}
     read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]
     written = [(name, path) for name, marks in marked.items() if o.WRITTEN in marks for path in _paths(given[name])]
-    if written:
-        for index, (name, path) in enumerate(written):
-            _refuse_same(path, name, read)
-            if any(path == other for _, other in written[:index]):
-                raise ColltoolError(f"{path} is written twice", argument=name, fix="name two files")
-
-
-def _refuse_same(path: Path | None, argument: str, read: list[Path]) -> None:
-    from colltool.files import same_file
-
-    if path is not None and any(same_file(path, one) for one in read):
-        fix = "name another file: what is read stays as it is"
-        raise ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+    for index, (name, path) in enumerate(written):
+        if any(same_file(path, one) for one in read):
+            raise read_here(path, name)
+        if any(same_place(path, other) for _, other in written[:index]):
+            raise written_twice(path, name)
 
 
 def _paths(value: Any) -> list[Path]:

@@ -1,10 +1,9 @@
-"""What leaves the program: text to stdout or into a file, and words for people to stderr."""
+"""What leaves the program: text to stdout, and words for people to stderr."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from colltool.errors import ColltoolError
 
@@ -12,17 +11,12 @@ from colltool.errors import ColltoolError
 _STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write text to a file, whole or not at all, or to stdout; a reader that went away is no error.
+def put(text: str) -> None:
+    """Write text to stdout; a reader that went away is no error.
 
     Raises:
         ColltoolError: it cannot be written.
     """
-    if output is not None and str(output) != "-":
-        from colltool.files import write_file
-
-        write_file(output, encoded(text))
-        return
     if sys.stdout is None:
         raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     try:

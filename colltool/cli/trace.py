@@ -55,8 +55,8 @@ def trace(
     o.check_plot(plot)
     result = api.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
     if calls is not None:
-        from colltool.files import write_file
+        from colltool.cli.written import write_bytes
 
-        write_file(calls, result.job.encode())
+        write_bytes(calls, result.job.encode(), "calls")
     o.draw(plot, result)
     out.emit(result)

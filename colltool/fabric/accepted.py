@@ -27,11 +27,13 @@ class Accepted:
         words: behind "expected": ``a time from 0.1 ns to 1 s, such as 0.5us``.
         kind: of a quantity or text, for a hint at the missing unit or quotes.
         instead: the key that other kinds of the same thing give in its place.
+        plain: of a mapping that may be one value instead, the key of that value: overrides of either add up.
     """
 
     words: str
     kind: Literal["", "time", "rate", "size", "length", "energy", "power", "energy price", "text"] = ""
     instead: str = ""
+    plain: str = ""
 
 
 class Slip(NamedTuple):

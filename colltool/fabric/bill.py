@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.plans import ClosPlan
-from colltool.fabric.prices import Prices
+from colltool.fabric.prices import PartPrice, Prices
 from colltool.fabric.topology import kind_of
 
 HOURS_A_YEAR = 8766.0  # with leap years
@@ -18,7 +18,7 @@ HOURS_A_YEAR = 8766.0  # with leap years
 
 @dataclass(frozen=True)
 class BillLine:
-    """So many of one part; ``count``, ``cost`` and ``power_W`` None where what decides is not given."""
+    """So many of one part; ``count``, ``cost`` and ``power_W`` None where what decides is not given, as watts may be."""
 
     tier: str
     level: str
@@ -35,19 +35,19 @@ class Cost:
 
     Attributes:
         currency: of all money here.
-        parts: price of all parts.
-        power_W: what they draw.
-        energy_per_year: money for that energy in a year; None where the file gives no ``power``.
+        parts: of all parts that have a price; None where none has.
+        power_W: of all whose watts are given; None where none are.
+        energy_per_year: money for that energy in a year; None where the file gives no ``power``, or no watts.
         years: as the file gives them; None where it does not.
-        total: the parts, and the energy of those years where both are known.
+        total: the parts, and the energy of those years where both are known; None where neither is.
     """
 
     currency: str
-    parts: float
-    power_W: float
+    parts: float | None
+    power_W: float | None
     energy_per_year: float | None
     years: float | None
-    total: float
+    total: float | None
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _levels_of(tier: Tier, facts: TierFacts) -> Iterable[_Counted]:
 
 def _bill(counted: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
     lines = [line for one in counted for line in _lines(one, prices)]
-    if prices and all(line.price is None for line in lines):
+    if prices and all(line.price is None and line.power_W is None for line in lines):
         notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")
     return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
 
@@ -141,32 +141,37 @@ def _lines(one: _Counted, prices: Prices | None) -> Iterator[BillLine]:
     for part, count in counts.items():
         if count == 0:
             continue
-        each = prices.of(part) if prices else None
-        known = each is not None and count is not None
+        each = (prices.of(part) if prices else None) or PartPrice()
         yield BillLine(
             tier=one.tier,
             level=one.level,
             part=part,
             count=count,
-            price=each.price if each else None,
-            cost=each.price * count if known and each and count else None,
-            power_W=each.draws * count if known and each and count else None,
+            price=each.price,
+            cost=_times(count, each.price),
+            power_W=_times(count, each.draws),
         )
 
 
-def _cost(lines: Iterable[BillLine], prices: Prices) -> Cost | None:
-    """The sum; None where nothing is priced, or a priced part is not counted."""
-    priced = [line for line in lines if line.price is not None]
-    if not priced or any(line.count is None for line in priced):
+def _times(count: int | None, each: float | None) -> float | None:
+    return None if count is None or each is None else count * each
+
+
+def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
+    """The sums of what is known; None where nothing is, or a priced part is not counted."""
+    priced, drawn = [line for line in lines if line.price is not None], [one.power_W for one in lines if one.power_W is not None]
+    if not (priced or drawn) or any(line.count is None for line in priced):
         return None
-    parts, power = sum(line.cost or 0.0 for line in priced), sum(line.power_W or 0.0 for line in priced)
-    energy = None if prices.power is None else power / 1e3 * HOURS_A_YEAR * prices.power
+    parts = sum(line.cost or 0.0 for line in priced) if priced else None
+    power = sum(drawn) if drawn else None
+    energy = None if prices.power is None or power is None else power / 1e3 * HOURS_A_YEAR * prices.power
     years = prices.years
+    known = [one for one in (parts, energy * years if energy is not None and years is not None else None) if one is not None]
     return Cost(
         currency=prices.currency,
         parts=parts,
         power_W=power,
         energy_per_year=energy,
         years=years,
-        total=parts + (energy * years if energy is not None and years is not None else 0.0),
+        total=sum(known) if known else None,
     )

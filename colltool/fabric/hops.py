@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from colltool.errors import ColltoolError
+from colltool.fabric.values import MAX_RATIO
 from colltool.fabric.wiring import Split
 from colltool.shown import clipped, shown
 from colltool.units import parse_rate
@@ -28,25 +29,32 @@ def hops_of(typed: Hops, radix: int) -> list[float | Split]:
         radix: ports of a switch, which ports may not exceed at the faster rate.
 
     Raises:
-        ColltoolError: no ratio, or more ports than a switch has.
+        ColltoolError: no ratio from 1 to 1000, or more ports than a switch has.
     """
-    several = [typed] if isinstance(typed, str) or not isinstance(typed, Sequence) else typed
+    several = [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
     parts = [part for one in several for part in (one.split(",") if isinstance(one, str) else [one])]
     return [_hop(part, radix) for part in parts]
 
 
-def _hop(typed: float | str, radix: int) -> float | Split:
+def _hop(typed: object, radix: int) -> float | Split:
     if not isinstance(typed, str):
         if isinstance(typed, bool) or not isinstance(typed, int | float):
             raise _refused(f"expected a ratio, got {shown(typed)}")
-        return float(typed)
+        return _within(typed)
     text = typed.strip()
     if ports := _PORTS.fullmatch(text):
         return _from_ports(text, int(ports[1]), parse_rate(ports[2]), int(ports[3]), parse_rate(ports[4]), radix)
     ratio = _RATIO.fullmatch(text)
     if ratio is None or (ratio[2] and not float(ratio[2])):
         raise _refused(f"'{clipped(text)}' is no oversubscription")
-    return float(ratio[1]) / float(ratio[2] or 1)
+    return _within(float(ratio[1]) / float(ratio[2] or 1))
+
+
+def _within(ratio: float) -> float:
+    """As a float; a ratio of Python's may be any number."""
+    if not 1 <= ratio <= MAX_RATIO:
+        raise _refused(f"an oversubscription is from 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}")
+    return float(ratio)
 
 
 def _from_ports(text: str, down: int, down_Bps: float, up: int, up_Bps: float, radix: int) -> Split:

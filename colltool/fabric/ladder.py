@@ -67,7 +67,7 @@ class RungDefinition(NamedTuple):
 class LadderDefinition(NamedTuple):
     """A ladder file: its name and its rungs, all at one size in bytes.
 
-    ``overrides`` are those that it was read with, ``files`` the fabrics that it names, as they are opened.
+    ``overrides`` are those that it was read with.
     """
 
     name: str
@@ -75,7 +75,6 @@ class LadderDefinition(NamedTuple):
     size: float
     rungs: tuple[RungDefinition, ...]
     overrides: tuple[tuple[str, str], ...] = ()
-    files: tuple[str, ...] = ()
 
 
 def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
@@ -113,8 +112,7 @@ def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
         RungDefinition(rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, reading.source.at(("rungs", index)))
         for index, rung in enumerate(file.rungs)
     )
-    files = tuple(_opened(name, folder) for name in fabrics)
-    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides, files)
+    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:

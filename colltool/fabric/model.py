@@ -23,6 +23,7 @@ from colltool.fabric.agreement import (
     check_tier_names,
     check_totals,
 )
+from colltool.fabric.devices import DeviceName
 from colltool.fabric.library import FabricLibrary, Library, LibraryName
 from colltool.fabric.prices import Prices
 from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing, totals
@@ -199,7 +200,9 @@ Tier = Annotated[
 
 
 class Fabric(Part):
-    """A fabric file: its tiers, innermost first. ``hypothetical``: no hardware, so nobody launches anything on it."""
+    """A fabric file: its tiers, innermost first. ``hypothetical``: no hardware, so nobody launches anything on it. ``device``:
+    what stands at its ends, which a job computes on unless it says another.
+    """  # fmt: skip
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
     name: Name
@@ -212,6 +215,7 @@ class Fabric(Part):
     launch_overhead: Overhead = 0.0
     library: FabricLibrary = None
     hypothetical: Flag = False
+    device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None,
         Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from colltool.errors import ColltoolError, given, nearest
-from colltool.fabric.accepted import keys_at
+from colltool.fabric.accepted import keys_at, spot_at
 from colltool.fabric.places import KeyPath, from_mapping
 from colltool.fabric.source import read_value
 from colltool.shown import clipped, shown
@@ -107,16 +107,33 @@ class _Setter:
             step: Any = self._index(target, part, path) if isinstance(target, list) else part
             path = (*path, step)
             if depth == len(parts) - 1:
-                target[step] = plain
-                break
+                return self._put_at(target, path, plain)
             inner = target[step] if isinstance(target, list) else target.get(step)
             if inner is None:
                 inner = target[step] = self._new_mapping(path)
+            elif (key := self._plain_key(path)) and not isinstance(inner, dict | list):
+                inner = target[step] = {key: inner}
             if not isinstance(inner, dict | list):
                 whole = clipped(".".join(parts[: depth + 1]))
                 raise self._error(f"'{whole}' has no keys: it is {shown(inner)}", "set it as a whole, without what follows it")
             target = inner
         return path
+
+    def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
+        """Sets what a path ends on; where one value may stand for a mapping, beside the keys that are there."""
+        step, key = path[-1], self._plain_key(path)
+        before = target.get(step) if key else None
+        if before is None or isinstance(plain, list):
+            target[step] = plain
+            return path
+        given = plain if isinstance(plain, dict) else {key: plain}
+        target[step] = (before if isinstance(before, dict) else {key: before}) | given
+        return (*path, key) if given is not plain else path
+
+    def _plain_key(self, path: KeyPath) -> str:
+        """The key that a plain value at a path stands for; empty for none."""
+        spot = spot_at(self.model, path, self.data)
+        return spot.accepted.plain if spot and spot.accepted else ""
 
     def _plain(self, value: Any) -> Any:
         source, problems = from_mapping({"value": value})

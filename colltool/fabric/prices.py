@@ -9,17 +9,17 @@ from pydantic import Field
 from colltool.fabric.accepted import Accepted
 from colltool.fabric.values import MAX_LISTED, Currency, EnergyPrice, Money, Name, Part, Watts
 
-_EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}")
+_EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
 _NAMES = Field(min_length=1, max_length=MAX_LISTED)
 
 PARTS = ("switch", "cable", "optic", "nic")
 
 
 class PartPrice(Part):
-    """What one part costs, and the power that it draws."""
+    """What one part costs, and the power that it draws; None where that is not given, which is not nothing."""
 
-    price: Money = 0.0
-    draws: Watts = 0.0
+    price: Money | None = None
+    draws: Watts | None = None
 
 
 class Prices(Part):

@@ -14,6 +14,7 @@ from math import ceil, prod
 from colltool.errors import ColltoolError, given
 from colltool.fabric.plans import ClosPlan, FatTree, Stage
 from colltool.fabric.wiring import Pod, Split, Wired, most_ports, splits_of, wired
+from colltool.shown import shown
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
@@ -129,6 +130,9 @@ def clos_plan(
     if endpoints * ports > MOST_ENDPOINTS:
         what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
         raise ColltoolError(what, argument="endpoints", fix="size a part of it")
+    if rails > endpoints * ports:
+        what = f"{shown(rails)} rails are more than the {endpoints * ports} ports of all endpoints"
+        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
     if levels is not None and not 1 <= levels <= len(LEVELS):
         raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
     if not 2 <= radix <= MOST_PORTS:

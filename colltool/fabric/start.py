@@ -41,10 +41,12 @@ COMMENTS = {
     "launch_overhead": "of a call, before its first byte",
     "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
     "hypothetical": "no such hardware: nobody launches anything on it",
+    "device": "what stands at its ends: jobs compute on it",
     "uncertainty": "how far off each may be, for colltool sensitivity",
     "prices": "of parts each, for the bill; they change no time",
 }
 MORE = {
+    "device": "h100",
     "library": "{name: nccl, gpu: hopper, cpu: intel}",
     "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
     "prices": "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500, power: 0.10/kWh}",

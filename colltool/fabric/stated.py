@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from colltool.fabric.library import Library, Reached
 from colltool.fabric.model import Fabric
 
-_WORDS = frozenset({"schema_", "description", "notes", "source", "hypothetical"})
+_WORDS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "device"})
 """Of a file or a part what is no assumption; so are names, but that of a library."""
 
 SET = "set for this call"

@@ -164,3 +164,8 @@ def _flat_group(placed: Placed, readings: Readings) -> Seen:
     lattice = any(kind_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
     return Group(placed.ranks, topology, tree_beta=readings.tree_beta), flat_reach(tiers, placed.ranks, readings)
+
+
+def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
+    """The group that so many endpoints of a tier make, every ``stride``-th, each with so many ranks ``inside``."""
+    return tier_group(Span(tier, endpoints, inside, Sits(stride)), Readings(), scale_out=scale_out)[0]

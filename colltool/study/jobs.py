@@ -32,7 +32,7 @@ class Plans(Result):
     def cost_per_rate(self, at: int) -> float | None:
         """What a step a second costs on a fabric: the network's cost times the seconds of a step; None without prices."""
         cost = self.costs[at]
-        return None if cost is None else cost.total * self.plans[at].step_s
+        return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
 
     def ratio(self, at: int) -> float:
         """The step on a fabric over that on the first."""

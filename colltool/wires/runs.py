@@ -13,9 +13,10 @@ from colltool.fabric.topology import kind_of
 from colltool.primitives import A2A, AR, Primitive
 from colltool.units import MAX_SIZE
 from colltool.wires.arrays import SMALL, Floats, Indices
+from colltool.wires.executed import executed
 from colltool.wires.groups import Alike, GroupLayout, Layout, alike
 from colltool.wires.skew import LEAST_BYTES, Skew, mean_bytes, skewed
-from colltool.wires.traffic import MOST_MESSAGES, Members, Row, SubLattice, Traffic, default_of, messages_of, row_of
+from colltool.wires.traffic import MOST_MESSAGES, Members, Row, SubLattice, Traffic, default_of, listed, messages_of, row_of
 
 
 class Run(NamedTuple):
@@ -83,14 +84,13 @@ def batches(fabric: Fabric, layout: Layout, asked: Asked) -> list[Batch]:
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     out = []
     for one, run, row in zip(some, runs, rows, strict=True):
-        for start, ends, lattice in _on_lattices(fabric, one) if row.by_axes else [(one.start, one.ends, None)]:
-            ranks = ends.shape[1]
-            stand = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
-            key = (run.primitive, run.algorithm, ranks, stand)
+        for start, ends, members in _standing(fabric, one, row):
+            key = (run.primitive, run.algorithm, members.key)
             if key not in known:
                 with _named(one.first):
-                    known[key] = _traffic(run, row, Members(ranks, lattice), asked.skew)
+                    known[key] = _traffic(run, row, members, asked.skew)
             out.append(Batch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
+    _check_followed(out)
     return out
 
 
@@ -133,7 +133,15 @@ def _check_sizes(some: list[Alike], runs: list[Run]) -> None:
 
 
 def _check_messages(some: list[Alike], rows: list[Row]) -> None:
-    pairs = sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True))
+    _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
+
+
+def _check_followed(running: list[Batch]) -> None:
+    """What schedules send is known only once they have run."""
+    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in running))
+
+
+def _check_few(pairs: int) -> None:
     if pairs > MOST_MESSAGES:
         what = f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(what, argument="group", fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer")
@@ -153,7 +161,8 @@ def _named(group: GroupLayout) -> Iterator[None]:
 
 def _row(group: GroupLayout, run: Run) -> Row:
     with _named(group):
-        return row_of(run.primitive, run.algorithm)
+        by_schedule = None if listed(run.primitive, run.algorithm) else executed(run.primitive, run.algorithm)
+        return by_schedule or row_of(run.primitive, run.algorithm)
 
 
 def _traffic(run: Run, row: Row, members: Members, skew: Skew) -> tuple[Traffic, Floats]:
@@ -166,10 +175,18 @@ def _traffic(run: Run, row: Row, members: Members, skew: Skew) -> tuple[Traffic,
     return skewed(skew, members.ranks)
 
 
-def _on_lattices(fabric: Fabric, some: Alike) -> Iterator[tuple[int, Indices, SubLattice | None]]:
-    """Groups one by one, with how each stands on a lattice."""
-    for number in range(len(some.ends)):
-        yield some.start + number, some.ends[number : number + 1], _sub_lattice(fabric, some.ends[number])
+def _standing(fabric: Fabric, some: Alike, row: Row) -> Iterator[tuple[int, Indices, Members]]:
+    """Groups with how they stand: one by one where their traffic goes by that, else all at once."""
+    ranks = some.ends.shape[1]
+    if not row.by_axes and row.seats is None:
+        yield some.start, some.ends, Members(ranks)
+        return
+    for number, ends in enumerate(some.ends):
+        with _named(some.first):
+            seats = row.seats(fabric, ends) if row.seats else None
+        lattice = _sub_lattice(fabric, ends) if row.by_axes else None
+        placed = ends if seats is None else ends[seats.order]
+        yield some.start + number, placed[None], Members(ranks, lattice, seats)
 
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:

@@ -13,8 +13,10 @@ import numpy as np
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.registry import find
 from colltool.errors import ColltoolError, given
+from colltool.fabric.model import Fabric
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
 from colltool.wires.arrays import Floats, Indices
+from colltool.wires.seated import Seated
 
 assert _filled
 
@@ -44,10 +46,20 @@ class SubLattice(NamedTuple):
 
 
 class Members(NamedTuple):
-    """A group as its traffic sees it: N, and how its members stand on a lattice, for an algorithm that goes by its axes."""
+    """A group as its traffic sees it: N, how its members stand on a lattice, for an algorithm that goes by its axes, and how they
+    sit on the tiers, for one that is known by its schedule.
+    """
 
     ranks: int
     lattice: SubLattice | None = None
+    seated: Seated | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for groups whose members send the same."""
+        lattice, sits = self.lattice, self.seated
+        axes = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
+        return self.ranks, axes, None if sits is None else sits.key
 
 
 Maker = Callable[[Members, Primitive], Traffic]
@@ -61,12 +73,14 @@ class Row(NamedTuple):
         dense: every member sends straight to every other.
         default: what a group of this primitive runs that names none.
         by_axes: it needs to know how its members stand on a lattice.
+        seats: how its members sit on the tiers of a fabric, by their endpoints, where it needs to know that.
     """
 
     maker: Maker
     dense: bool = False
     default: bool = False
     by_axes: bool = False
+    seats: Callable[[Fabric, Indices], Seated] | None = None
 
 
 _ROWS: dict[tuple[Primitive, str], Row] = {}
@@ -85,13 +99,18 @@ def _traffic(
     return register
 
 
+def listed(primitive: Primitive, algorithm: str) -> Row | None:
+    """The row of an algorithm whose partners are known, or None."""
+    return _ROWS.get((primitive, algorithm))
+
+
 def row_of(primitive: Primitive, algorithm: str) -> Row:
     """What is known of an algorithm's partners.
 
     Raises:
         ColltoolError: no such algorithm, or one whose partners are not modelled.
     """
-    row = _ROWS.get((primitive, algorithm))
+    row = listed(primitive, algorithm)
     if row is not None:
         return row
     known = modelled(primitive)
@@ -99,7 +118,7 @@ def row_of(primitive: Primitive, algorithm: str) -> Row:
         raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
-    fix = f"its trees or switches differ between libraries; modelled: {', '.join(known)}"
+    fix = f"no schedule says what it sends where; modelled: {', '.join(known)}, and what verify executes"
     raise ColltoolError(what, argument="algorithm", fix=fix)
 
 

@@ -46,7 +46,8 @@ class PlainCall(NamedTuple):
 class Job:
     """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
 
-    ``files`` are those that it names, as they are opened; ``overrides`` those that it was read with.
+    ``overrides`` are those that it was read with. ``device_from``: who says what it computes on: "job", a shipped job's
+    "default", the "fabric", "" where nobody does.
     """
 
     name: str
@@ -57,8 +58,8 @@ class Job:
     measured_step_s: float | None
     measured_memory_bytes: float | None
     overrides: tuple[tuple[str, str], ...]
-    files: tuple[str, ...]
     model_name: str
+    device_from: str
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
 
@@ -165,7 +166,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 
 
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
-    found, files = draft(reading, folder)
+    found = draft(reading, folder)
     if found is not None and not lacking(reading):
         for one in misfits(found) or contradictions(found):
             reading.refuse(one.path, one.what, one.fix)
@@ -181,11 +182,19 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         measured_step_s=measured.step if measured else None,
         measured_memory_bytes=measured.memory if measured else None,
         overrides=reading.overrides,
-        files=files,
         model_name=found.model.name if found.model else "",
+        device_from=_device_from(reading, folder),
         file=file,
         reading=reading,
     )
+
+
+def _device_from(reading: Reading[JobFile], folder: Path) -> str:
+    """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
+    if reading.model is None or reading.model.device is None:
+        return ""
+    told = folder != shipped_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+    return "job" if told else "default"
 
 
 def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,6 +10,7 @@ from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings
 from colltool.results import Result
+from colltool.workload.device import on_fabric
 from colltool.workload.flops import model_flops
 from colltool.workload.grounds import grounds
 from colltool.workload.job import Job
@@ -84,6 +85,11 @@ class Plan(Result):
         return self.setup.layout.ranks
 
     @property
+    def device(self) -> str | None:
+        """What it computes on, by name; None where that follows from no device."""
+        return self.setup.device.name if self.setup.device is not None else None
+
+    @property
     def network_share(self) -> float:
         """The share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
@@ -153,6 +159,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     Raises:
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
     """
+    job = on_fabric(job, fabric)
     setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     seated(job, fabric, setup.layout.ranks)
     fares, plain = Fares(fabric, readings), job.plain_calls(setup)
@@ -179,9 +186,18 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
-        grounds=grounds(setup, fares, step, energy=job.energy),
+        grounds=(*_device(job, fabric), *grounds(setup, fares, step, energy=job.energy)),
         links=links_of(setup, fabric, step, readings) if links else None,
     )
+
+
+def _device(job: Job, fabric: Fabric) -> Iterator[str]:
+    """Whose device computes, where that is not the job's own word."""
+    device = job.draft.device
+    if device is not None and job.device_from == "fabric":
+        yield f"computes on {device.name}, the device of {fabric.name}"
+    elif device is not None and fabric.device is None and job.device_from == "default":
+        yield f"computes on {device.name}, the job's: {fabric.name} names no device"
 
 
 def seated(job: Job, fabric: Fabric, ranks: int) -> None:

@@ -14,25 +14,25 @@ from colltool.workload.layout import Layout
 from colltool.workload.machine import device_of, stack_of
 from colltool.workload.model import Model, model_of
 from colltool.workload.setup import Compression, GivenTimes, Overlap, Precision, Setup, Shard
-from colltool.workload.shipped import find, read_device, read_model, read_stack
+from colltool.workload.shipped import read_device, read_model, read_stack
 
 F = TypeVar("F", bound=Part)
 
 
-def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[str, ...]]:
-    """The setup of a job that is read, dp 0 where it is auto, and the files that it names.
+def draft(reading: Reading[JobFile], folder: Path) -> Setup | None:
+    """The setup of a job that is read, dp 0 where it is auto.
 
     None where the file or one that it names does not hold; what is wrong is then refused in the reading.
     """
     file = reading.model
     if file is None:
-        return None, ()
+        return None
     named = _Named(reading, folder)
-    model = named.part("model", "models", file.model, read_model, model_of)
-    device = named.part("device", "devices", file.device, read_device, device_of)
-    stack = named.part("stack", "stacks", file.stack, read_stack, stack_of)
+    model = named.part("model", file.model, read_model, model_of)
+    device = named.part("device", file.device, read_device, device_of)
+    stack = named.part("stack", file.stack, read_stack, stack_of)
     if named.failed:
-        return None, named.files
+        return None
     layout, compute = _layout(file, model), file.compute
     times = None
     if compute is not None:
@@ -42,7 +42,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         )
         times = GivenTimes(float(forward or 0), float(backward or 0), per_layer)
     schedule = file.schedule or ("interleaved" if layout.virtual > 1 else "1f1b")
-    setup = Setup(
+    return Setup(
         layout=layout,
         model=model,
         sequence=file.sequence or 1,
@@ -59,7 +59,6 @@ def draft(reading: Reading[JobFile], folder: Path) -> tuple[Setup | None, tuple[
         compute=times,
         slower=file.slower or 1.0,
     )
-    return setup, named.files
 
 
 def lacking(reading: Reading[JobFile]) -> bool:
@@ -79,10 +78,8 @@ def lacking(reading: Reading[JobFile]) -> bool:
             )
             if value is None
         ]
-        if file.compute is None:
-            cure = {"device": "device: h100, or compute: {...}", "stack": "stack: megatron, or compute: {...}"}
-            wanted += [(key, f"nothing says how fast it computes: no '{key}'", cure[key])
-                       for key in cure if getattr(file, key) is None]  # fmt: skip
+        if file.compute is None and file.stack is None:  # the device may be the fabric's
+            wanted.append(("stack", "nothing says how fast it computes: no 'stack'", "stack: megatron, or compute: {...}"))
     if file.slower is not None and file.stack is None:
         wanted.append(("slower", "nothing is said of a stack's speed without a stack", "stack: megatron, or leave slower out"))
     if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:
@@ -107,17 +104,15 @@ class _Named:
 
     def __init__(self, reading: Reading[JobFile], folder: Path) -> None:
         self.reading, self.folder = reading, folder
-        self.files: tuple[str, ...] = ()
         self.failed = False
 
-    def part(self, key: str, kind: Any, value: str | F | None, load: Callable[[str, Path], F], made: Callable[..., Any]) -> Any:
+    def part(self, key: str, value: str | F | None, load: Callable[[str, Path], F], made: Callable[..., Any]) -> Any:
         """The record of one: from its mapping, or from the file that its name means."""
         if value is None:
             return None
         if not isinstance(value, str):
             return made(value)
         try:
-            self.files += (find(kind, value, self.folder)[0],)
             return made(load(value, self.folder), Path(value).stem)
         except ColltoolError as error:
             self.failed = True

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.results import Result
 from colltool.workload.compute import StageTimes, stage_times
+from colltool.workload.device import computing
 from colltool.workload.files.values import written
 from colltool.workload.flops import model_flops
 from colltool.workload.job import Job, PlainCall
@@ -76,7 +77,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
     Raises:
         ColltoolError: as :meth:`colltool.workload.job.Job.setup`.
     """
-    setup = job.setup(ranks)
+    setup = computing(job).setup(ranks)
     plain = job.plain_calls(setup)
     if setup.model is None:
         return JobShown(job, setup, (), plain, (), None, cure=None, flops=None)

@@ -237,7 +237,7 @@ PART: Shape = {
     "tier": str, "level": str, "part": str, "count": (int, type(None)), "price": COUNT, "cost": COUNT, "power_W": COUNT,
 }  # fmt: skip
 COST: Shape = {
-    "currency": str, "parts": float, "power_W": float, "energy_per_year": COUNT, "years": COUNT, "total": float,
+    "currency": str, "parts": COUNT, "power_W": COUNT, "energy_per_year": COUNT, "years": COUNT, "total": COUNT,
 }  # fmt: skip
 SIZED: Shape = HEAD | {
     "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
@@ -571,13 +571,20 @@ ONTO_ITSELF: dict[str, tuple[str, ...]] = {
     "report's other": ("report", "-f", "dgx-h100", "--against", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "report's log": ("report", "-f", "dgx-h100", "--log", "log.csv", "-o", "log.csv"),
     "validate's fabric": ("validate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
+    "one of a list": ("sweep", "ar", "-f", "star512,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
+    "compare's list": ("compare", "ar", "-f", "star512,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
+    "plan's list": ("plan", "job.yaml", "-f", "dgx-h100,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
+    "report's list": ("report", "-f", "dgx-b200,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
+    "a job's model": ("job", "check", "job.yaml", "-o", "config.json"),
+    "a plan's model": ("plan", "job.yaml", "-f", "dgx-h100", "-n", "8", "-o", "config.json"),
+    "a plan's job": ("plan", "job.yaml", "-f", "dgx-h100", "-n", "8", "--format", "json", "-o", "job.yaml"),
     "nccl-tuner": ("export", "nccl-tuner", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric show": ("fabric", "show", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric check": ("fabric", "check", "nvl72", "ITSELF.yaml", "-o", "ITSELF.yaml"),
 }
 
 
-@pytest.mark.parametrize("by", ["its name", "a link", "another path"])
+@pytest.mark.parametrize("by", ["its name", "a link", "a hard link", "another path"])
 @pytest.mark.parametrize("name", ONTO_ITSELF)
 def test_nothing_is_written_over_what_is_read(name: str, by: str, run: Any, folder: Path) -> None:
     from colltool.fabric.load import shipped_folder
@@ -588,12 +595,22 @@ def test_nothing_is_written_over_what_is_read(name: str, by: str, run: Any, fold
     )
     Path("groups.yaml").write_text("pattern: {kind: block, group: 8}\n")
     Path("m.csv").write_text("0,1\n1,0\n")
+    Path("config.json").write_text(
+        '{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4,'
+        ' "num_hidden_layers": 2, "vocab_size": 1000}'
+    )
+    Path("job.yaml").write_text(
+        "model: config.json\nsequence: 128\nbatch: {global: 8, micro: 1}\ndevice: h100\nstack: megatron\n"
+    )
     Path("log.yaml").write_text(Path("log.csv").read_text())
     *args, target = ONTO_ITSELF[name]
-    aim = {"its name": target, "a link": f"link{Path(target).suffix}", "another path": f"./sub/../{target}"}[by]
+    link = f"link{Path(target).suffix}"
+    aim = {"its name": target, "a link": link, "a hard link": link, "another path": f"./sub/../{target}"}[by]
     Path("sub").mkdir()
     if by == "a link":
         Path(aim).symlink_to(target)
+    if by == "a hard link":
+        Path(aim).hardlink_to(target)
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     done = run(*args, aim)
     assert (done.code, done.out) == (2, "")

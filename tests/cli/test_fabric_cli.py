@@ -76,7 +76,10 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
     }  # fmt: skip
     assert [level["optics"] for level in done["levels"]] == [0, 4096]
     table = run(*args).out
-    assert "parts 1,920,000 EUR, without nics, cables, optics: no price given\n" in table
+    assert "parts 1,920,000 EUR, without NICs, cables, optics: no price given\n" in table
+    assert "power 144 kW, without NICs, cables, optics: no watts given\n" in table
+    watts = run(*args[:-2], "--price", "currency=USD", "--price", "switch.draws=1kW").out
+    assert "parts -: no price given\n  power 96 kW, without NICs, cables, optics: no watts given\n" in watts
     (folder / "mine.yaml").write_text(run("fabric", "init").out.replace("# prices: ", "prices: "), encoding="utf-8")
     whole = run("fabric", "size", "--fat-tree", "4", "--prices", "mine.yaml", "--format", "json").json
     assert whole["bill"]["cost"]["parts"] == 20 * 30000 + 48 * 200 + 96 * 600 + 16 * 1500

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import colltool
 from colltool.errors import ColltoolError
@@ -115,5 +117,43 @@ def test_the_bill_of_a_sized_clos() -> None:
     sized = colltool.size_fabric(2048, 64, prices=PRICES, overrides={"switch": 40000})
     assert sized.bill.cost is not None
     assert sized.bill.cost.parts == 96 * 40000 + 4096 * 200 + 8192 * 600 + 2048 * 1500
-    assert colltool.size_fabric(2048, 64, prices={"prices": PRICES | {"switch": 40000}}).bill == sized.bill
-    assert colltool.size_fabric(2048, 64, prices=PRICES | {"switch": 40000, "tiers": ["ib"]}).bill == sized.bill
+    assert sized.bill.cost.power_W == 96 * 2000 + 8192 * 12, "what the file says of a switch's power stands"
+    dearer = PRICES | {"switch": {"price": 40000, "draws": "2kW"}}
+    assert colltool.size_fabric(2048, 64, prices={"prices": dearer}).bill == sized.bill
+    assert colltool.size_fabric(2048, 64, prices=dearer | {"tiers": ["ib"]}).bill == sized.bill
+
+
+@given(
+    st.permutations(["switch=30000", "switch.draws=1.7kW", "optic={draws: 12W}", "optic.price=600", "currency=USD"]), st.data()
+)
+@settings(max_examples=30, deadline=None)
+def test_keys_of_a_part_add_up_in_any_order(typed: list[str], data: Any) -> None:
+    """Nested and flat, whatever the file says of them: the same prices."""
+    of_file = data.draw(st.sampled_from([None, {"switch": 1}, {"switch": {"draws": "1W"}, "optic": {"price": 1}}]))
+    sized = colltool.size_fabric(2048, 64, prices=of_file, overrides=typed)
+    assert sized.bill.cost is not None
+    assert sized.bill.cost.parts == 96 * 30000 + 8192 * 600
+    assert sized.bill.cost.power_W == 96 * 1700 + 8192 * 12
+
+
+def test_a_later_value_of_the_same_key_wins() -> None:
+    typed = ["currency=USD", "switch=1", "switch={price: 2, draws: 1kW}", "switch=3", "switch.draws=2kW"]
+    cost = colltool.size_fabric(2048, 64, overrides=typed).bill.cost
+    assert cost is not None
+    assert (cost.parts, cost.power_W) == (96 * 3, 96 * 2000)
+
+
+def test_no_watts_are_not_0_watts() -> None:
+    bill = colltool.size_fabric(2048, 64, overrides=["currency=USD", "switch=30000", "power=0.1/kWh", "years=4"]).bill
+    assert bill.cost is not None
+    assert (bill.cost.power_W, bill.cost.energy_per_year, bill.cost.total) == (None, None, bill.cost.parts)
+    assert {line.power_W for line in bill.lines} == {None}
+    passive = colltool.size_fabric(2048, 64, overrides=["currency=USD", "cable={price: 200, draws: 0W}"]).bill.cost
+    assert passive is not None
+    assert passive.power_W == 0, "unless the file says so"
+
+
+def test_watts_without_a_price_are_no_free_switch() -> None:
+    cost = colltool.size_fabric(2048, 64, overrides=["currency=USD", "switch.draws=1kW", "power=0.1/kWh", "years=1"]).bill.cost
+    assert cost is not None
+    assert (cost.parts, cost.power_W, cost.total) == (None, 96e3, pytest.approx(96 * 8766 * 0.1))

@@ -66,7 +66,7 @@ def test_the_template_and_all_that_it_offers(tmp_path: Path) -> None:
     assert whole.library_facts is not None
     assert whole.uncertainty is not None
     assert whole.prices is not None
-    assert set(MORE) == {"library", "uncertainty", "prices"} <= set(COMMENTS)
+    assert set(MORE) == {"device", "library", "uncertainty", "prices"} <= set(COMMENTS)
 
 
 def test_each_key_is_explained_once() -> None:

@@ -401,7 +401,6 @@ def test_all_that_is_missing_at_once() -> None:
     assert [one.split(": ", 1)[1].split(" | ")[0] for one in found] == [
         "a job with a model needs 'sequence'",
         "a job with a model needs 'batch'",
-        "nothing says how fast it computes: no 'device'",
         "nothing says how fast it computes: no 'stack'",
     ]
     assert "a job has a model, given times or plain calls" in refused("name: empty\n")[0]

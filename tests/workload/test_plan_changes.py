@@ -104,7 +104,7 @@ def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
 @pytest.mark.parametrize("job", ["everything again", "experts around replicas"])
 def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:
     """On fabrics whose library picks: the step with one tier faster is that of a fabric loaded so."""
-    sizes = {"dgx-h100": ["ib.size=8"], "nvl72": ["nvlink.size=64"], "clos-4to1": []}[name]
+    sizes = {"dgx-h100": ["ib.size=8"], "nvl72": ["nvlink.size=64", "device=h100"], "clos-4to1": []}[name]
     found = colltool.plan(JOBS[job], colltool.load_fabric(name, sizes), 64)
     told = [one for one in found.changes if one.where == "fabric"]
     for one in told:

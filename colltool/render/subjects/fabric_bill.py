@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -24,13 +25,13 @@ class _Level(NamedTuple):
 
     @property
     def cost(self) -> float | None:
-        """Of all its parts; None without prices, or where a priced part is not counted."""
+        """Of its parts that have a price; None where none has, or one is not counted."""
         return _sum([line.cost for line in self.lines.values() if line.price is not None])
 
     @property
     def power_W(self) -> float | None:
-        """As :attr:`cost`."""
-        return _sum([line.power_W for line in self.lines.values() if line.price is not None])
+        """Of its parts whose watts are given; None where none are."""
+        return _sum([line.power_W for line in self.lines.values() if line.power_W is not None])
 
 
 def _sum(several: list[float | None]) -> float | None:
@@ -38,15 +39,17 @@ def _sum(several: list[float | None]) -> float | None:
     return sum(known) if several and len(known) == len(several) else None
 
 
-def _counts(part: str, drop: int = 0) -> Column:
-    return number(part, {"switch": "switches", "nic": "NICs"}.get(part, f"{part}s"), "{:,}".format, drop,
-                  get=lambda one: one.number(part))  # fmt: skip
+_PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
+
+
+def _counts(part: str) -> Column:
+    return number(part, _PLURAL[part], "{:,}".format, get=lambda one: one.number(part))
 
 
 _COLUMNS = (
     label("tier", "tier", drop=1),
     label("level", "level"),
-    *map(_counts, ("nic", "cable", "optic", "switch")),
+    *map(_counts, _PLURAL),
     number("cost", "cost", format_money),
     number("power_W", "power", format_power, drop=2),
 )
@@ -76,11 +79,25 @@ def bill_document(bill: Bill) -> Document:
 
 def _sums(bill: Bill, cost: Cost) -> list[str]:
     """``parts 8,582,400 USD``, the power and its price, and all of it over the years that the file gives."""
-    free = ", ".join(dict.fromkeys(f"{line.part}s" for line in bill.lines if line.price is None)).replace("switchs", "switches")
-    lines = [f"parts {format_money(cost.parts, cost.currency)}{f', without {free}: no price given' if free else ''}"]
-    if cost.power_W:
-        energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
-        lines.append(f"power {format_power(cost.power_W)}{energy}")
-    if cost.total != cost.parts:
+    energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
+    parts = cost.parts if cost.parts is None else format_money(cost.parts, cost.currency)
+    power = cost.power_W if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
+    lines = [f"parts {_known(parts, bill, 'price', lambda line: line.cost)}"]
+    lines += [f"power {_known(power, bill, 'watts', lambda line: line.power_W)}"]
+    if cost.total is not None and cost.total != cost.parts:
         lines.append(f"{format_money(cost.total, cost.currency)} over {cost.years:g} years")
     return lines
+
+
+def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]) -> str:
+    """A sum with the parts that it leaves out: ``100 kW, without NICs, cables: no watts given``; ``-`` where it has none."""
+    if total is None:
+        return f"-: no {what} given"
+    missing = [line for line in bill.lines if of_line(line) is None]
+    for reason, lines in (
+        (f"no {what} given", [line for line in missing if line.count is not None]),
+        ("not counted", [line for line in missing if line.count is None]),
+    ):
+        if lines:
+            total += f", without {', '.join(dict.fromkeys(_PLURAL[line.part] for line in lines))}: {reason}"
+    return total

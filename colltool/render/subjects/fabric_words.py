@@ -106,8 +106,9 @@ def prices_text(prices: Prices) -> str:
     parts = []
     for part in PARTS:
         if (each := prices.of(part)) is not None:
-            draws = f" ({format_power(each.draws)})" if each.draws else ""
-            parts.append(f"{part} {format_money(each.price)}{draws}")
+            price = "-" if each.price is None else format_money(each.price)
+            draws = f" ({format_power(each.draws)})" if each.draws is not None else ""
+            parts.append(f"{part} {price}{draws}")
     parts += [f"power {prices.power:g}/kWh"] if prices.power is not None else []
     parts += [f"{prices.years:g} years"] if prices.years is not None else []
     parts += [f"copper to {', '.join(prices.copper)}"] if prices.copper else []

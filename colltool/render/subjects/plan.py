@@ -115,6 +115,8 @@ def _document(result: Plan) -> Document:
     kept = result.memory
     return head | {
         "job_set": dict(result.job.overrides),
+        "device": result.device,
+        "device_from": result.job.device_from or None,
         "step_s": result.step_s,
         "control_step_s": result.control_step_s,
         "network_share": result.network_share,

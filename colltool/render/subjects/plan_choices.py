@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import NamedTuple
 
 from colltool.fabric.bill import Cost
+from colltool.primitives import P2P
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.render.subjects.sensitivity import quantity
@@ -25,6 +27,7 @@ _PLANS = (
     label("job", "job", get=lambda one: one.plan.job.name, hidden=True),
     label("fabric", "fabric", get=lambda one: one.plan.fabric),
     label("set", "with", drop=3, get=lambda one: set_text(one.plan.fabric_overrides)),
+    label("device", "computes on", drop=6, get=lambda one: one.plan.device),
     number("ranks", "ranks", get=lambda one: one.plan.ranks, hidden=True),
     number("step_s", "step", format_time, get=lambda one: one.plan.step_s),
     number("ratio", "ratio", format_factor, get=lambda one: one.ratio),
@@ -45,6 +48,7 @@ def _table(result: Plans, title: str = "") -> Table:
     table = Table(_PLANS, several, None, title)
     idle = [] if any(one.fabric_overrides for one in result.plans) else ["set"]
     idle += [] if any(result.costs) else ["cost", "currency", "cost_per_rate"]
+    idle += [] if any(one.device for one in result.plans) else ["device"]
     return table.without(*idle)
 
 
@@ -74,12 +78,33 @@ def _on(result: Plans, at: int) -> Column:
 
 
 def verdict(result: Plans) -> tuple[str, ...]:
-    """Each fabric against the first, in a sentence."""
-    return tuple(_sentence(result, at) for at in range(1, len(result.plans)))
+    """Each fabric against the first, in a sentence; then what they do not have in common beside their wires."""
+    against = (_sentence(result, at) for at in range(1, len(result.plans)))
+    return (*against, *_unlike(result))
+
+
+def _unlike(result: Plans) -> Iterator[str]:
+    """Devices that nobody names, and groups that sit otherwise."""
+    for at, one in enumerate(result.plans):
+        if one.device is not None and one.job.device_from == "default":
+            yield f"{apart(result, at)} names no device: it computes on {one.device}, the job's"
+    seats = [_seats(one) for one in result.plans]
+    for name in sorted(seats[0].keys() - {"norm"}):  # 4 bytes over all ranks
+        if len({own.get(name) for own in seats}) > 1:
+            where = ", ".join(f"{own.get(name, '-')} on {apart(result, at)}" for at, own in enumerate(seats))
+            yield f"groups of {name} sit otherwise: {where}"
+
+
+def _seats(plan: Plan) -> dict[str, str]:
+    """``1 x 8`` by dimension: members in a domain of each tier, innermost first."""
+    sent = (one.sent for one in plan.collectives if one.sent.call.primitive is not P2P)
+    return {one.call.dimension: " x ".join(map(str, one.fare.per_domain)) for one in sent if one.fare.per_domain}
 
 
 def _sentence(result: Plans, at: int) -> str:
     ratio, one, name = result.ratio(at), result.plans[at], apart(result, at)
+    if one.device != result.plans[0].device:
+        name += f" ({one.device or 'no device'}, not {result.plans[0].device or 'none'})"
     if abs(ratio - 1) < 0.005:
         return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
     before = {part.name: part.exposed_s for part in result.plans[0].parts}
@@ -102,7 +127,8 @@ def _blocks(result: Plans) -> list[Block]:
 def _document(result: Plans) -> Document:
     plans = [
         {
-            "fabric": one.fabric, "set": dict(one.fabric_overrides), "step_s": one.step_s, "control_step_s": one.control_step_s,
+            "fabric": one.fabric, "set": dict(one.fabric_overrides), "device": one.device,
+            "device_from": one.job.device_from or None, "step_s": one.step_s, "control_step_s": one.control_step_s,
             "ratio": result.ratio(at), "network_share": one.network_share, "wire": one.wire, "tokens_per_s": one.tokens_per_s,
             "parts": [part._asdict() for part in one.parts], "cost": asdict(cost) if (cost := result.costs[at]) else None,
             "cost_per_rate": result.cost_per_rate(at),

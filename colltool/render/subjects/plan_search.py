@@ -94,6 +94,9 @@ def _facts(result: Search) -> list[str]:
     kept = f" with {', '.join(f'{name}={value}' for name, value in result.kept)}" if result.kept else ""
     lines = [f"{counted(result.held, 'layout')}{kept} fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
              + (f", {result.priced} sit on the fabric" if result.priced < result.fit else "")]  # fmt: skip
+    if result.job.device_from != "job":
+        whose = f"that of {result.fabric}" if result.job.device_from == "fabric" else f"the job's: {result.fabric} names none"
+        lines.append(f"all compute on {result.device}, {whose}")
     lines.append(f"the best step takes {format_time(best.step_s)}, with a free network {format_time(best.control_step_s)}; "
                  f"MFU {percent(best.mfu)} ({MFU_CONVENTION})")  # fmt: skip
     if result.ties.layouts > 1:
@@ -119,6 +122,8 @@ def _document(result: Search) -> Document:
     head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks} | set_field(result.fabric_overrides)
     return head | {
         "job_set": dict(result.job.overrides),
+        "device": result.device,
+        "device_from": result.job.device_from or None,
         "kept": dict(result.kept),
         "searched": result.held,
         "fit": result.fit,

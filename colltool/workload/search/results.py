@@ -97,6 +97,12 @@ class Search(Result):
     values: tuple[tuple[str, str], ...]
 
     @property
+    def device(self) -> str:
+        """What all of them compute on, by name."""
+        assert self.job.draft.device is not None  # without one nothing is searched
+        return self.job.draft.device.name
+
+    @property
     def best(self) -> Searched:
         """The fastest."""
         return self.layouts[0]

@@ -10,6 +10,7 @@ from colltool.errors import ColltoolError, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings
 from colltool.words import counted, format_bytes
+from colltool.workload.device import on_fabric
 from colltool.workload.files.values import written
 from colltool.workload.job import Job
 from colltool.workload.memory import memory, worst_stage
@@ -54,7 +55,7 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         ColltoolError: a job that is not searched, something that cannot be kept, more ranks than the fabric has, or no layout
             that fits; says what kept them out.
     """
-    kept = kept_of(keep)
+    kept, job = kept_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     seated(job, fabric, total)
