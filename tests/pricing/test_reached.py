@@ -139,3 +139,74 @@ def test_figures_from_inside_a_node_say_nothing_of_a_rank_on_each() -> None:
 
     assert wire(where, inside) == pytest.approx(2 * wire(plain, inside))
     assert wire(where, across) == wire(plain, across)
+
+
+KNOTS = [(64, 1e6, 100e-6), (64, 16e6, 400e-6), (256, 1e6, 300e-6), (256, 64e6, 900e-6)]
+
+
+def measured_on(count: int) -> Fabric:
+    points = [{"ranks": ranks, "size": f"{size:g}B", "time": f"{seconds!r}s"} for ranks, size, seconds in KNOTS]
+    return nodes(count, software=points)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "wanted"),
+    [
+        (8, 1e6, 100e-6),  # as measured
+        (8, 8.5e6, 250e-6),  # straight between two sizes
+        (8, 1e3, 100e-6),  # below and above them the nearest
+        (8, 1e9, 400e-6),
+        (2, 16e6, 400e-6),  # fewer ranks than measured: the nearest
+        (128, 64e6, 900e-6),  # more
+        (16, 1e6, 200e-6),  # 128 ranks, half of the way from 64 to 256 by the logarithm
+        (16, 64e6, 650e-6),
+    ],
+)
+def test_a_measured_time_is_used_where_it_was_measured_and_held_outside(count: int, size: float, wanted: float) -> None:
+    row, plain = (
+        colltool.price(one, "ar", size=size, algorithms="multi-rail-ring").best for one in (measured_on(count), nodes(count))
+    )
+    assert row.software_s == pytest.approx(wanted)
+    assert row.total_s == pytest.approx(plain.total_s + wanted)
+    assert (row.bandwidth_s, row.overhead_s) == (plain.bandwidth_s, plain.overhead_s)
+    held = any("held at the nearest" in note for note in row.notes)
+    first, last = (1e6, 16e6) if count <= 8 else (1e6, 64e6)
+    assert held == (not (first <= size <= last and 8 <= count <= 32))
+    (many,) = colltool.price(measured_on(count), "ar", size=np.array([size, 2e6]), algorithms="multi-rail-ring").results
+    assert many.software_s[0] == pytest.approx(wanted)
+
+
+def test_a_law_is_held_outside_of_what_it_was_fitted_to() -> None:
+    where = nodes(4, rise_per_rank="10us", measured={"smallest": "512MiB", "largest": "16GiB", "ranks": [16]})
+    for size, at in ((1e6, 2**29), (1e9, 1e9), (1e12, 2**34)):
+        row = colltool.price(where, "ar", size=size, algorithms="multi-rail-ring").best
+        assert row.software_s == pytest.approx(16 * 10e-6 * (at / 1e9) ** 0.5)
+
+
+def test_crossovers_are_exact_on_every_piece() -> None:
+    points = [{"ranks": 8, "size": "1MB", "time": "5us"}, {"ranks": 8, "size": "4MB", "time": "80us"}]
+    library = {"name": "nccl", "reached": [{"algorithm": "in-network", "primitives": ["ar"], "software": points}]}
+    can = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
+    where = fabric(star(8, 0.8, 400.0, in_network=can), library=library)
+    found = colltool.crossover(where, "ar", algorithms=["ring", "in-network"])
+    for one in found.pairs[0].crossings:
+        ring, switched = (colltool.price(where, "ar", size=one.bytes, algorithms=name).best for name in ("ring", "in-network"))
+        assert ring.total_s == pytest.approx(switched.total_s)
+    edges = [(winner.from_bytes, winner.to_bytes or 1e12, winner.algorithm) for winner in found.winners]
+    for low, high, name in edges:
+        assert colltool.price(where, "ar", size=(low * high) ** 0.5).best.algorithm == name
+    assert [name for _, _, name in edges] == ["in-network", "ring", "in-network"]
+
+
+def test_what_is_known_of_a_part_holds_inside_a_composition() -> None:
+    points = [{"ranks": 8, "size": "1MB", "time": "50us"}]
+    library = {
+        "name": "nccl",
+        "collnet": True,
+        "reached": [{"algorithm": "in-network", "primitives": ["ar"], "software": points}],
+    }
+    can = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
+    where = fabric(star(8, 0.8, 400.0, in_network=can), clos(4, alpha=5.0, bw=50.0, in_network=can), library=library)
+    for spec, wanted in (("hierarchical:in-network/in-network", 50e-6), ("hierarchical:ring/in-network", 0.0)):
+        assert colltool.price(where, "ar", size=M, algorithms=spec).best.software_s == pytest.approx(wanted)
+    assert colltool.price(where, "ar", size=M, ranks=8, algorithms="in-network").best.software_s == pytest.approx(50e-6)
