@@ -16,6 +16,7 @@ from colltool.elementwise import anywhere, largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
 from colltool.pricing.curve import Curve, Pieces
+from colltool.pricing.cut_bound import Floor
 from colltool.pricing.fitted import NOTHING, Fitted
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.row import Laid, Moved, Phase, Row, titled
@@ -101,6 +102,7 @@ class Costed:
         protocol: under which it runs; empty where the fabric lists none.
         elsewhere: why the user's library does not run it; empty where it does.
         fitted: what the library takes beside wires and latencies, as measured.
+        floor: below which no schedule gets on the same wires; None where it runs on others.
     """
 
     primitive: Primitive
@@ -118,6 +120,7 @@ class Costed:
     protocol: str = ""
     elsewhere: str = ""
     fitted: Fitted = NOTHING
+    floor: Floor | None = None
 
     @property
     def standing(self) -> int:
@@ -230,6 +233,7 @@ class Costed:
             busbw_factor=busbw_factor(self.primitive, self.ranks),
             protocol=self.protocol,
             elsewhere=self.elsewhere,
+            floor=self.floor,
         )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:

@@ -11,6 +11,7 @@ from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number
 from colltool.errors import ColltoolError
+from colltool.pricing.cut_bound import Floor
 from colltool.primitives import Primitive
 from colltool.results import same
 from colltool.words import format_rate, format_time
@@ -77,7 +78,8 @@ class Row:
     of it that the library reaches, ``fitted`` what it was measured to take beside them; ``laid`` are the phases. Each may be what
     works it out when it is asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is
     fastest under, an array of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the
-    user's library does not run it, empty where it does.
+    user's library does not run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on
+    other wires.
     """
 
     choice: Choice
@@ -97,11 +99,12 @@ class Row:
     elsewhere: str = ""
     short: Moved = 0.0
     fitted: Moved = 0.0
+    floor: Floor | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in ("moved", "short", "fitted", "laid"))
+        names = (one.name for one in fields(self) if one.name not in (*TOOK, "laid", "floor"))
         return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "bandwidth_s", "software_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
@@ -114,7 +117,7 @@ class Row:
     @cached_property
     def bandwidth_s(self) -> Number:
         """The bandwidth term, seconds."""
-        return self.moved() if callable(self.moved) else self.moved
+        return _now(self.moved)
 
     @cached_property
     def software_s(self) -> Number:
@@ -124,12 +127,12 @@ class Row:
     @cached_property
     def fitted_s(self) -> Number:
         """Of :attr:`software_s` what was measured beside the bytes: start-up, and what rises with size and ranks."""
-        return self.fitted() if callable(self.fitted) else self.fitted
+        return _now(self.fitted)
 
     @cached_property
     def short_s(self) -> Number:
         """Of :attr:`software_s` what grows with the bytes: the bandwidth that the library does not reach."""
-        return self.short() if callable(self.short) else self.short
+        return _now(self.short)
 
     @property
     def algorithm(self) -> str:
@@ -159,7 +162,15 @@ class Row:
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        return (self.alpha_s + self.overhead_s) + self.bandwidth_s + self.software_s
+        return (self.alpha_s + self.overhead_s) + _now(self.moved) + _now(self.short) + _now(self.fitted)
+
+    @property
+    def lower_bound_s(self) -> Number | None:
+        """Seconds below which no schedule gets on the wires of the group: its cut bound, without latency and contention.
+
+        None where the schedule runs on others: hypothetical ones, or machines beside the ranks.
+        """
+        return None if self.floor is None else self.floor.seconds(self.bytes)
 
     @cached_property
     def energy_J(self) -> Number | None:
@@ -202,6 +213,10 @@ class Row:
         if hasattr(self.bytes, "__len__"):
             return f"<Row: {self.title}, {len(self.bytes)} sizes>"
         return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
+
+
+def _now(seconds: Moved) -> Number:
+    return seconds() if callable(seconds) else seconds
 
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:
