@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
-from colltool.pricing.row import Phase, Row
+from colltool.pricing.row import Phase, Row, Slow
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import (
     format_count,
     format_energy,
+    format_factor,
     format_rate,
     format_time,
     plain_number,
@@ -62,6 +63,8 @@ _ROW: tuple[Column, ...] = (
     number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: float(one.row.bandwidth_s)),
     number("overhead_s", "overhead", format_time, 5, get=lambda one: float(one.row.overhead_s)),
     number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
+    number("slow_total_s", "slow rank", format_time, get=lambda one: one.row.slow and one.row.slow.total_s),
+    number("slowdown", "slower", format_factor, get=lambda one: one.row.slow and one.row.slow.slowdown),
     number("alpha_share", "alpha%", whole_percent, 9, get=lambda one: float(one.row.alpha_s / one.row.total_s)),
     number("bandwidth_share", "bw%", whole_percent, 10, get=lambda one: float(one.row.bandwidth_s / one.row.total_s)),
     number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
@@ -80,8 +83,10 @@ def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None
     Energy only where the fabric gives what a bit takes.
     """
     idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
-    measured = any(one.row.energy_J is not None for one in ranked)
-    own = tuple(column for column in _ROW if measured or column.key != "energy_J")
+    told = (("energy_J", any(one.row.energy_J is not None for one in ranked)),
+            *((key, any(one.row.slow for one in ranked)) for key in ("slow_total_s", "slowdown")))  # fmt: skip
+    absent = {key for key, there in told if not there}
+    own = tuple(column for column in _ROW if column.key not in absent)
     columns = (*context(ranked[0].price if ranked else None), *own)
     table = Table(columns, tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
@@ -221,6 +226,7 @@ def row_fields(row: Row) -> Document:
         "bandwidth_s": plain_number(row.bandwidth_s),
         "overhead_s": plain_number(row.overhead_s),
         "total_s": plain_number(row.total_s),
+        **slow_field(row.slow),
         "bound": None if array else row.bound,
         "algbw_Bps": plain_number(row.algbw_Bps),
         "busbw_Bps": plain_number(row.busbw_Bps),
@@ -232,6 +238,35 @@ def row_fields(row: Row) -> Document:
         "notes": list(row.notes),
         "phases": [_phase(phase) for phase in row.phases],
     } | under(row.protocol)
+
+
+def slow_field(slow: Slow | None) -> Document:
+    """What one slow rank costs, where that was asked."""
+    return {} if slow is None else {"slow_rank": slow._asdict()}
+
+
+def slow_words(slow: Slow | None) -> str:
+    """``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
+    if slow is None:
+        return ""
+    who = f"with one rank at {slow.share:g} of its bandwidth"
+    if slow.total_s is None or slow.slowdown is None:
+        return f"{who}: not known, {slow.reason}"
+    worst = "" if slow.rank is None else f"; rank {slow.rank} costs most"
+    return f"{who} {format_time(slow.total_s)}, {format_factor(slow.slowdown)}{worst}"
+
+
+def slow_rank(prices: Sequence[Price]) -> list[Block]:
+    """Which schedule leads with one slow rank, of a single size; and of which that is not known."""
+    slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
+    if not slow:
+        return []
+    known = [(one.total_s, row.title) for row, one in slow if row.leads and one.total_s is not None]
+    lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
+    unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
+    lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
+    said = f"slow rank: all ports and links of one rank, the worst one, at {slow[0][1].share:g} of their bandwidth"
+    return [Lines(said, tuple(lines))]
 
 
 def energy_field(joule: Any) -> Document:

@@ -84,7 +84,8 @@ def _sums(row: Row) -> str:
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
-    return sums + f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+    sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+    return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums
 
 
 def _document(result: Breakdown) -> Document:
