@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
-from colltool.pricing.row import Phase, Row, Slow
+from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.slow import slow_field
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import (
     format_count,
@@ -227,6 +228,8 @@ def row_fields(row: Row) -> Document:
         "overhead_s": plain_number(row.overhead_s),
         "total_s": plain_number(row.total_s),
         **slow_field(row.slow),
+        "lower_bound_s": plain_number(row.lower_bound_s),
+        "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
         "bound": None if array else row.bound,
         "algbw_Bps": plain_number(row.algbw_Bps),
         "busbw_Bps": plain_number(row.busbw_Bps),
@@ -238,35 +241,6 @@ def row_fields(row: Row) -> Document:
         "notes": list(row.notes),
         "phases": [_phase(phase) for phase in row.phases],
     } | under(row.protocol)
-
-
-def slow_field(slow: Slow | None) -> Document:
-    """What one slow rank costs, where that was asked."""
-    return {} if slow is None else {"slow_rank": slow._asdict()}
-
-
-def slow_words(slow: Slow | None) -> str:
-    """``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
-    if slow is None:
-        return ""
-    who = f"with one rank at {slow.share:g} of its bandwidth"
-    if slow.total_s is None or slow.slowdown is None:
-        return f"{who}: not known, {slow.reason}"
-    worst = "" if slow.rank is None else f"; rank {slow.rank} costs most"
-    return f"{who} {format_time(slow.total_s)}, {format_factor(slow.slowdown)}{worst}"
-
-
-def slow_rank(prices: Sequence[Price]) -> list[Block]:
-    """Which schedule leads with one slow rank, of a single size; and of which that is not known."""
-    slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
-    if not slow:
-        return []
-    known = [(one.total_s, row.title) for row, one in slow if row.leads and one.total_s is not None]
-    lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
-    unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
-    lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
-    said = f"slow rank: all ports and links of one rank, the worst one, at {slow[0][1].share:g} of their bandwidth"
-    return [Lines(said, tuple(lines))]
 
 
 def energy_field(joule: Any) -> Document:

@@ -8,7 +8,8 @@ from colltool.pricing.explained import Cabled, EstimateParts, Explained, Explana
 from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
-from colltool.render.rows import row_fields, slow_words
+from colltool.render.rows import row_fields
+from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
@@ -120,6 +121,9 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
+    if (floor := row.lower_bound_s) is not None:
+        below = f"cut bound: no schedule on these wires is faster than {format_time(float(floor))}"
+        lines.append(f"{below}; this one takes {float(row.total_s / floor):.4g} times as long")
     return lines
 
 

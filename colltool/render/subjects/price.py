@@ -9,6 +9,7 @@ from colltool.pricing.results import Price, PriceList
 from colltool.pricing.row import Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.slow import slow_rank
 from colltool.render.subject import Document, Subject
 from colltool.words import format_rate, format_time
 
@@ -25,7 +26,7 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
     every = [row for one in prices for row in one.results]
     return [
         first,
-        *r.slow_rank(prices),
+        *slow_rank(prices),
         *_picks(prices),
         *others,
         *r.notes(every, prices[0].model),
