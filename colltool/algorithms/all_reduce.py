@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
-from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_rails, nccl_tree
+from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_links, nccl_rails, nccl_tree
 from colltool.algorithms.references import (
     CHAN,
     MSCCLPP,
@@ -28,7 +28,7 @@ _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
     AR,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    limits=(nccl_inside, nccl_rails),
+    limits=(nccl_inside, nccl_rails, nccl_links),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, Group
+from colltool.algorithms.libraries import rccl_sends
 from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
@@ -64,6 +65,7 @@ def _slots_with(bit: int, ranks: int) -> int:
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
+    limits=(rccl_sends,),
     source=f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear all-to-all",
     note="assumes that a rank posts N-1 messages for one alpha",
 )

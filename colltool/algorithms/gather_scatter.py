@@ -6,7 +6,7 @@ M is the whole result of an all-gather, the vector a rank starts with in a reduc
 from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, power_of_two
-from colltool.algorithms.libraries import nccl_inside, nccl_rails
+from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
@@ -27,7 +27,7 @@ def one_rank_per_node(group: Group) -> str | None:
     RS,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    limits=(nccl_inside, nccl_rails),
+    limits=(nccl_inside, nccl_rails, nccl_links),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,

@@ -47,6 +47,7 @@ def _joined(*by: JoinedBy) -> frozenset[Topology]:
 
 
 SWITCHED = _joined("switches")
+FULL_MESH = _joined("pair_links")
 ONE_TIER = _joined("switches", "pair_links")
 ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
 LATTICE = _joined("neighbour_links")

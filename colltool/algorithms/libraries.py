@@ -72,6 +72,20 @@ def nccl_rails(running: Running, group: Group) -> str:
     return ""
 
 
+def nccl_links(running: Running, group: Group) -> str:
+    """On a full mesh NCCL and RCCL look for rings until no link is left."""
+    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2:
+        return f"on a full mesh {running.spoken} has rings over all links (multi-link)"
+    return ""
+
+
+def rccl_sends(running: Running, group: Group) -> str:
+    """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s of busbw: one peer after another has 47, all at once 90."""
+    if running.name == "rccl" and group.joined_by == "tiers":
+        return "across nodes RCCL's grouped sends are as fast as one peer after another"
+    return ""
+
+
 def nccl_tree(running: Running, group: Group) -> str:
     """NCCL's tree is double and binary between nodes alone."""
     if running.name not in ("nccl", "rccl") or group.scale_out:
@@ -121,14 +135,15 @@ class ShippedAs(NamedTuple):
 
 
 _NVLS, _RING, _TREE = frozenset({"in-network"}), frozenset({"ring"}), frozenset({"double-binary-tree"})
+_RINGS = _RING | {"multi-link-ring"}
 _SENDS = frozenset({"pairwise", "direct"})
 NCCL_ALL_REDUCE = (
     ShippedAs("nccl", ("NCCL (NVLSTree)",), _NVLS, _TREE, streams=True, needs=("nvls",)),
     ShippedAs("nccl", ("NCCL (NVLS with SHARP)",), _NVLS, _NVLS, streams=True, needs=("nvls", "collnet")),
-    ShippedAs("nccl", ("NCCL (Tree)",), _RING, _TREE, streams=True),
+    ShippedAs("nccl", ("NCCL (Tree)",), _RINGS, _TREE, streams=True),
     ShippedAs("nccl", ("NCCL (CollNetDirect)",), frozenset({"direct"}), _NVLS, needs=("collnet",)),
-    ShippedAs("nccl", ("NCCL (CollNetChain)",), _RING, _NVLS, needs=("collnet",)),
-    ShippedAs("rccl", ("RCCL (Tree)",), _RING, _TREE, streams=True),
+    ShippedAs("nccl", ("NCCL (CollNetChain)",), _RINGS, _NVLS, needs=("collnet",)),
+    ShippedAs("rccl", ("RCCL (Tree)",), _RINGS, _TREE, streams=True),
 )
 """Inside a node NCCL's tree and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
 the same. CollNetDirect reads all peers at once. Source: NCCL 2.30, src/graph/tuning.cc, src/device/all_reduce.h."""
@@ -136,7 +151,7 @@ the same. CollNetDirect reads all peers at once. Source: NCCL 2.30, src/graph/tu
 HAN = (ShippedAs("mpi", ("Open MPI (HAN)", "MVAPICH2")),)
 SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
-HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RING, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
+HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
 """Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
 PXN = (
     ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),

@@ -8,6 +8,7 @@ from colltool.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
 from colltool.elementwise import is_array
 from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
+from colltool.pricing.cut_bound import floor_of
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed
 from colltool.pricing.reached import as_reached
@@ -56,8 +57,14 @@ def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, pl
         readings=readings,
         protocol=placed.protocol if placed else "",
         elsewhere=row.not_run_by(running, group),
+        floor=floor_of(placed, row.primitive, readings) if placed and on_own_wires(row) else None,
     )
     return as_reached(found, placed) if placed else found
+
+
+def on_own_wires(row: Algorithm) -> bool:
+    """Whether an algorithm runs on the ranks and wires of its group alone: no stretched fabric, no machines beside the ranks."""
+    return row.status != "hypothetical" and not row.counts
 
 
 def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:
@@ -86,7 +93,8 @@ def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part
 def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
     """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
     routes = {type(part.route) for part in parts}
-    if group.dedicated and AllPeers not in routes and Pair not in routes:
+    shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
+    if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
     single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
     if group.joined_by == "tiers" and single:

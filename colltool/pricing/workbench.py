@@ -18,6 +18,7 @@ from colltool.cost import Number
 from colltool.elementwise import winning
 from colltool.errors import ColltoolError, given
 from colltool.pricing.costed import Costed, Part
+from colltool.pricing.cut_bound import floor_of
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed
 from colltool.pricing.parts import own_part
@@ -104,6 +105,7 @@ class Workbench:
             readings=self.readings,
             protocol=self.placed.protocol,
             elsewhere=self._elsewhere(known),
+            floor=floor_of(self.placed, self.row.primitive, self.readings),
         )
 
     @cached_property
