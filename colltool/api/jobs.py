@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, several_of, under_library, vary_of
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, several_of, under_library, vary_of, wrong
 from colltool.api.choices import typed_of, wheres
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
@@ -113,6 +113,8 @@ def search_layouts(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     if top is not None:
         top = count_of(top, "top", 1)
+    if watch is not None and not callable(watch):
+        raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
     on = under_library(fabric_of(fabric), library)
     return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)
 
