@@ -62,6 +62,20 @@ class Phase(NamedTuple):
         return type(other) is Phase and all(map(same, self, other))
 
 
+class Slow(NamedTuple):
+    """The same schedule where one rank runs at a ``share`` of its bandwidth.
+
+    ``total_s`` are seconds of the whole call, ``slowdown`` how many times as long that is; ``rank`` is the one whose slowness
+    costs most, None where all cost alike. ``total_s`` None: ``reason`` says why that is not known.
+    """
+
+    share: float
+    total_s: float | None = None
+    slowdown: float | None = None
+    rank: int | None = None
+    reason: str = ""
+
+
 Moved = Number | Callable[[], Number]
 TOOK = {"moved": "bandwidth_s", "short": "short_s", "fitted": "fitted_s"}
 """The fields of a row that may be worked out late, and the seconds that they become."""
@@ -79,7 +93,7 @@ class Row:
     works it out when it is asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is
     fastest under, an array of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the
     user's library does not run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on
-    other wires.
+    other wires. ``slow`` is the same with one slow rank, where somebody asked.
     """
 
     choice: Choice
@@ -99,6 +113,7 @@ class Row:
     elsewhere: str = ""
     short: Moved = 0.0
     fitted: Moved = 0.0
+    slow: Slow | None = None
     floor: Floor | None = None
 
     def __eq__(self, other: object) -> bool:
