@@ -26,13 +26,14 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.api.groups import AnyShape, group_of
+from colltool.api.picks import with_estimates, with_pick
+from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import AR, Primitive
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
-    from colltool.fabric.model import Fabric
     from colltool.pricing.explained import Explanation
     from colltool.pricing.results import Breakdown, Crossover, Ladder, Price, PriceList
     from colltool.proof.results import Verification
@@ -52,6 +53,7 @@ def price(
     shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Price:
@@ -70,6 +72,8 @@ def price(
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
+        slow_rank: each row also carries what it takes where all ports and links of one rank, the worst one for it, run at this
+            share of their bandwidth (:attr:`colltool.pricing.row.Row.slow`); of a single size.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -85,16 +89,8 @@ def price(
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names_of(algorithms))
-    return _with_pick((priced,), loaded, reading, asked=is_other(library, own))[0]
-
-
-def _with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
-    """Prices of one group with what the library itself would pick for each, where it has a cost model."""
-    if prices[0].library is None or prices[0].library.name != "nccl":
-        return prices
-    from colltool.library.answer import answered
-
-    return answered(prices, fabric, readings, asked=asked)
+    picked = with_pick((priced,), loaded, reading, asked=is_other(library, own))
+    return slowed(picked, loaded, reading, slow_rank)[0]
 
 
 def price_list(
@@ -108,6 +104,7 @@ def price_list(
     shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> PriceList:
@@ -123,7 +120,8 @@ def price_list(
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     listed = run(loaded, primitive_of(primitive), parsed, group, reading, names_of(algorithms))
-    return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=is_other(library, own)))
+    picked = with_pick(listed.prices, loaded, reading, asked=is_other(library, own))
+    return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 
 def crossover(
@@ -171,6 +169,7 @@ def breakdown(
     shape: AnyShape | None = None,
     algorithm: str | None = None,
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Breakdown:
@@ -181,7 +180,9 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
         loaded = under_library(fabric_of(fabric), library)
-        return run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone, shape), reading, name)
+        found = run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone, shape), reading, name)
+    first, beside = slowed((found.price, replace(found.price, results=found.baselines)), loaded, reading, slow_rank)
+    return replace(found, price=first, baselines=beside.results)
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
@@ -272,6 +273,7 @@ def explain(
     alone: bool = False,
     shape: AnyShape | None = None,
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Explanation:
@@ -292,8 +294,5 @@ def explain(
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
         explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone, shape), reading)
-    if own is None or loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
-        return explained
-    from colltool.library.parts import with_estimates
-
-    return with_estimates(explained, loaded, asked=is_other(library, own))
+    explained = explained_slow(explained, loaded, reading, slow_rank)
+    return explained if own is None or loaded is None else with_estimates(explained, loaded, asked=is_other(library, own))
