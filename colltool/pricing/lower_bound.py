@@ -29,7 +29,7 @@ def lower_bound_notes(rows: Sequence[Row], candidates: Sequence[Costed], placed:
         placed: the group, before any protocol.
         primitive: what they compute.
     """
-    if placed.fabric.hypothetical or _launch_is_known(placed, primitive):
+    if placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
     compared = [one for one in candidates if one.standing == 0] or candidates
     least = max((_reaches(one.curve, LAUNCH_S) for one in compared), default=0.0)
@@ -40,7 +40,8 @@ def lower_bound_notes(rows: Sequence[Row], candidates: Sequence[Costed], placed:
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 
 
-def _launch_is_known(placed: Placed, primitive: Primitive) -> bool:
+def launch_is_known(placed: Placed, primitive: Primitive) -> bool:
+    """Whether a fabric says what a call takes to start, itself or by a protocol."""
     listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
     return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_overhead is not None for one in listed)
 

@@ -62,6 +62,20 @@ class Phase(NamedTuple):
         return type(other) is Phase and all(map(same, self, other))
 
 
+class Slow(NamedTuple):
+    """The same schedule where one rank runs at a ``share`` of its bandwidth.
+
+    ``total_s`` are seconds of the whole call, ``slowdown`` how many times as long that is; ``rank`` is the one whose slowness
+    costs most, None where all cost alike. ``total_s`` None: ``reason`` says why that is not known.
+    """
+
+    share: float
+    total_s: float | None = None
+    slowdown: float | None = None
+    rank: int | None = None
+    reason: str = ""
+
+
 Moved = Number | Callable[[], Number]
 Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
 
@@ -76,7 +90,7 @@ class Row:
     are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
     of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the user's library does not
     run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on other
-    wires.
+    wires. ``slow`` is the same with one slow rank, where somebody asked.
     """
 
     choice: Choice
@@ -94,6 +108,7 @@ class Row:
     busbw_factor: float
     protocol: Any = ""
     elsewhere: str = ""
+    slow: Slow | None = None
     floor: Floor | None = None
 
     def __eq__(self, other: object) -> bool:

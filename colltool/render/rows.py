@@ -10,10 +10,12 @@ from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.slow import slow_field
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import (
     format_count,
     format_energy,
+    format_factor,
     format_rate,
     format_time,
     plain_number,
@@ -62,6 +64,8 @@ _ROW: tuple[Column, ...] = (
     number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: float(one.row.bandwidth_s)),
     number("overhead_s", "overhead", format_time, 5, get=lambda one: float(one.row.overhead_s)),
     number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
+    number("slow_total_s", "slow rank", format_time, get=lambda one: one.row.slow and one.row.slow.total_s),
+    number("slowdown", "slower", format_factor, get=lambda one: one.row.slow and one.row.slow.slowdown),
     number("alpha_share", "alpha%", whole_percent, 9, get=lambda one: float(one.row.alpha_s / one.row.total_s)),
     number("bandwidth_share", "bw%", whole_percent, 10, get=lambda one: float(one.row.bandwidth_s / one.row.total_s)),
     number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
@@ -80,8 +84,10 @@ def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None
     Energy only where the fabric gives what a bit takes.
     """
     idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
-    measured = any(one.row.energy_J is not None for one in ranked)
-    own = tuple(column for column in _ROW if measured or column.key != "energy_J")
+    told = (("energy_J", any(one.row.energy_J is not None for one in ranked)),
+            *((key, any(one.row.slow for one in ranked)) for key in ("slow_total_s", "slowdown")))  # fmt: skip
+    absent = {key for key, there in told if not there}
+    own = tuple(column for column in _ROW if column.key not in absent)
     columns = (*context(ranked[0].price if ranked else None), *own)
     table = Table(columns, tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
@@ -221,6 +227,7 @@ def row_fields(row: Row) -> Document:
         "bandwidth_s": plain_number(row.bandwidth_s),
         "overhead_s": plain_number(row.overhead_s),
         "total_s": plain_number(row.total_s),
+        **slow_field(row.slow),
         "lower_bound_s": plain_number(row.lower_bound_s),
         "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
         "bound": None if array else row.bound,

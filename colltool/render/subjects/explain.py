@@ -9,6 +9,7 @@ from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
+from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
@@ -112,6 +113,7 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    lines += [slow] if (slow := slow_words(row.slow)) else []
     if entry.balance is not None:
         lines.append(f"n* = {format_bytes(entry.balance)}: {_at_balance(row, entry.balance)}")
     if entry.partners is not None:

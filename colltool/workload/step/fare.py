@@ -36,7 +36,7 @@ class Ran(NamedTuple):
 
 
 class Fare(NamedTuple):
-    """One call: seconds of latency with launch, and of bandwidth.
+    """One call: seconds of bandwidth, and of all else: latency, launch, software.
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
@@ -258,7 +258,7 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
     return Fare(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=float(row.alpha_s) + float(row.overhead_s),
+        latency_s=max(0.0, float(row.total_s) - float(row.bandwidth_s)),  # whatever else a price has parts for
         bandwidth_s=float(row.bandwidth_s),
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
