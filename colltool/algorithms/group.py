@@ -76,6 +76,15 @@ class Axis(NamedTuple):
         """Whether the wraparound is a link of its own: not below three ranks."""
         return self.wrap and self.size >= 3
 
+    def ring_steps(self, *, one_port: bool) -> int:
+        """Steps once round it in one direction; of an open line from both ends at once.
+
+        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
+        (executed; the documents' bound is twice the bytes).
+        """
+        in_turn = one_port and self.size > 2 and not self.is_ring
+        return self.size - 1 + (-(-self.size // 2) if in_turn else 0)
+
 
 class Group(NamedTuple):
     """All that a formula may know of the ranks it runs on.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.algorithms.group import LATTICE, Group, Topology, all_ports
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
 from colltool.cost import Links, Schedule, Terms
@@ -47,17 +47,8 @@ def _axis_phases(group: Group, steps: dict[int, int], loads: dict[int, float], p
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
-def ring_steps(axis: Axis, *, one_port: bool) -> int:
-    """Steps of a ring in one direction, or of an open line, which sends both ways at once.
-
-    On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
-    (executed; the documents' bound is twice the bytes).
-    """
-    return axis.size - 1 + (-(-axis.size // 2) if one_port and axis.size > 2 and not axis.is_ring else 0)
-
-
 def _ring_loads(group: Group) -> dict[int, float]:
-    steps = {number: ring_steps(axis, one_port=group.one_port) for number, axis in enumerate(group.axes)}
+    steps = {number: axis.ring_steps(one_port=group.one_port) for number, axis in enumerate(group.axes)}
     return {number: steps[number] / axis.size for number, axis in enumerate(group.axes)}
 
 
@@ -66,7 +57,7 @@ def _bidirectional_loads(group: Group) -> dict[int, float]:
 
 
 def _dim_ring(group: Group, primitive: Primitive) -> Schedule:
-    steps = {k: ring_steps(axis, one_port=group.one_port) for k, axis in enumerate(group.axes)}
+    steps = {k: axis.ring_steps(one_port=group.one_port) for k, axis in enumerate(group.axes)}
     return _axis_phases(group, steps, _ring_loads(group), primitive)
 
 

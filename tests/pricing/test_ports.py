@@ -76,7 +76,7 @@ def test_what_needs_several_links_is_not_there() -> None:
 def test_the_documents_star_wins(primitive: str, star: tuple[str, float], torus: tuple[str, float]) -> None:
     found = colltool.compare(["star512", "torus512"], primitive, sizes=["16MB"], ports="one")
     (line,) = found.lines
-    assert [(one.winner, pytest.approx((one.total_s or 0) * 1e6, abs=0.01)) for one in line.cells] == [star, torus]
+    assert [(one.spec, pytest.approx((one.total_s or 0) * 1e6, abs=0.01)) for one in line.cells] == [star, torus]
 
 
 @pytest.mark.parametrize(("ideal", "ratio"), [(True, 11.5), (False, 7.5)])
