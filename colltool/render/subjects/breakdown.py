@@ -84,6 +84,7 @@ def _sums(row: Row) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    sums += f" + software {format_time(float(row.software_s))}" if row.software_s else ""
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
     sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
     return f"{sums}; {slow}" if (slow := slow_words(row.slow)) else sums
