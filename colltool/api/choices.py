@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from colltool.api.arguments import (
     size_of,
     under_library,
     vary_of,
+    wrong,
 )
 from colltool.api.groups import AnyShape, group_of, groups_of
 from colltool.errors import ColltoolError, called, given, taken_from
@@ -83,9 +84,10 @@ def sweep(
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = groups_of(ranks, stride, alone=alone, shape=shape)
+    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
     axes = axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, library)
-    return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
+    return run(asked, where, groups, _sizes(sizes), axes, most)
 
 
 @remembering()
@@ -143,7 +145,8 @@ def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    several = [sizes] if isinstance(sizes, str | int | float) else sizes
+    single = isinstance(sizes, str | int | float) or getattr(sizes, "ndim", 1) == 0
+    several: Sequence[Any] = [sizes] if single else sizes
     with called("python", size="sizes"):
         return [size_of(size) for size in several] or list(STANDARD_SIZES)
 
@@ -236,6 +239,8 @@ def columns_of(
 
 def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
     """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    if not isinstance(overrides, Mapping | list | tuple):
+        raise wrong(overrides, "overrides", "overrides", f"write {given('overrides', ['ib.size=64'])}")
     found = [_where(one, overrides, library) for one in fabrics]
     names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
     return [one._replace(name=name) for one, name in zip(found, names, strict=True)]

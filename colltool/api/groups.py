@@ -49,5 +49,7 @@ def groups_of(ranks: Sequence[int] | int | None, stride: int, *, alone: bool, sh
     Raises:
         ColltoolError: as :func:`group_of`.
     """
-    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
-    return [group_of(one, stride, alone, shape) for one in (counts if not isinstance(ranks, int) else [ranks])]
+    if ranks is None or isinstance(ranks, list | tuple | range) or getattr(ranks, "ndim", 0) == 1:
+        several: list[int | None] = [] if ranks is None else list(ranks)  # type: ignore[arg-type]
+        return [group_of(one, stride, alone, shape) for one in several or [None]]
+    return [group_of(ranks, stride, alone, shape)]  # type: ignore[arg-type] # what is no number is refused there

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, several_of, under_library, vary_of, wrong
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, flag_of, several_of, under_library, vary_of, wrong
 from colltool.api.choices import typed_of, wheres
 from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
@@ -72,7 +72,8 @@ def plan(
     from colltool.workload.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts), links=links)
+    on, follow = under_library(fabric_of(fabric), library), flag_of(links, "links")
+    return run(loaded, on, ranks_of(ranks), checked(readings, **parts), links=follow)
 
 
 def search_layouts(
