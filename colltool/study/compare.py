@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from colltool.fabric.model import Fabric
+from colltool.pricing.groups import place
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -130,6 +131,8 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     who = [one if one.ranks else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
+    if not any(cell.total_s for line in lines for cell in line.cells):
+        place(fabrics[0], who[0])  # where the group fits nowhere, its error says what does
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
