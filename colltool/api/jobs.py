@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, several_of, under_library, vary_of, wrong
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, several_of, under_library, vary_of, wrong
 from colltool.api.choices import typed_of, wheres
+from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
