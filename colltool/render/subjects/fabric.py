@@ -128,9 +128,10 @@ def _tier_lines(tier: Tier, facts: TierFacts, indent: str) -> list[str]:
     per = "port" if kind.joined_by == "switches" else "link"
     listed_levels = bool(kind.levels)
     alpha = "" if listed_levels else f"{alpha_text(kind.classes[0])}, "
-    energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+    beside = f", post {format_time(tier.post)}" if tier.post else ""
+    beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
     lines = [
-        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{energy}"
+        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{beside}"
     ]
     for index, (one, level) in reversed(list(enumerate(zip(kind.classes, facts.levels, strict=False)))):
         s = f", {oversubscription_text(level)}" if index else ""
