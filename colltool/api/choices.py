@@ -32,6 +32,7 @@ from colltool.words import told_apart
 if TYPE_CHECKING:
     from colltool.pricing.who import Who
     from colltool.study.compare import Comparison, Option
+    from colltool.study.contest import Contest
     from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
     from colltool.study.sweep import Sweep, Where
@@ -206,6 +207,70 @@ def sensitivity(
         samples=count_of(samples, "samples"),
         seed=count_of(seed, "seed"),
         assumed=assumed,
+    )
+
+
+def compare_sensitivity(
+    fabrics: Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Contest:
+    """How often each of several fabrics is faster than the first, where numbers of all may be other than the files say.
+
+    A number that two fabrics have under one key is drawn once for both, at the same place between the ends that each has for it;
+    all others are drawn for each by itself. In every sample each fabric runs what is its fastest there.
+
+    Args:
+        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
+        primitive, size, ranks, stride, alone, samples, seed, algorithms, library, readings, **parts: as of :func:`sensitivity`;
+            ranks: all of the smallest fabric when None.
+        vary: ranges as of :func:`sensitivity`, each on every fabric that has such a number.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
+
+    Returns:
+        A :class:`colltool.study.contest.Contest`; seconds and shares.
+
+    Raises:
+        ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
+    """
+    from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
+    from colltool.study.contest import Entry, contest
+    from colltool.study.grid import Asked
+
+    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    where = wheres(several_of(fabrics), overrides, library)
+    if len(where) < 2:
+        raise ColltoolError(
+            "one fabric has nothing to be held against", argument="fabrics", fix=f"another {given('fabrics', ...)}"
+        )
+    typed, loaded = vary_of(vary), [one.load(()) for one in where]
+    for text in typed:
+        if not any(names_a_number(fabric, text) for fabric in loaded):
+            uncertain(loaded[0], [text])
+    entries = []
+    for one, fabric in zip(where, loaded, strict=True):
+        mine = [text for text in typed if names_a_number(fabric, text)]
+        numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        entries.append(Entry(one.name, fabric, numbers, assumed))
+    return contest(
+        entries,
+        asked,
+        group_of(ranks, stride, alone),
+        size_of(size),
+        samples=count_of(samples, "samples"),
+        seed=count_of(seed, "seed"),
     )
 
 
