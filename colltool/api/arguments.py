@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from colltool.cost import Number
@@ -197,6 +197,11 @@ def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) 
     return parse_count(value, argument, least, most)
 
 
+def seed_of(seed: int) -> int:
+    """Of what is drawn: any whole number that the command line takes too."""
+    return count_of(seed, "seed", 0, 10**9)
+
+
 def ranks_of(ranks: int | None) -> int | None:
     """N, where it was given: what a group may have is the fabric's to say."""
     return None if ranks is None else whole_of(ranks, "ranks")
@@ -217,7 +222,7 @@ def number_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, infinite, or not a number.
     """
-    if not _is_real(value) or not abs(value) < inf:
+    if not _is_finite(value):
         raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
     return float(value)
 
@@ -228,7 +233,7 @@ def fraction_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, negative, infinite, or not a number.
     """
-    if not _is_real(value) or not 0 <= value < inf:
+    if not _is_finite(value) or value < 0:
         raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
     return float(value)
 
@@ -275,6 +280,14 @@ def _is_real(value: Any) -> bool:
     """A number of Python or a scalar of numpy, never a boolean or a complex one."""
     plain = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
     return isinstance(plain, int | float) and not isinstance(plain, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """A real number that a float can hold."""
+    try:
+        return _is_real(value) and isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _short(number: int, argument: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from colltool.api.arguments import (
     group_of,
     names_of,
     primitive_of,
+    seed_of,
     several_of,
     size_of,
     under_library,
@@ -22,7 +23,7 @@ from colltool.api.arguments import (
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
+from colltool.fabric.overrides import Overrides, texts_of
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
@@ -83,7 +84,8 @@ def sweep(
     groups = _groups(ranks, stride, alone=alone)
     axes = axes_of(vary_of(vary))
     where = [_where(one, overrides, library) for one in several_of(fabrics)]
-    return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
+    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
+    return run(asked, where, groups, _sizes(sizes), axes, most)
 
 
 @remembering()
@@ -122,7 +124,7 @@ def compare(
     from colltool.study.compare import compare as run
     from colltool.study.grid import Asked
 
-    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, library)
@@ -138,16 +140,18 @@ def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
 
 
 def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:
-    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
-    return [group_of(one, stride, alone) for one in (counts if not isinstance(ranks, int) else [ranks])]
+    several = isinstance(ranks, list | tuple | range) or getattr(ranks, "ndim", 0) == 1
+    counts: list[Any] = list(ranks) if several else [ranks]  # type: ignore[arg-type]
+    return [group_of(one, stride, alone) for one in counts] or [group_of(None, stride, alone)]
 
 
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    several = [sizes] if isinstance(sizes, str | int | float) else sizes
+    several = isinstance(sizes, list | tuple | range) or getattr(sizes, "ndim", 0) == 1
     with called("python", size="sizes"):
-        return [size_of(size) for size in several] or list(STANDARD_SIZES)
+        each = [] if sizes is None else list(sizes) if several else [sizes]  # type: ignore[arg-type]
+        return [size_of(size) for size in each] or list(STANDARD_SIZES)
 
 
 def sensitivity(
@@ -190,6 +194,7 @@ def sensitivity(
     """
     from colltool.fabric.uncertain import ranges_of
     from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
     from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
@@ -201,8 +206,8 @@ def sensitivity(
         group_of(ranks, stride, alone),
         size_of(size),
         numbers,
-        samples=count_of(samples, "samples"),
-        seed=count_of(seed, "seed"),
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
         assumed=assumed,
     )
 
@@ -241,7 +246,8 @@ def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Wher
 
     if isinstance(fabric, Fabric) and not overrides:
         return Where(fabric.name, partial(_loaded, fabric, library))
-    pairs = list(overrides) if not hasattr(overrides, "items") else [f"{key}={value}" for key, value in overrides.items()]
+    given = isinstance(overrides, Mapping)
+    pairs = [f"{key}={value}" for key, value in overrides.items()] if given else texts_of(overrides)  # type: ignore[union-attr]
     return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
 
 

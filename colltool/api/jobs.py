@@ -183,5 +183,5 @@ def plan_sensitivity(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     on = under_library(fabric_of(fabric), library)
     numbers, assumed = ranges_of(on, vary_of(vary))
-    drawn = {"samples": count_of(samples, "samples", 2), "seed": count_of(seed, "seed", 0)}
+    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": seed_of(seed)}
     return run(loaded, on, ranks_of(ranks), checked(readings, **parts), numbers, assumed=assumed, **drawn)
