@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -78,8 +79,46 @@ def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool 
     return record_at(first_by([key(record) for record in records], most=most), records) if len(records) > 1 else records[0]
 
 
-def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[T]:
-    """The candidates that have the least key at any element; one where keys are numbers."""
+def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
+    """The candidates that have the least key at any element, each with the elements where; one where keys are numbers."""
     listed = list(candidates)
-    index = first_by([key(one) for one in listed])
-    return [listed[number] for number in sorted(set(index.flat))] if is_array(index) else [listed[index]]
+    if len(listed) == 1:
+        return [(listed[0], True)]
+    index = first_least([key(one) for one in listed])
+    if not is_array(index):
+        return [(listed[index], True)]
+    return [(listed[number], index == number) for number in sorted(set(index.flat))]
+
+
+TIE = 1e-12
+"""Numbers that are nearer to each other are equal: what is between them is the rounding of sums. The first of equals leads."""
+
+
+def first_least(keys: Sequence[Any]) -> Any:
+    """The index of the first of the least keys, :data:`TIE` apart at most; an array of them where any key is one.
+
+    Raises:
+        ValueError: no keys.
+    """
+    if not any(map(is_array, keys)):
+        least_of_all = min(keys)
+        near = least_of_all * (1 + TIE)
+        first = keys.index(least_of_all)
+        return next((index for index in range(first) if keys[index] <= near), first) if first else 0
+    import numpy as np
+
+    rows = np.stack(np.broadcast_arrays(*keys))
+    return (rows <= rows.min(axis=0) * (1 + TIE)).argmax(axis=0)
+
+
+def ranked(keys: Sequence[float]) -> list[int]:
+    """Indices by key, the least first; equals, :data:`TIE` apart at most, in the order given."""
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    if all(keys[one] == keys[other] or keys[other] > keys[one] * (1 + TIE) for one, other in pairwise(order)):
+        return order
+    heads: dict[int, float] = {}
+    head = keys[order[0]]
+    for index in order:
+        head = keys[index] if keys[index] > head * (1 + TIE) else head
+        heads[index] = head
+    return sorted(order, key=lambda index: (heads[index], index))

@@ -199,7 +199,7 @@ def sensitivity(
 
     loaded = under_library(fabric_of(fabric), library)
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    numbers, assumed = ranges_of(loaded, vary_of(vary))
+    numbers, assumed = ranges_of(loaded, vary_of(vary), asked.primitive)
     return run(
         loaded,
         asked,

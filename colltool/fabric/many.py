@@ -29,6 +29,9 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
         for index, one in enumerate(part):
             yield from _values(one, (*at, index))
         yield (*at, "length"), len(part)
+    elif isinstance(part, dict):
+        for key, one in part.items():
+            yield from _values(one, (*at, str(key)))
     else:
         yield at, part
 
@@ -63,4 +66,6 @@ def _put(part: Any, place: Place, value: Any) -> Any:
     step, *rest = place
     if isinstance(part, tuple):
         return tuple(_put(one, tuple(rest), value) if index == step else one for index, one in enumerate(part))
+    if isinstance(part, dict):
+        return {key: _put(one, tuple(rest), value) if str(key) == step else one for key, one in part.items()}
     return part.model_copy(update={str(step): _put(getattr(part, str(step)), tuple(rest), value)})

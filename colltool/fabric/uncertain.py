@@ -10,6 +10,7 @@ from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.many import Place, values_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
+from colltool.primitives import Primitive
 from colltool.shown import clipped
 from colltool.units import parse_rate, parse_time
 
@@ -19,12 +20,14 @@ Explainer Series 05 section 7), rates to what encoding and headers take."""
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
+_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
+"""What a factor or a share of one name stands for: every latency, every part of a bandwidth that survives."""
 _READ: dict[str, Callable[[str], float]] = {
     "alpha": parse_time, "alpha_switch": parse_time, "launch_overhead": parse_time, "startup": parse_time,
     "bandwidth": parse_rate, "local_copy": parse_rate,
 }  # fmt: skip
 _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
-_BOUNDS = {"beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO, "share": _PART}
+_BOUNDS = {"eta.alpha": _RATIO, "eta.beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO}
 
 
 class Uncertain(NamedTuple):
@@ -47,13 +50,21 @@ class Uncertain(NamedTuple):
 
 
 def _limits(place: Place) -> tuple[float, float]:
-    if place[-2:] == ("eta", "alpha"):
-        return 1.0, float("inf")
-    return _BOUNDS.get(str(place[-1]), (0.0, float("inf")))
+    return _BOUNDS.get(_name([str(part) for part in place]), (0.0, float("inf")))
+
+
+def _name(parts: Sequence[str]) -> str:
+    """What a number is called, wherever it stands: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any primitive)."""
+    if parts[-2:-1] == ["eta"]:
+        return f"eta.{parts[-1]}"
+    return "eta_beta" if "eta_beta" in parts[-2:] else parts[-1]
 
 
 def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
     """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier is that of every tier.
+
+    A factor or a share of ``alpha`` is one of every latency: of tiers, levels, protocols and switches, and without a tier also of
+    launching; of ``eta.beta`` also of what survives in the switches. Two ends are those of numbers of that very name.
 
     Raises:
         ColltoolError: a key that names no number here, a range upside down or that leaves out what the file says.
@@ -65,24 +76,31 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
         if not key or not equals or not how:
             fix = f"write {given('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or bandwidth=10%"
             raise _refused(text, "expected KEY=RANGE", fix)
-        places = [place for place, name in known.items() if _means(fabric, key, name)]
+        relative = bool(_FACTOR.fullmatch(how) or _SHARE.fullmatch(how))
+        places = [place for place, name in known.items() if _means(fabric, key, name, alike=relative)]
         if not places:
             names = list(known.values())
             fix = f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of all tiers".strip()
             raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
         every = values_of(fabric)
+        if relative and not (places := [place for place in places if every[place]]):
+            raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", f"two ends, such as {key}=0us:10us")
         found |= {place: _between(text, how, place, known[place], every[place]) for place in places}
     return tuple(found.values())
 
 
-def ranges_of(fabric: Fabric, typed: Sequence[str]) -> tuple[tuple[Uncertain, ...], bool]:
+def ranges_of(fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None) -> tuple[tuple[Uncertain, ...], bool]:
     """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
+
+    Of a primitive without the numbers that belong to other primitives, unless it was those that somebody named.
 
     Raises:
         ColltoolError: as :func:`uncertain`.
     """
     own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
-    return uncertain(fabric, typed or own or USUAL), not (typed or own)
+    found = uncertain(fabric, typed or own or USUAL)
+    mine = tuple(one for one in found if primitive is None or one.place[-2:-1] != ("eta_beta",) or one.place[-1] == primitive)
+    return mine or found, not (typed or own)
 
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
@@ -105,19 +123,24 @@ def _key(fabric: Fabric, place: Place) -> str:
     return ".".join((tier.name, *rest))
 
 
-def _means(fabric: Fabric, typed: str, key: str) -> bool:
-    """Whether a typed key is this number's, or that of a tier or of all tiers."""
+def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
+    """Whether a typed key is this number's, or that of a tier or of all tiers; with ``alike`` also of what it stands for."""
     if typed == key:
         return True
     own, rest = key.split("."), typed.split(".")
-    if rest[0] in [tier.name for tier in fabric.tiers]:
-        if own[0] != rest[0]:
-            return False
-        rest = rest[1:]
+    of_tier = rest[0] in [tier.name for tier in fabric.tiers]
+    if of_tier and own[0] != rest[0]:
+        return False
+    rest = rest[1:] if of_tier else rest
+    name = _name(own)
+    if alike and (name in _ALIKE.get(".".join(rest), ()) or (typed == "alpha" and name == "launch_overhead")):
+        return True
+    if name == "eta_beta" and own[-1] != "eta_beta" and rest[-1:] == ["eta_beta"]:
+        own = own[:-1]  # of every primitive
     if not rest or own[-len(rest) :] != rest:
         return False
     between = own[1 : -len(rest)]
-    return not between or between[0] in _AROUND
+    return not between or (between[0] in _AROUND and between[-1] != "eta")
 
 
 def _between(text: str, how: str, place: Place, key: str, value: float) -> Uncertain:
@@ -135,7 +158,7 @@ def _between(text: str, how: str, place: Place, key: str, value: float) -> Uncer
     ends = _RANGE.fullmatch(how)
     if ends is None:
         raise _refused(text, f"'{clipped(how)}' is no range", "2x, 10%, or LOW:HIGH")
-    read = _READ.get(str(place[-1]), float)
+    read = _READ.get(_name([str(part) for part in place]), float)
     try:
         low, high = read(ends[1].strip()), read(ends[2].strip())
     except ValueError:

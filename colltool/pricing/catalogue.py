@@ -10,6 +10,7 @@ from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find, on_request
+from colltool.cost import Number
 from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.compose import why_not_composed, workbenches
@@ -21,7 +22,7 @@ from colltool.pricing.protocols import under_protocols
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Infeasible
 from colltool.pricing.who import AnyGroup
-from colltool.pricing.workbench import Workbench
+from colltool.pricing.workbench import Where, Workbench
 from colltool.primitives import Primitive
 
 Benches = tuple[Workbench, ...]
@@ -41,7 +42,7 @@ class Catalogue:
         """What the library runs on this group, where its outermost tier lists it; empty: anything."""
         return library_runs(self.placed, self.primitive)
 
-    def all(self, sizes: Sequence[float]) -> list[Costed]:
+    def all(self, sizes: Sequence[Number]) -> list[Costed]:
         """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
 
         Where the fabric says what its library runs, these alone. Under several protocols each schedule stands under each.
@@ -49,22 +50,37 @@ class Catalogue:
         Raises:
             ColltoolError: nothing runs here.
         """
+        return [one for one, _ in self.shown((), sizes)]
+
+    def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[Where]:
+        """As :meth:`named`, without names as :meth:`all`; of an array of sizes each with the elements at which a price of that
+        size alone lists it.
+
+        Raises:
+            ColltoolError: as those.
+        """
+        if names:
+            return self._shown(names, sizes)
         if self.runs:
-            found = self.named(self._feasible, sizes)
+            found = self._shown(self._feasible, sizes)
         else:
-            found = [*self._flat, *(one for benches in self._listed for one in _shown(benches, sizes))]
+            composed = (one for benches in self._listed for one in _shown(benches, sizes))
+            found = [*((one, True) for one in self._flat), *composed]
         if not found:
             listed = f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
             raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
         return found
 
-    def named(self, names: Iterable[str], sizes: Sequence[float] = ()) -> list[Costed]:
+    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[Costed]:
         """Exactly these algorithms; a composition without choices as in :meth:`all`.
 
         Raises:
             ColltoolError: unknown, or cannot run on this group; with the reason.
         """
-        return [self._as_listed(one) for name in names for one in self._named(parse_choice(name), sizes)]
+        return [one for one, _ in self._shown(names, sizes)]
+
+    def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[Where]:
+        return [(self._as_listed(one), at) for name in names for one, at in self._named(parse_choice(name), sizes)]
 
     def _as_listed(self, one: Costed) -> Costed:
         """What the fabric lists as run is run, whatever its library is known to ship."""
@@ -153,22 +169,23 @@ class Catalogue:
 
         return [name for name in self.runs if can_run(parse_choice(name))]
 
-    def _named(self, choice: Choice, sizes: Sequence[float]) -> list[Costed]:
+    def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:
         if any(row.name == choice.base for row in compositions(self.primitive)):
             return self._composed(choice, sizes)
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
-        found = [one for under in groups for one in self._on(row, under)]
+        found: list[Where] = [(one, True) for under in groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
         return found
 
-    def _composed(self, choice: Choice, sizes: Sequence[float]) -> list[Costed]:
+    def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:
         found = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
         if not found:
             raise CannotRun(choice.base, why_not_composed(self.placed))
-        several = (_chosen(benches, choice.tiers) if choice.tiers else _shown(benches, sizes) for benches in found)
-        return [one for candidates in several for one in candidates]
+        if not choice.tiers:
+            return [one for benches in found for one in _shown(benches, sizes)]
+        return [(one, True) for benches in found for one in _chosen(benches, choice.tiers)]
 
 
 class CannotRun(ColltoolError):
@@ -236,18 +253,21 @@ def _offers(bench: Workbench, choice: Choice) -> bool:
     return not choice.tiers or (fits and all(name in own or name not in known for name, own in each))
 
 
-def _shown(benches: Benches, sizes: Sequence[float]) -> list[Costed]:
+def _shown(benches: Benches, sizes: Sequence[Number]) -> list[Where]:
     """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
 
     Each under every protocol; of a library every way in which it runs the composition.
     """
-    found = [one for bench in benches for size in sizes for one in bench.leading(size)]
-    found += [one for bench in benches for size in sizes for one in bench.fastest_of_any(size)]
-    found += [bench.usual() for bench in benches]
-    distinct = {one.choice: one for one in found}
+    found = [one for bench in benches for size in sizes for one in bench.leading_shown(size)]
+    found += [one for bench in benches for size in sizes for one in bench.any_shown(size)]
+    found += [(bench.usual(), True) for bench in benches]
+    distinct: dict[Choice, Where] = {}
+    for one, at in found:
+        before = distinct.get(one.choice)
+        distinct[one.choice] = (one, at if before is None else at | before[1])
     if len(benches) == 1:
         return list(distinct.values())
-    return [one for choice in distinct for one in _chosen(benches, choice.tiers)]
+    return [(one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)]
 
 
 def _chosen(benches: Benches, tiers: Sequence[str]) -> list[Costed]:

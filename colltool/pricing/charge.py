@@ -227,7 +227,8 @@ class _Same:
 def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
     if route.via != "packed":
-        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
+        edge = _edge_level(reach, route.via)
+        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, _all)]
     per_peer = terms.n_beta / terms.n_alpha
     views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views()]
     slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
@@ -248,13 +249,17 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """One α, of the farthest peer; the busiest of all ports and boundaries sets the time."""
+    """One α, of the farthest peer; the busiest of all ports, links and boundaries sets the time.
+
+    A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
+    """
     lanes = []
     for peers, flows in reach.views():
-        for index, (level, _) in enumerate(peers):
-            beyond = [count for other, count in peers[index:] if other.tier == level.tier]
-            load = route.per_peer * (1 if level.dedicated else sum(beyond))
-            lanes.append(_at(level, terms.n_alpha, load, reach, flows))
+        own = 1
+        for index, (level, count) in enumerate(peers):
+            beyond = [more for other, more in peers[index:] if other.tier == level.tier]
+            lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
+            own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
     sent = mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])

@@ -16,6 +16,7 @@ from colltool.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.elementwise import anywhere, largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
+from colltool.pricing.cut_bound import Floor
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.row import Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
@@ -131,6 +132,7 @@ class Costed:
         readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
         elsewhere: why the user's library does not run it; empty where it does.
+        floor: below which no schedule gets on the same wires; None where it runs on others.
     """
 
     primitive: Primitive
@@ -147,6 +149,7 @@ class Costed:
     readings: Readings
     protocol: str = ""
     elsewhere: str = ""
+    floor: Floor | None = None
 
     @property
     def standing(self) -> int:
@@ -215,6 +218,7 @@ class Costed:
             busbw_factor=busbw_factor(self.primitive, self.ranks),
             protocol=self.protocol,
             elsewhere=self.elsewhere,
+            floor=self.floor,
         )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:

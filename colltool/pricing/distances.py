@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from colltool.algorithms.lattice_paths import busiest_link
 from colltool.elementwise import anywhere, least
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Tier
@@ -39,6 +40,8 @@ class Level(NamedTuple):
         dedicated: every pair has a link of its own.
         energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
         cable_s: what cables have in α.
+        crowd: of a lattice, what its busiest link carries of messages between all pairs for each byte that an endpoint sends; 1
+            where every endpoint has a port of its own, or where that is less.
     """
 
     tier: str
@@ -53,6 +56,7 @@ class Level(NamedTuple):
     dedicated: bool = False
     energy: float | None = None
     cable_s: float = 0.0
+    crowd: float = 1.0
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
@@ -254,6 +258,12 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
     return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)
 
 
+def _crowd(tier: Tier, endpoints: int, sits: Sits) -> float:
+    """Of a lattice: f(d) of its busiest axis over what an endpoint sends."""
+    axes = kind_of(tier).part(endpoints, sits.stride) or ()
+    return max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
+
+
 def flat_reach(tiers: Sequence[tuple[Tier, Sits]], ranks: int, readings: Readings) -> Reach:
     """The reach of a flat group over several tiers, counted in ranks."""
     placed: list[Level] = []
@@ -261,8 +271,12 @@ def flat_reach(tiers: Sequence[tuple[Tier, Sits]], ranks: int, readings: Reading
     inside = 1
     for tier, sits in tiers:
         unit = inside
-        levels = _tier_levels(tier, inside, readings, 1, sits)
+        inside *= sits.members(tier.endpoints)
+        levels = _tier_levels(tier, unit, readings, 1, sits)
+        if tier is not tiers[-1][0]:  # its switches may join more endpoints than a domain has
+            levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
         placed += _placed(levels, readings)
         counted += levels
-        inside *= sits.members(tier.endpoints)
+    tier, sits = tiers[-1]
+    placed[-1] = placed[-1]._replace(crowd=_crowd(tier, ranks // unit, sits))
     return Reach(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import gcd
+from typing import TYPE_CHECKING
 
 from colltool.algorithms.group import Group, Topology
 from colltool.fabric.model import Fabric, Tier
@@ -11,6 +12,9 @@ from colltool.pricing.readings import Readings
 from colltool.pricing.walk import walk
 from colltool.pricing.who import AnyGroup, Seats, Who
 from colltool.primitives import Primitive
+
+if TYPE_CHECKING:
+    from colltool.pricing.cut_bound import Floor
 
 Seen = tuple[Group, Reach]
 """A group as formulas see it, and the distances between its ranks."""
@@ -38,8 +42,9 @@ class Placed:
 
     ``seats`` says who is in it. ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is
     paid once a call; ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time.
-    ``protocol`` is empty where the tiers list none. ``under`` keeps what :func:`colltool.pricing.protocols.under_protocols` made
-    of it, ``seen`` the group that :func:`flat_group` made.
+    ``protocol`` is empty where the tiers list none; ``bare`` is the group before one. ``under`` keeps what
+    :func:`colltool.pricing.protocols.under_protocols` made of it, ``seen`` the group that :func:`flat_group` made, ``floors`` its
+    cut bounds.
     """
 
     fabric: Fabric
@@ -48,8 +53,10 @@ class Placed:
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
+    bare: "Placed | None" = field(default=None, compare=False, repr=False)
     under: dict[Primitive, tuple["Placed", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
     seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+    floors: dict[tuple[Primitive, str, float], "Floor"] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def ranks(self) -> int:

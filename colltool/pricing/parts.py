@@ -8,6 +8,7 @@ from colltool.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
 from colltool.elementwise import is_array
 from colltool.pricing.charge import Charge, charge
 from colltool.pricing.costed import Costed, Part
+from colltool.pricing.cut_bound import floor_of
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed
 from colltool.pricing.reached import as_reached
@@ -56,8 +57,14 @@ def cost_flat(row: Algorithm, group: Group, reach: Reach, readings: Readings, pl
         readings=readings,
         protocol=placed.protocol if placed else "",
         elsewhere=row.not_run_by(running, group),
+        floor=floor_of(placed, row.primitive, readings) if placed and on_own_wires(row) else None,
     )
     return as_reached(found, placed) if placed else found
+
+
+def on_own_wires(row: Algorithm) -> bool:
+    """Whether an algorithm runs on the ranks and wires of its group alone: no stretched fabric, no machines beside the ranks."""
+    return row.status != "hypothetical" and not row.counts
 
 
 def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part, ...]:

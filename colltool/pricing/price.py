@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
 from colltool.cost import Number
+from colltool.elementwise import ranked
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title, catalogue
@@ -78,7 +79,9 @@ def rows_at(listed: Catalogue, candidates: Sequence[Costed], size: Number) -> li
     rows = [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
     rows = range_notes(rows, listed.placed, listed.primitive)
     arrays = not isinstance(size, float)
-    rows = sorted(rows, key=lambda row: (row.standing, 0.0 if arrays else float(row.total_s)))
+    if not arrays:
+        rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
+    rows = sorted(rows, key=lambda row: row.standing)
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 

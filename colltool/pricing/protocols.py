@@ -46,7 +46,7 @@ def _under(placed: Placed, chosen: dict[str, Protocol], name: str) -> Placed:
     for protocol in chosen.values():  # innermost first: the last one that speaks holds
         overhead = protocol.launch_overhead if protocol.launch_overhead is not None else overhead
         copy = protocol.local_copy if protocol.local_copy is not None else copy
-    return replace(placed, spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name)
+    return replace(placed, spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name, bare=placed)
 
 
 def _span_under(span: Span, protocol: Protocol | None) -> Span:

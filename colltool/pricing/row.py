@@ -11,6 +11,7 @@ from colltool.algorithms.choice import Choice
 from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number
 from colltool.errors import ColltoolError
+from colltool.pricing.cut_bound import Floor
 from colltool.primitives import Primitive
 from colltool.results import same
 from colltool.words import format_rate, format_time
@@ -74,7 +75,8 @@ class Row:
     is less than the phases' sum. ``moved`` is the bandwidth term and ``laid`` are the phases, or what works them out when they
     are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
     of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the user's library does not
-    run it, empty where it does.
+    run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on other
+    wires.
     """
 
     choice: Choice
@@ -92,11 +94,12 @@ class Row:
     busbw_factor: float
     protocol: Any = ""
     elsewhere: str = ""
+    floor: Floor | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in ("moved", "laid"))
+        names = (one.name for one in fields(self) if one.name not in ("moved", "laid", "floor"))
         return same(self.bandwidth_s, other.bandwidth_s) and all(
             same(getattr(self, name), getattr(other, name)) for name in names
         )
@@ -142,6 +145,14 @@ class Row:
     def total_s(self) -> Number:
         """Seconds of the whole call."""
         return (self.alpha_s + self.overhead_s) + (self.moved() if callable(self.moved) else self.moved)
+
+    @property
+    def lower_bound_s(self) -> Number | None:
+        """Seconds below which no schedule gets on the wires of the group: its cut bound, without latency and contention.
+
+        None where the schedule runs on others: hypothetical ones, or machines beside the ranks.
+        """
+        return None if self.floor is None else self.floor.seconds(self.bytes)
 
     @cached_property
     def energy_J(self) -> Number | None:

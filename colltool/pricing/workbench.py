@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.composed import Composition, Step
@@ -15,9 +15,10 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Status, find, leads, row_of
 from colltool.cost import Number
-from colltool.elementwise import winners
+from colltool.elementwise import winning
 from colltool.errors import ColltoolError, given
 from colltool.pricing.costed import Costed, Part
+from colltool.pricing.cut_bound import floor_of
 from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed
 from colltool.pricing.parts import own_part
@@ -53,6 +54,8 @@ class Option:
 
 
 Options = tuple[Option, ...]
+Where = tuple[Costed, Any]
+"""A schedule, and the elements of an array of sizes that it is shown at; True for all of them, and for a single size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +105,7 @@ class Workbench:
             readings=self.readings,
             protocol=self.placed.protocol,
             elsewhere=self._elsewhere(known),
+            floor=floor_of(self.placed, self.row.primitive, self.readings),
         )
 
     @cached_property
@@ -139,7 +143,15 @@ class Workbench:
 
         Of each way in which the user's library runs it; where any library may run, of those that lead, if there are any.
         """
+        return [one for one, _ in self.leading_shown(size)]
+
+    def leading_shown(self, size: Number) -> list[Where]:
+        """As :meth:`leading`, of many sizes each with those at which it is the fastest."""
         return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
+
+    def any_shown(self, size: Number) -> list[Where]:
+        """The fastest choices, references and what no hardware does included, of many sizes each with those at which it is."""
+        return self._winning(self.options, size)
 
     @cached_property
     def _ways(self) -> list[tuple[Options, ...]]:
@@ -163,10 +175,6 @@ class Workbench:
         """The fastest of those that lead, at one size."""
         return min(self.leading(size), key=lambda costed: costed.seconds(size))
 
-    def fastest_of_any(self, size: Number) -> list[Costed]:
-        """The fastest choices, references and what no hardware does included."""
-        return self._winning(self.options, size)
-
     @cached_property
     def _best(self) -> tuple[Options, ...]:
         """Each tier's options that leave the whole its best status."""
@@ -174,13 +182,13 @@ class Workbench:
         best = max(map(min, ranks))
         return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
 
-    def _winning(self, options: Sequence[Options], size: Number) -> list[Costed]:
+    def _winning(self, options: Sequence[Options], size: Number) -> list[Where]:
         """Phases in turn are independent; of streamed ones every combination counts."""
         if self.phases == "pipelined":
-            return winners(self._combinations(options), lambda costed: costed.seconds(size))
-        each = (winners(own, lambda option: option.own.seconds(size)) for own in options)
+            return winning(self._combinations(options), lambda costed: costed.seconds(size))
+        each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
         in_turn = [self.costed(chosen) for chosen in product(*each)]
-        return winners([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
+        return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[Options]) -> tuple[Costed, ...]:
         """The choices that stream where the rest does not; found once for each of the sets of options that a bench keeps."""

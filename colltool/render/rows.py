@@ -221,6 +221,8 @@ def row_fields(row: Row) -> Document:
         "bandwidth_s": plain_number(row.bandwidth_s),
         "overhead_s": plain_number(row.overhead_s),
         "total_s": plain_number(row.total_s),
+        "lower_bound_s": plain_number(row.lower_bound_s),
+        "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
         "bound": None if array else row.bound,
         "algbw_Bps": plain_number(row.algbw_Bps),
         "busbw_Bps": plain_number(row.busbw_Bps),

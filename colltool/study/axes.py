@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError, given
-from colltool.pricing.readings import DECLARED, KINDS, takes_count, words
+from colltool.pricing.readings import DECLARED, KINDS, checked, takes_count, words
 from colltool.shown import clipped
 
 MOST_VALUES = 10_000
+_OWN = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
+"""Axes that every grid has, and the argument that gives their values."""
 
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
@@ -62,6 +64,8 @@ def axis_of(text: str) -> Axis:
         raise _refused(
             text, "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT", f"write {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         )
+    if key in _OWN:
+        raise _refused(text, f"{key} is an axis of its own", f"list its values in {given(_OWN[key])}")
     ranged = _RANGE.fullmatch(values)
     found = _between(text, ranged) if ranged else tuple(_listed(text, values))
     if key in DECLARED:
@@ -105,19 +109,23 @@ def _between(text: str, ranged: re.Match[str]) -> tuple[str, ...]:
 
 
 def _reading(text: str, key: str, value: str) -> Any:
-    """A value of a reading."""
+    """A value of a reading, refused as the reading's own option refuses it."""
+    plain: Any = value
     if KINDS[key] is bool:
         known = {"true": True, "false": False}
         if value.lower() not in known:
             raise _refused(text, f"{key} is true or false, got '{clipped(value)}'", f"write {key}=true,false")
-        return known[value.lower()]
-    if value in words(key):
-        return value
+        plain = known[value.lower()]
+    elif value not in words(key):
+        try:
+            plain = int(value) if takes_count(key) else float(value)
+        except ValueError:
+            known_words = ", ".join(words(key)) or "numbers"
+            raise _refused(text, f"{key} has no '{clipped(value)}'", f"its values: {known_words}") from None
     try:
-        return int(value) if takes_count(key) else float(value)
-    except ValueError:
-        known_words = ", ".join(words(key)) or "numbers"
-        raise _refused(text, f"{key} has no '{clipped(value)}'", f"its values: {known_words}") from None
+        return getattr(checked(**{key: plain}), key)
+    except ColltoolError as error:
+        raise _refused(text, f"{key}: {error.what}", error.fix) from None
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colltool.elementwise import first_least
 from colltool.errors import ColltoolError, given, said, taken_from
 from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
@@ -152,12 +153,16 @@ class _Block:
         }
         fabric = with_values(self.fabric, values)
         try:
-            rows = leading_rows(fabric, self.group, self.asked, sizes)
+            rows = _leading(fabric, self.group, self.asked, sizes)
         except ColltoolError as error:
             return [Cell((), reason=said(error.what))] * len(sizes)
         ideal = self.asked.readings._replace(ideal=True)
-        without = leading_rows(fabric, self.group, self.asked._replace(readings=ideal), sizes)
+        without = _leading(fabric, self.group, self.asked._replace(readings=ideal), sizes)
         return _winners(rows, without, len(sizes))
+
+
+Listed = tuple[Row, Any]
+"""A row of an array of sizes, and the elements at which a price of that size alone lists it; True for all."""
 
 
 def leading_rows(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> list[Row]:
@@ -166,24 +171,42 @@ def leading_rows(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> lis
     Raises:
         ColltoolError: the group does not fit, nothing runs, an unknown algorithm.
     """
-    listed = Catalogue(place(fabric, group), asked.primitive, asked.readings)
-    candidates = listed.named(asked.only, [sizes]) if asked.only else listed.all([sizes])  # type: ignore[list-item]
-    best = min(one.standing for one in candidates)
-    return [
-        fastest([one.at(sizes) for one in same])
-        for same in by_title([one for one in candidates if one.standing == best]).values()
-    ]
+    return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 
-def _winners(rows: Sequence[Row], ideal: Sequence[Row], count: int) -> list[Cell]:
-    totals = _totals(rows, count)
-    order = np.argsort(totals, axis=0, kind="stable")
-    first, second = order[0], order[min(1, len(rows) - 1)]
+def winner(fabric: Fabric, asked: Asked, group: Who, size: float) -> Row:
+    """The fastest at one size, as a price names it.
+
+    Raises:
+        ColltoolError: as :func:`leading_rows`.
+    """
+    rows = _leading(fabric, group, asked, np.array([size]))
+    return rows[int(first_least(list(_totals(rows, 1)))[0])][0]
+
+
+def _leading(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> list[Listed]:
+    candidates = Catalogue(place(fabric, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
+    best = min(one.standing for one, _ in candidates)
+    where: dict[str, Any] = {}
+    for one, at in candidates:
+        where[one.title] = where.get(one.title, False) | at
+    mine = by_title([one for one, _ in candidates if one.standing == best])
+    return [(fastest([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
+
+
+def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> list[Cell]:
+    rows = [row for row, _ in listed]
+    totals = _totals(listed, count)
     each = np.arange(count)
+    first = first_least(list(totals))
+    behind = totals.copy()
+    behind[first, each] = np.inf
+    second = first_least(list(behind))
     latency = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each] / totals[first, each]
     busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
     without = _totals(ideal, count)
-    quiet = without.argmin(axis=0)
+    quiet = first_least(list(without))
+    several = np.isfinite(behind[second, each])
     return [
         Cell(
             at=(),
@@ -193,17 +216,18 @@ def _winners(rows: Sequence[Row], ideal: Sequence[Row], count: int) -> list[Cell
             total_s=float(totals[first[n], n]),
             busbw_Bps=float(busbw[n]),
             alpha_share=float(latency[n]),
-            runner_up=rows[second[n]].title if len(rows) > 1 else None,
-            runner_up_s=float(totals[second[n], n]) if len(rows) > 1 else None,
-            ideal=ideal[quiet[n]].title,
+            runner_up=rows[second[n]].title if several[n] else None,
+            runner_up_s=float(behind[second[n], n]) if several[n] else None,
+            ideal=ideal[quiet[n]][0].title,
             ideal_s=float(without[quiet[n], n]),
         )
         for n in range(count)
     ]
 
 
-def _totals(rows: Sequence[Row], count: int) -> Floats:
-    return np.stack([np.broadcast_to(row.total_s, (count,)) for row in rows])
+def _totals(rows: Sequence[Listed], count: int) -> Floats:
+    """Seconds of each row at each element; without end where a price does not list it."""
+    return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
 def _protocol(row: Row, number: int) -> str:

@@ -9,16 +9,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colltool.elementwise import TIE, first_least
 from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
 from colltool.pricing.groups import place
+from colltool.pricing.row import Row
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Seats, Who
 from colltool.primitives import Primitive
 from colltool.results import Result
 from colltool.study.flips import Flip, flips
-from colltool.study.grid import BLOCK, Asked, Floats, leading_rows
+from colltool.study.grid import BLOCK, Asked, Floats, leading_rows, winner
 from colltool.study.measure import experiment
 
 SAMPLES, SEED = 100_000, 1
@@ -110,12 +112,13 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         ColltoolError: the group does not fit, nothing runs.
     """
     drawn = draws(numbers, samples, seed)
-    names, totals = _totals(fabric, asked, group, size, drawn)
+    best = winner(fabric, asked, group, size)
+    today = best.title
+    names, totals = _totals(fabric, asked, group, size, drawn, best)
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
     titles = list(names)
-    today = min(titles, key=lambda title: nominal[title])
     least = totals.min(axis=0)
-    won = totals.argmin(axis=0)
+    won = first_least(list(totals))
     regret = totals[titles.index(today)] / least - 1
     rows = [
         _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
@@ -133,7 +136,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         library=library_of(fabric),
         winner=today,
         spec=names[today],
-        holds=float((regret <= 1e-12).mean()),
+        holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
         regret_p95=float(np.quantile(regret, 0.95)),
         seed=seed,
@@ -149,25 +152,28 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
 
 
 def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, Floats]:
-    """Independent draws of every number between its bounds, by factor or by value."""
-    random = np.random.default_rng(seed)
+    """Independent draws of every number between its bounds, by factor or by value.
+
+    A number's draws depend on the seed and its key alone: whatever else is drawn, and on whatever fabric, they are the same.
+    """
     found: dict[Place, Floats] = {}
     for one in numbers:
-        even = random.random(samples)
+        even = np.random.default_rng([seed, *one.key.encode()]).random(samples)
         found[one.place] = (
             one.low * (one.high / one.low) ** even if one.even and one.low > 0 else one.low + (one.high - one.low) * even
         )
     return found
 
 
-def _totals(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats]) -> tuple[dict[str, str], Floats]:
-    """The spec of every schedule that matters by its title, and its seconds in every sample.
+def _totals(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
+            today: Row) -> tuple[dict[str, str], Floats]:  # fmt: skip
+    """The spec of every schedule that matters by its title, today's winner first, and its seconds in every sample.
 
     Which choices of a composition are fastest somewhere is known after all blocks; those that a block had no use for are then
     priced there by name.
     """
     found: list[dict[str, Floats]] = []
-    names: dict[str, str] = {}
+    names = {today.title: today.spec}
     for values, count in _blocks(drawn):
         rows = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
         names |= {row.title: row.spec for row in rows}

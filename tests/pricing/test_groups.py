@@ -15,7 +15,7 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
 from colltool.algorithms.group import Axis
-from colltool.algorithms.trees import double_tree
+from colltool.algorithms.trees import double_tree, trees_under_one_root
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import flat_group, place, tier_group
@@ -364,6 +364,19 @@ def test_binomial_rounds_flow_by_flow(group: int, n: int, s: float) -> None:
     assert price_of(where, "bc", "binomial", n).bandwidth_s == pytest.approx(seconds)
 
 
+def busiest_way(primitive: str, n: int, group: int) -> int:
+    """Edges over the uplinks or the downlinks of any domain; one root feeds both trees of a payload."""
+    up: Counter[int] = Counter()
+    down: Counter[int] = Counter()
+    for parents in double_tree(n) if primitive == "ar" else trees_under_one_root(n):
+        for child, parent in enumerate(parents):
+            if parent >= 0 and parent // group != child // group:
+                for a, b in [(parent, child)] * (primitive != "reduce") + [(child, parent)] * (primitive != "bc"):
+                    up[a // group] += 1
+                    down[b // group] += 1
+    return max([*up.values(), *down.values()], default=0)
+
+
 @pytest.mark.parametrize("n", [2, 6, 8, 13, 16, 24])
 @pytest.mark.parametrize("group", [1, 2, 4, 8])
 @pytest.mark.parametrize("s", [1.0, 2.0, 5.0])
@@ -371,14 +384,8 @@ def test_binomial_rounds_flow_by_flow(group: int, n: int, s: float) -> None:
 def test_tree_edges_flow_by_flow(primitive: str, group: int, n: int, s: float) -> None:
     """Two trees, half of the payload on every edge; up and down again in an all-reduce."""
     where = thin(group, s, 24)
-    out: Counter[int] = Counter()
-    for parents in double_tree(n):
-        for child, parent in enumerate(parents):
-            if parent >= 0 and parent // group != child // group:
-                out[parent // group] += primitive in ("ar", "bc")
-                out[child // group] += primitive in ("ar", "reduce")
     load = 2.0 if primitive == "ar" and n > 2 else 1.0
-    crossing = max(out.values(), default=0) / 2 * s / group
+    crossing = busiest_way(primitive, n, group) / 2 * s / group
     name = "double-binary-tree" if primitive == "ar" else "pipelined-tree"
     assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(max(load, crossing) * M / 50e9)
 
@@ -391,13 +398,7 @@ def test_tree_edges_over_two_boundaries(primitive: str, ratios: tuple[float, flo
     where = fabric(clos(48, (2, 2.0), (16, 4.0, ratios[0]), (48, 8.0, ratios[1]), bw=50.0))
     slowest = 2.0 if primitive == "ar" else 1.0
     for group, s in zip((2, 16), ratios, strict=True):
-        out: Counter[int] = Counter()
-        for parents in double_tree(n):
-            for child, parent in enumerate(parents):
-                if parent >= 0 and parent // group != child // group:
-                    out[parent // group] += primitive in ("ar", "bc")
-                    out[child // group] += primitive in ("ar", "reduce")
-        slowest = max(slowest, max(out.values(), default=0) / 2 * s / group)
+        slowest = max(slowest, busiest_way(primitive, n, group) / 2 * s / group)
     name = "double-binary-tree" if primitive == "ar" else "pipelined-tree"
     assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(slowest * M / 50e9)
 

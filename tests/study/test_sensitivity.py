@@ -55,6 +55,7 @@ def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) ->
 
     for flip in found.flips:
         away = 1e-9 if flip.factor > 1 else -1e-9
+        assert winner(flip.key, flip.value) == flip.winner
         assert winner(flip.key, flip.value * (1 + away)) == flip.winner
         assert winner(flip.key, flip.value * (1 - away)) == found.winner
         assert flip.value == pytest.approx(nominal[flip.key] * flip.factor)
@@ -100,7 +101,76 @@ def test_ranges() -> None:
     assert not any("eta.alpha" in key for key in found)
     (tight,) = uncertain(fabric, ["ib.eta.beta=30%"])
     assert tight.high == 1.0  # no more than all of it
-    assert {one.key.rsplit(".", 1)[-1] for one in uncertain(fabric, USUAL)} == {"alpha", "beta", "bandwidth"}
+    assert {one.key.rsplit(".", 1)[-1] for one in uncertain(fabric, USUAL)} == {
+        "alpha", "alpha_switch", "launch_overhead", "beta", "all_reduce", "all_gather", "reduce_scatter", "bandwidth"
+    }  # fmt: skip
+
+
+def test_alpha_is_every_latency() -> None:
+    fabric = colltool.load_fabric("dgx-h100")
+    assert [one.key for one in uncertain(fabric, ["alpha=2x"])] == [
+        "nvlink.alpha", "nvlink.in_network.alpha_switch", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
+        "ib.in_network.alpha_switch", "launch_overhead",
+    ]  # fmt: skip
+    assert [one.key for one in uncertain(fabric, ["nvlink.alpha=10%"])] == ["nvlink.alpha", "nvlink.in_network.alpha_switch"]
+    measured = {one.key for one in uncertain(colltool.load_fabric("dgx-h100-measured"), ["alpha=2x"])}
+    known = numbers_of(colltool.load_fabric("dgx-h100-measured")).values()
+    protocols = [key.split(".") for key in known if "protocols" in key]
+    latencies = {".".join(key) for key in protocols if key[-1] in ("alpha", "launch_overhead") and key[-2] != "eta"}
+    assert {key for key in measured if "protocols" in key} == latencies
+    assert [one.key for one in uncertain(fabric, ["alpha=1us:30us"])] == [  # the same ends for other things would be odd
+        "nvlink.alpha", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
+    ]  # fmt: skip
+    found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary="alpha=2x")
+    assert found.holds == pytest.approx(0.705, abs=0.005)  # 100% where the switches' latency is taken to be known
+
+
+def test_eta_beta_is_also_the_switches() -> None:
+    fabric = colltool.load_fabric("dgx-h100")
+    (own,) = [one for one in colltool.sensitivity(fabric, "ar", size="1MB", ranks=8, vary="eta.beta=10%", samples=100).numbers
+              if "in_network" in one.key]  # fmt: skip
+    assert (own.key, own.low, own.high) == ("nvlink.in_network.eta_beta.all_reduce", pytest.approx(0.549), pytest.approx(0.671))
+    every = uncertain(fabric, ["nvlink.in_network.eta_beta=0.4:0.5"])
+    assert {one.key.rsplit(".", 1)[-1] for one in every} == {"all_reduce", "all_gather", "reduce_scatter"}
+    slow = with_values(fabric, {own.place: 0.3})
+    prices = [colltool.price(one, "ar", size="1GB", ranks=8, algorithms="in-network").best.total_s for one in (fabric, slow)]
+    assert prices[1] > 1.5 * prices[0]
+
+
+def test_contention_of_latency_is_a_plain_number() -> None:
+    (one,) = uncertain(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=1:1.5"])
+    assert (one.key, one.low, one.high) == ("ib.eta.alpha", 1.0, 1.5)
+    with pytest.raises(ColltoolError, match="lies between 1 and inf"):
+        uncertain(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=0.5:1.5"])
+    (tight,) = uncertain(colltool.load_fabric("dgx-h100"), ["nvlink.eta.alpha=2x"])
+    assert (tight.low, tight.high) == (1.0, 2.0)
+
+
+def test_a_factor_of_nothing() -> None:
+    with pytest.raises(ColltoolError, match="launch_overhead is 0"):
+        uncertain(colltool.load_fabric("star512"), ["launch_overhead=2x"])
+    assert not [one for one in uncertain(colltool.load_fabric("star512"), ["alpha=2x"]) if one.key == "launch_overhead"]
+    assert [one.high for one in uncertain(colltool.load_fabric("star512"), ["launch_overhead=0us:5us"])] == [5e-6]
+
+
+def test_a_number_is_drawn_the_same_whatever_else_is() -> None:
+    fabric = colltool.load_fabric("dgx-h100")
+    alone, several = (draws(uncertain(fabric, typed), 50, 3) for typed in (["ib.bandwidth=10%"], ["alpha=2x", "bandwidth=10%"]))
+    for place, values in alone.items():
+        assert (values == several[place]).all()
+    first, second = (several[place] for place in list(several)[:2])
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.5
+
+
+@pytest.mark.parametrize("ends", ["eta.alpha", "alpha", "eta.beta"])
+def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
+    how = {"eta.alpha": "1:1.5", "alpha": "2x", "eta.beta": "0.5:1"}[ends]
+    data = {
+        "schema": "colltool.fabric/1", "name": "mine", "uncertainty": {ends: how},
+        "tiers": [{"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"alpha": 1.2}}],
+    }  # fmt: skip
+    found = colltool.sensitivity(data, "ar", size="1MB", samples=100)
+    assert [one.key for one in found.numbers] == [f"t.{ends}"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
@@ -28,6 +28,32 @@ def test_each_cell_is_a_price() -> None:
         assert (cell.runner_up, cell.runner_up_s) == (second.title, pytest.approx(second.total_s))
         without = colltool.price(colltool.load_fabric(name, [f"ib.bandwidth={rate}"]), "ar", size=size, ranks=ranks, ideal=True)
         assert cell.ideal == without.best.title
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["dgx-h100", "dgx-a100", "clos-4to1", "dgx-h100-measured"]),
+    st.sampled_from(["ar", "bc", "reduce"]),
+    st.sampled_from(["all", "mpi"]),
+    st.lists(st.floats(3, 9), min_size=3, max_size=5, unique=True),
+    st.sampled_from([[], ["pipelining=asymptotic,8"], ["{}.bandwidth=5GB/s,400GB/s"], ["{}.eta.beta=0.2,1"]]),
+)
+def test_a_cell_names_who_is_first_and_second_as_price_does(
+    name: str, primitive: str, library: str, powers: list[float], vary: list[str]
+) -> None:
+    """Of one composition many choices are fastest somewhere on a grid; a price lists those that are at its own size."""
+    tier = colltool.load_fabric(name).tiers[-1].name
+    vary = [one.format(tier) for one in vary]
+    found = colltool.sweep(name, primitive, ranks=128, sizes=[10**power for power in powers], vary=vary, library=library)
+    key = vary[0].partition("=")[0] if vary else ""
+    for cell in found.cells:
+        own = dict(zip([axis.key for axis in found.axes], cell.at, strict=True))
+        fabric = colltool.load_fabric(name, [f"{key}={own[key]}"] if "." in key else [])
+        reading = {key: own[key]} if key and "." not in key else {}
+        price = colltool.price(fabric, primitive, size=own["bytes"], ranks=128, library=library, **reading)
+        second = price.leading[1] if len(price.leading) > 1 else None
+        assert (cell.algorithm, cell.runner_up) == (price.best.title, second and second.title)
+        assert cell.runner_up_s == (second and pytest.approx(second.total_s))
 
 
 def test_shapes_and_sizes_are_axes() -> None:
@@ -119,6 +145,13 @@ def test_ranges(low: float, factor: float, count: int, log: bool) -> None:
         (["ib.bandwidth=1GB/s,2GB/s", "ib.bandwidth=3GB/s,4GB/s"], "varied twice"),
         (["ideal=maybe,true"], "true or false"),
         (["placement=packed,heaped"], "no 'heaped'"),
+        (["tree_beta=0,1"], "must lie between 1 and 2, got 0.0"),
+        (["tree_beta=nan,2"], "must lie between 1 and 2, got nan"),
+        (["pipelining=-1,2"], "-1 is not known"),
+        (["pipelining=0,2"], "0 is not known"),
+        (["pipelining=99999999999999999999,2"], "more than 15 digits"),
+        (["ranks=8,16"], "an axis of its own"),
+        (["bytes=8,16"], "an axis of its own"),
     ],
 )
 def test_axes_that_are_none(typed: list[str], words: str) -> None:

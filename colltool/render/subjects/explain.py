@@ -119,6 +119,9 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         lines.append(f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}")
+    if (floor := row.lower_bound_s) is not None:
+        below = f"cut bound: no schedule on these wires is faster than {format_time(float(floor))}"
+        lines.append(f"{below}; this one takes {float(row.total_s / floor):.4g} times as long")
     return lines
 
 

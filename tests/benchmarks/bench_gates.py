@@ -1,0 +1,46 @@
+"""The gates of prices over thousands of generated fabrics: ``python tests/benchmarks/bench_gates.py [FABRICS]`` (default 2,000).
+
+Each fabric of ``tests/gated.py`` with some of its groups, every primitive at a size and under a reading of its own. What breaks
+a gate is printed with its seed; the exit status is 1 then.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from gated import cases
+
+from colltool.pricing.price import price
+
+_DUST = 1e-9
+
+
+def cut_bound(fabrics: int) -> int:
+    """No price below the cut bound; how many are."""
+    seen: Counter[str] = Counter()
+    start = time.perf_counter()
+    for seed, where, who, primitive, size, readings in cases(range(fabrics)):
+        seen["prices"] += 1
+        for row in price(where, primitive, size, who, readings).results:
+            bound = row.lower_bound_s
+            if bound is None:
+                seen["on other wires"] += 1
+                continue
+            seen["rows"] += 1
+            seen["reach it"] += bool(row.bandwidth_s < bound * (1 + 1e-6))
+            if row.total_s < bound * (1 - _DUST):
+                seen["below"] += 1
+                print(f"seed {seed}: {row.title} of {primitive}, {who}, {size:g} B, {readings}: {row.total_s / bound:.4g}")
+    counts = ", ".join(f"{count:,} {what}" for what, count in seen.items())
+    print(f"cut bound: {fabrics:,} fabrics, {counts}, {time.perf_counter() - start:.0f} s")
+    return seen["below"]
+
+
+if __name__ == "__main__":
+    broken = cut_bound(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    sys.exit(1 if broken else 0)
