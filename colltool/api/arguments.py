@@ -6,7 +6,7 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -18,6 +18,7 @@ from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive, parse_primitive
+from colltool.shown import clipped
 from colltool.units import parse_count, parse_size
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name = text_of(library, "library", "nccl").lower()
     if name not in known:
-        hint = nearest(name, list(known))
-        raise ColltoolError(f"no library '{name}' is known", argument="library", fix=f"{hint} known: {', '.join(known)}".strip())
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     return fabric.under(name)
 
 
@@ -100,6 +101,11 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if not isinstance(fabrics, Sequence) or not fabrics:
         raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
     return list(fabrics)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether an argument of several values has none: None or empty, and never an array, whose truth is not told."""
+    return value is None or (isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value)
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
@@ -202,9 +208,9 @@ def seed_of(seed: int) -> int:
     return count_of(seed, "seed", 0, 10**9)
 
 
-def ranks_of(ranks: int | None) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say."""
-    return None if ranks is None else whole_of(ranks, "ranks")
+def ranks_of(ranks: int | None, least: float = -inf) -> int | None:
+    """N, where it was given: what a group may have is the fabric's to say, a job has one rank at ``least``."""
+    return None if ranks is None else _short(count_of(ranks, "ranks", least), "ranks")
 
 
 def group_of(ranks: int | None, stride: int = 1, alone: bool = False) -> Who:

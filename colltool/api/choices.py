@@ -12,6 +12,7 @@ from colltool.api.arguments import (
     count_of,
     fabric_of,
     group_of,
+    is_nothing,
     names_of,
     primitive_of,
     seed_of,
@@ -19,6 +20,7 @@ from colltool.api.arguments import (
     size_of,
     under_library,
     vary_of,
+    whole_of,
 )
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
@@ -140,18 +142,20 @@ def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
 
 
 def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:
-    several = isinstance(ranks, list | tuple | range) or getattr(ranks, "ndim", 0) == 1
-    counts: list[Any] = list(ranks) if several else [ranks]  # type: ignore[arg-type]
-    return [group_of(one, stride, alone) for one in counts] or [group_of(None, stride, alone)]
+    return [group_of(whole_of(one, "ranks"), stride, alone) for one in _each(ranks)] or [group_of(None, stride, alone)]
+
+
+def _each(values: Any) -> list[Any]:
+    """One value, or several as a list; none of None."""
+    several = isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1
+    return list(values) if several else [] if values is None else [values]
 
 
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    several = isinstance(sizes, list | tuple | range) or getattr(sizes, "ndim", 0) == 1
     with called("python", size="sizes"):
-        each = [] if sizes is None else list(sizes) if several else [sizes]  # type: ignore[arg-type]
-        return [size_of(size) for size in each] or list(STANDARD_SIZES)
+        return [size_of(size) for size in _each(sizes)] or list(STANDARD_SIZES)
 
 
 def sensitivity(
@@ -244,10 +248,10 @@ def columns_of(
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
     from colltool.study.sweep import Where
 
-    if isinstance(fabric, Fabric) and not overrides:
+    if isinstance(fabric, Fabric) and is_nothing(overrides):
         return Where(fabric.name, partial(_loaded, fabric, library))
-    given = isinstance(overrides, Mapping)
-    pairs = [f"{key}={value}" for key, value in overrides.items()] if given else texts_of(overrides)  # type: ignore[union-attr]
+    mapped = isinstance(overrides, Mapping)
+    pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
     return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
 
 

@@ -6,7 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library, vary_of
+from colltool.api.arguments import (
+    AnyFabric,
+    count_of,
+    fabric_of,
+    fabrics_of,
+    flag_of,
+    ranks_of,
+    seed_of,
+    under_library,
+    vary_of,
+    wrong,
+)
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
@@ -17,6 +28,9 @@ if TYPE_CHECKING:
     from colltool.workload.search.keep import Keep
     from colltool.workload.search.results import Search
     from colltool.workload.search.search import Watch
+
+MOST_DRAWS = 10_000
+"""Steps that are planned one after the other."""
 
 
 def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrides = ()) -> Job:
@@ -70,7 +84,13 @@ def plan(
     from colltool.workload.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    return run(loaded, under_library(fabric_of(fabric), library), ranks_of(ranks), checked(readings, **parts), links=links)
+    return run(
+        loaded,
+        under_library(fabric_of(fabric), library),
+        ranks_of(ranks, 1),
+        checked(readings, **parts),
+        links=flag_of(links, "links"),
+    )
 
 
 def search_layouts(
@@ -112,8 +132,10 @@ def search_layouts(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     if top is not None:
         top = count_of(top, "top", 1)
+    if watch is not None and not callable(watch):
+        raise wrong(watch, "watch", "a function of how much of how much is done", "write watch=print")
     on = under_library(fabric_of(fabric), library)
-    return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)
+    return run(loaded, on, ranks_of(ranks, 1), keep, top=top, readings=checked(readings, **parts), watch=watch)
 
 
 def compare_plans(
@@ -144,7 +166,7 @@ def compare_plans(
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     several = [under_library(fabric, library) for fabric in fabrics_of(fabrics)]
-    return run(loaded, several, ranks_of(ranks), checked(readings, **parts))
+    return run(loaded, several, ranks_of(ranks, 1), checked(readings, **parts))
 
 
 def plan_sensitivity(
@@ -184,4 +206,4 @@ def plan_sensitivity(
     on = under_library(fabric_of(fabric), library)
     numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": seed_of(seed)}
-    return run(loaded, on, ranks_of(ranks), checked(readings, **parts), numbers, assumed=assumed, **drawn)
+    return run(loaded, on, ranks_of(ranks, 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)

@@ -273,6 +273,8 @@ def explain(
     reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
     loaded = None if fabric is None else under_library(fabric_of(fabric), library)
+    if loaded is None and library is not None:
+        raise ColltoolError("is of numbers", argument="library", fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     if (loaded is None) != (size is None):
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)

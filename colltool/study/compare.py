@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from colltool.errors import ColltoolError
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -95,9 +96,11 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     count = prod(map(len, (asked, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
-    ranks = [group.ranks or min(column.load(()).ranks for column in columns) for group in groups]
+    ranks = [group.ranks if group.ranks is not None else min(column.load(()).ranks for column in columns) for group in groups]
     who = [group._replace(ranks=count) for group, count in zip(groups, ranks, strict=True)]
     lines = [line for one in asked for line in _lines(one, columns, who, sizes)]
+    if all(cell.algorithm is None for line in lines for cell in line.cells):
+        raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = np.geomspace(least, most, POINTS) if most > least else np.array([least])
     found = [_finding(one, columns, who, [float(size) for size in fine]) for one in asked]

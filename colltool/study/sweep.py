@@ -135,7 +135,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
-    given = any(group.ranks for group in groups)
+    given = any(group.ranks is not None for group in groups)
     ranks = tuple(group.ranks for group in groups) if given else (first.ranks if len(where) == 1 else "all",)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
     axes = (*own, *vary)
