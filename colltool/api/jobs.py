@@ -10,15 +10,17 @@ from colltool.api.arguments import (
     AnyFabric,
     count_of,
     fabric_of,
-    fabrics_of,
     flag_of,
     ranks_of,
     seed_of,
+    several_of,
     under_library,
     vary_of,
     wrong,
 )
+from colltool.api.choices import typed_of, wheres
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 
 if TYPE_CHECKING:
@@ -133,16 +135,18 @@ def search_layouts(
     if top is not None:
         top = count_of(top, "top", 1)
     if watch is not None and not callable(watch):
-        raise wrong(watch, "watch", "a function of how much of how much is done", "write watch=print")
+        raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
     on = under_library(fabric_of(fabric), library)
     return run(loaded, on, ranks_of(ranks, 1), keep, top=top, readings=checked(readings, **parts), watch=watch)
 
 
+@remembering()
 def compare_plans(
     job: Job | str | os.PathLike[str] | Mapping[str, Any],
     fabrics: Sequence[AnyFabric],
     ranks: int | None = None,
     *,
+    overrides: Overrides = (),
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -153,6 +157,7 @@ def compare_plans(
         job: a job, or a path, shipped name or mapping to load.
         fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the smallest fabric, when None.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
         library, readings, **parts: as of :func:`plan`.
 
     Returns:
@@ -165,8 +170,9 @@ def compare_plans(
     from colltool.workload.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    several = [under_library(fabric, library) for fabric in fabrics_of(fabrics)]
-    return run(loaded, several, ranks_of(ranks, 1), checked(readings, **parts))
+    where = wheres(several_of(fabrics), overrides, library)
+    typed = [typed_of(one) for one in several_of(fabrics)]
+    return run(loaded, [one.load(()) for one in where], ranks_of(ranks, 1), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(
