@@ -16,7 +16,6 @@ from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
-from colltool.pricing.who import Who
 from colltool.primitives import Primitive, parse_primitive
 from colltool.shown import clipped
 from colltool.units import parse_count, parse_size
@@ -79,6 +78,11 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
         raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     return fabric.under(name)
+
+
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
@@ -208,18 +212,10 @@ def seed_of(seed: int) -> int:
     return count_of(seed, "seed", 0, 10**9)
 
 
-def ranks_of(ranks: int | None, least: float = -inf) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say, a job has one rank at ``least``."""
-    return None if ranks is None else _short(count_of(ranks, "ranks", least), "ranks")
-
-
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False) -> Who:
-    """Who is in a group, where that can be said without its fabric.
-
-    Raises:
-        ColltoolError: ranks or stride that are no whole number, or ``alone`` that is neither True nor False.
-    """
-    return Who(ranks_of(ranks), whole_of(stride, "stride"), flag_of(alone, "alone"))
+def each_of(values: Any) -> list[Any]:
+    """One value, or several as a list; none of None."""
+    several = isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1
+    return list(values) if several else [] if values is None else [values]
 
 
 def number_of(value: Any, argument: str) -> float:

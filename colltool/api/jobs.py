@@ -11,7 +11,6 @@ from colltool.api.arguments import (
     count_of,
     fabric_of,
     flag_of,
-    ranks_of,
     seed_of,
     several_of,
     under_library,
@@ -19,6 +18,7 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.api.choices import typed_of, wheres
+from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
