@@ -16,7 +16,6 @@ from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
-from colltool.pricing.who import Who
 from colltool.primitives import Primitive, parse_primitive
 from colltool.units import parse_count, parse_size
 
@@ -78,6 +77,11 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         hint = nearest(name, list(known))
         raise ColltoolError(f"no library '{name}' is known", argument="library", fix=f"{hint} known: {', '.join(known)}".strip())
     return fabric.under(name)
+
+
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
@@ -195,20 +199,6 @@ def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) 
     if isinstance(value, str):
         raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
     return parse_count(value, argument, least, most)
-
-
-def ranks_of(ranks: int | None) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say."""
-    return None if ranks is None else whole_of(ranks, "ranks")
-
-
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False) -> Who:
-    """Who is in a group, where that can be said without its fabric.
-
-    Raises:
-        ColltoolError: ranks or stride that are no whole number, or ``alone`` that is neither True nor False.
-    """
-    return Who(ranks_of(ranks), whole_of(stride, "stride"), flag_of(alone, "alone"))
 
 
 def number_of(value: Any, argument: str) -> float:

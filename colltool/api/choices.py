@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -11,7 +12,6 @@ from colltool.api.arguments import (
     AnyFabric,
     count_of,
     fabric_of,
-    group_of,
     names_of,
     primitive_of,
     several_of,
@@ -19,6 +19,7 @@ from colltool.api.arguments import (
     under_library,
     vary_of,
 )
+from colltool.api.groups import AnyShape, group_of, groups_of
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -26,9 +27,9 @@ from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
+from colltool.words import told_apart
 
 if TYPE_CHECKING:
-    from colltool.pricing.who import Who
     from colltool.study.compare import Comparison, Option
     from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
@@ -47,6 +48,7 @@ def sweep(
     algorithms: Sequence[str] | str = (),
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     limit: int | None = None,
     readings: Readings | None = None,
@@ -62,7 +64,7 @@ def sweep(
         vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``, ``"ideal=true,false"``.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
         algorithms: only these.
-        stride, alone: as in :func:`colltool.price`.
+        stride, alone, shape: as in :func:`colltool.price`.
         library: whose schedules may win; each fabric's own when None.
         limit: the most cells; 100,000 when None.
         readings: of the model; the defaults when None.
@@ -80,9 +82,9 @@ def sweep(
     from colltool.study.sweep import sweep as run
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    groups = _groups(ranks, stride, alone=alone)
+    groups = groups_of(ranks, stride, alone=alone, shape=shape)
     axes = axes_of(vary_of(vary))
-    where = [_where(one, overrides, library) for one in several_of(fabrics)]
+    where = wheres(several_of(fabrics), overrides, library)
     return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
 
 
@@ -98,6 +100,7 @@ def compare(
     algorithms: Sequence[str] | str = (),
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -111,7 +114,7 @@ def compare(
         sizes: bytes per rank by nccl-tests' convention; six from 1 KB to 1 GB when empty.
         vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
-        algorithms, stride, alone, library, readings, **parts: as in :func:`sweep`.
+        algorithms, stride, alone, shape, library, readings, **parts: as in :func:`sweep`.
 
     Returns:
         A :class:`colltool.study.compare.Comparison`; seconds, bytes, bytes/s.
@@ -129,17 +132,12 @@ def compare(
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
-    return run(asked, columns, _groups(ranks, stride, alone=alone), _sizes(sizes))
+    return run(asked, columns, groups_of(ranks, stride, alone=alone, shape=shape), _sizes(sizes))
 
 
 def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
     with taken_from(overrides="vary"):
         return load([*own, *more])
-
-
-def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:
-    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
-    return [group_of(one, stride, alone) for one in (counts if not isinstance(ranks, int) else [ranks])]
 
 
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
@@ -158,6 +156,7 @@ def sensitivity(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     vary: Sequence[str] | str = (),
     samples: int = 100_000,
     seed: int = 1,
@@ -172,7 +171,7 @@ def sensitivity(
         fabric: a fabric, or a path or shipped name to load.
         primitive: by short or long name.
         size: bytes per rank by nccl-tests' convention.
-        ranks, stride, alone: as in :func:`colltool.price`.
+        ranks, stride, alone, shape: as in :func:`colltool.price`.
         vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; those of the fabric's ``uncertainty`` when
             empty, and where it has none alpha to a factor of 2, eta.beta to 20% and bandwidth to 10%.
         samples: draws of all numbers at once.
@@ -198,7 +197,7 @@ def sensitivity(
     return run(
         loaded,
         asked,
-        group_of(ranks, stride, alone),
+        group_of(ranks, stride, alone, shape),
         size_of(size),
         numbers,
         samples=count_of(samples, "samples"),
@@ -224,8 +223,7 @@ def columns_of(
             f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
         )
     found = []
-    for fabric in fabrics:
-        where = _where(fabric, overrides, library)
+    for where in wheres(fabrics, overrides, library):
         where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
@@ -234,6 +232,20 @@ def columns_of(
             more = [f"{key}={value}" for key, value in pairs]
             found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
     return found
+
+
+def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
+    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    found = [_where(one, overrides, library) for one in fabrics]
+    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+
+
+def typed_of(fabric: AnyFabric) -> str:
+    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    if isinstance(fabric, Fabric):
+        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
 
 
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:

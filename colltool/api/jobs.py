@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library, vary_of, wrong
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, several_of, under_library, vary_of, wrong
+from colltool.api.choices import typed_of, wheres
+from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
@@ -123,6 +125,7 @@ def compare_plans(
     fabrics: Sequence[AnyFabric],
     ranks: int | None = None,
     *,
+    overrides: Overrides = (),
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -133,6 +136,7 @@ def compare_plans(
         job: a job, or a path, shipped name or mapping to load.
         fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the smallest fabric, when None.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
         library, readings, **parts: as of :func:`plan`.
 
     Returns:
@@ -145,8 +149,9 @@ def compare_plans(
     from colltool.workload.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    several = [under_library(fabric, library) for fabric in fabrics_of(fabrics)]
-    return run(loaded, several, ranks_of(ranks), checked(readings, **parts))
+    where = wheres(several_of(fabrics), overrides, library)
+    typed = [typed_of(one) for one in several_of(fabrics)]
+    return run(loaded, [one.load(()) for one in where], ranks_of(ranks), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(

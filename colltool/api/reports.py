@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api import choices
-from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, ranks_of, several_of, size_of, vary_of
+from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, several_of, size_of, vary_of
+from colltool.api.groups import ranks_of
 from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering

@@ -99,7 +99,7 @@ class _Setter:
         """Puts one value in; returns where."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
-        plain = read_value(value, self.where) if isinstance(value, str) else self._plain(value)
+        plain = read_value(spelt(value), self.where) if isinstance(value, str) else self._plain(value)
         parts = self._spelt_out(key.split("."))
         target: Any = self.data
         path: KeyPath = ()
@@ -192,6 +192,12 @@ class _Setter:
 
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)
+
+
+def spelt(value: str) -> str:
+    """A shape as people write it, ``8x8x4``, as a file has it; anything else as it is."""
+    sizes = value.strip().split("x")
+    return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
 
 
 def _text(value: Any) -> str:

@@ -40,6 +40,7 @@ class Level(NamedTuple):
         dedicated: every pair has a link of its own.
         energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
         cable_s: what cables have in α.
+        post_s: what each further message takes of those that one rank posts at once, seconds, without η.
         crowd: of a lattice, what its busiest link carries of messages between all pairs for each byte that an endpoint sends; 1
             where every endpoint has a port of its own, or where that is less.
     """
@@ -56,6 +57,7 @@ class Level(NamedTuple):
     dedicated: bool = False
     energy: float | None = None
     cable_s: float = 0.0
+    post_s: float = 0.0
     crowd: float = 1.0
 
     def share(self, flows: Flows) -> Any:
@@ -225,6 +227,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: S
                 dedicated=dedicated,
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_s=cable_s(one.cable_m),
+                post_s=tier.post or 0.0,
             )
         )
     return tuple(levels)

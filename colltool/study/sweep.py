@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.running import library_of
+from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
 from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
+from colltool.study.ground import Uneven, joined, uneven_groups
 
 CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
@@ -53,6 +55,7 @@ class Sweep(Result):
     library: str
     ideal: bool
     pivot: Pivot | None = None
+    ground: tuple[Uneven, ...] = ()
 
     @property
     def varied(self) -> tuple[Axis, ...]:
@@ -135,8 +138,9 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
-    given = any(group.ranks for group in groups)
-    ranks = tuple(group.ranks for group in groups) if given else (first.ranks if len(where) == 1 else "all",)
+    said = any(group.ranks or group.shape for group in groups)
+    whole = first.ranks if len(where) == 1 else "all"
+    ranks = tuple(group.ranks or everybody(first, group) for group in groups) if said else (whole,)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
     axes = (*own, *vary)
     count = prod(len(axis.values) for axis in axes)
@@ -152,6 +156,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         overrides=_common(fabrics),
         library=library_of(first),
         ideal=asked.readings.ideal,
+        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)),
     )
 
 

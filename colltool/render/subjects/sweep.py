@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.grounds import ground_block, ground_field
+from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
 from colltool.study.grid import Cell
@@ -55,7 +56,7 @@ _CELL = (
     number("alpha_share", "alpha%", whole_percent, 6),
     label("runner_up", "runner-up", drop=3),
     number("runner_up_s", "its total", format_time, 4),
-    label("close", "close", drop=5, get=lambda cell: "yes" if is_close(cell) else ""),
+    flag("close", "close", drop=5, get=is_close),
     label("ideal_algorithm", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
     label("spec", "spec", hidden=True),
     label("reason", "why not", drop=8),
@@ -87,7 +88,8 @@ def _blocks(result: Sweep) -> list[Block]:
     tables: list[Block] = [_table(result, sweep_title(result))]
     if result.pivot is not None:
         tables = _pivots(result, result.pivot)
-    return [*tables, *_changes(result), *_notes(result)]
+    every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
+    return [*tables, *_changes(result), *_notes(result), *ground_block(result.ground, every)]
 
 
 def sweep_title(result: Sweep) -> str:
@@ -167,6 +169,7 @@ def _document(result: Sweep) -> Document:
         "library": result.library or None,
         "axes": {axis.key: [whole_bytes(one) if axis.key == "bytes" else one for one in axis.values] for axis in result.axes},
         "cells": [_cell(result, cell) for cell in result.cells],
+        "ground": ground_field(result.ground),
         "changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes],
     }
 
