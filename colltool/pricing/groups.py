@@ -158,6 +158,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
         switch_groups=max(1, span.at_once // idle_nics),
         switch_room=hardware.limits.groups if hardware and hardware.limits else None,
         tree_beta=readings.tree_beta,
+        posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
     )
     return group, reach
@@ -177,9 +178,14 @@ def _flat_group(placed: Placed, readings: Readings) -> Seen:
     tiers = tuple((span.tier, span.sits) for span in placed.spans)
     lattice = any(kind_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
-    return Group(placed.ranks, topology, tree_beta=readings.tree_beta, one_port=readings.ports == "one"), flat_reach(
-        tiers, placed.ranks, readings
+    group = Group(
+        ranks=placed.ranks,
+        topology=topology,
+        tree_beta=readings.tree_beta,
+        posts_cost=all(tier.post is not None for tier, _ in tiers),
+        one_port=readings.ports == "one",
     )
+    return group, flat_reach(tiers, placed.ranks, readings)
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
