@@ -7,7 +7,7 @@ carries an equal share of the payload, so that every link carries 1/(N-1) of wha
 
 from __future__ import annotations
 
-from colltool.algorithms.group import FULL_MESH, Group
+from colltool.algorithms.group import FULL_MESH, Group, all_ports
 from colltool.algorithms.references import CHAN, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
 from colltool.cost import Chain, Ring, Terms
@@ -28,7 +28,7 @@ def several_links(group: Group) -> str | None:
     "multi-link-ring",
     AR,
     on=FULL_MESH,
-    requires=(several_links,),
+    requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
 )
@@ -52,7 +52,7 @@ def multi_link_all_reduce(group: Group) -> Terms:
     AG,
     RS,
     on=FULL_MESH,
-    requires=(several_links,),
+    requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
 )
@@ -74,7 +74,7 @@ def multi_link_ring(group: Group) -> Terms:
     BC,
     REDUCE,
     on=FULL_MESH,
-    requires=(several_links,),
+    requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{CHAN}; {_ALL_LINKS}",
 )

@@ -107,6 +107,13 @@ StrideOption = Annotated[
         parser=values.count("stride", -values.MOST_RANKS), autocompletion=complete_stride,
     ),
 ]  # fmt: skip
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shape", metavar="4x4x4", help="On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
+        parser=values.shape("shape"),
+    ),
+]  # fmt: skip
 AloneOption = Annotated[bool, typer.Option("--alone", help="Of a stride: the groups in between are idle.")]
 SizeOption = Annotated[
     str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")
@@ -122,6 +129,13 @@ AlgorithmOption = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", metavar="NAME,...", help="Only these, comma-separated.", autocompletion=complete_algorithm),
 ]
+SlowRankOption = Annotated[
+    float | None,
+    typer.Option(
+        "--slow-rank", metavar="SHARE", help="Beside it, with one rank at this share of its bandwidth: 0.8, 80%.",
+        parser=values.share("slow_rank", "80% or 0.8"),
+    ),
+]  # fmt: skip
 FormatOption = Annotated[
     Format | None,
     typer.Option(

@@ -136,23 +136,25 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     if route.via in ("outermost", "innermost"):
         return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
-    lanes = _lanes(reach.hops(), reach, rails=route.via == "rails")
+    lanes = _lanes(reach.hops(), reach, route, readings)
     one = _blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")
     return [one._replace(energy=walk_energy(route, reach, one.energy))]
 
 
-def _lanes(hops: Sequence[tuple[Level, int]], reach: Reach, *, rails: bool) -> list[tuple[Charge, float]]:
+def _lanes(
+    hops: Sequence[tuple[Level, int]], reach: Reach, route: Ring | Chain, readings: Readings
+) -> list[tuple[Charge, float]]:
     """What a walk from rank to rank pays on each level, with its hops there.
 
     Over rails as many walks go at once as a domain has NICs: outside each by its own NIC, inside over links of their own where
     pairs have any, for paths through all ranks, one from each, share the links of a full mesh out evenly; else over one port.
     """
     inner = reach.levels[0].tier
-    nics = max(level.span for level in reach.levels if level.tier == inner) if rails else 1
+    nics = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
     lanes: list[tuple[Charge, float]] = []
     for level, count in hops:
         lane = _at(level, 0, 0, reach, _at_most(nics))
-        apart = nics if level.tier != inner or level.dedicated else 1
+        apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
         lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
     return lanes
 
@@ -168,7 +170,7 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
     """An open ring: of the farthest class it crosses one edge less than a closed one."""
     *near, (far, hops) = reach.hops()
     counts = [*near, (far, hops - 1)] if hops > 1 else near
-    one = _blend(_lanes(counts, reach, rails=route.via == "rails"), terms.n_alpha, terms.n_beta)
+    one = _blend(_lanes(counts, reach, route, readings), terms.n_alpha, terms.n_beta)
     return [one._replace(energy=walk_energy(route, reach, one.energy))]
 
 
@@ -243,7 +245,7 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """One α, of the farthest peer; the busiest of all ports, links and boundaries sets the time.
+    """One α, of the farthest peer, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
 
     A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
     """
@@ -255,10 +257,12 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
             own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
-    farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
-    sent = mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])
+    peers = reach.views()[0].peers
+    farthest = peers[-1][0]
+    alpha_s = farthest.alpha_s + sum(level.post_s * count for level, count in peers) - farthest.post_s
+    sent = mean_energy([(level.energy, count) for level, count in peers])
     per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
-    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha, energy=per_load)]
+    return [busiest._replace(alpha_s=alpha_s * farthest.eta_alpha, eta_alpha=farthest.eta_alpha, energy=per_load)]
 
 
 @_charge.register

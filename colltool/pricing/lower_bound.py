@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import sqrt
 
 from colltool.cost import Number
-from colltool.pricing.costed import Costed, Curve
+from colltool.pricing.costed import Costed
+from colltool.pricing.curve import Curve
 from colltool.pricing.groups import Placed
 from colltool.pricing.row import Row
 from colltool.primitives import Primitive
@@ -32,7 +33,7 @@ def lower_bound_notes(rows: Sequence[Row], candidates: Sequence[Costed], placed:
     if placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
     compared = [one for one in candidates if one.standing == 0] or candidates
-    least = max((_reaches(one.curve, LAUNCH_S) for one in compared), default=0.0)
+    least = max((_reaches(one.pieces[0][1], LAUNCH_S) for one in compared), default=0.0)
     if _smallest(rows) >= least:
         return list(rows)
     note = f"no launch overhead in the fabric: below {format_bytes(least)} a lower bound, a launch of 10 us would be half of it"

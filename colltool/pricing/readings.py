@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from colltool.cost import Pipelining
 from colltool.errors import ColltoolError, nearest
+from colltool.shown import clipped
 
 Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]
 RingAlpha = Literal["mean", "worst"]
+Ports = Literal["all", "one"]
 
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that functions of several take in the plural, and those of one in the singular."""
@@ -39,6 +41,9 @@ class Readings(NamedTuple):
         ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
         tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what
             its schedule carries: 1 on two ranks, 1.5 on three, 2 on more.
+        ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost an α each, links of a full
+            mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
+            (a chain, all-to-all) keeps all of them.
         order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
     """
 
@@ -50,6 +55,7 @@ class Readings(NamedTuple):
     placement: Annotated[Placement, Reading("Where the ranks sit.")] = "packed"
     ring_alpha: Annotated[RingAlpha, Reading("A ring's latency over unequal hops.")] = "mean"
     tree_beta: Annotated[float, Reading("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
+    ports: Annotated[Ports, Reading("Ports and links that a rank drives at once.", echoed="given")] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
         Reading("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
@@ -105,7 +111,7 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         if name not in DECLARED:
             hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
-            raise ColltoolError(f"no argument and no reading is called '{name}'", argument=name, fix=fix)
+            raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
     whole = readings._asdict() | parts
     return Readings(**{name: _checked(name, value) for name, value in whole.items()})
 
@@ -130,7 +136,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def _refused(name: str, value: Any) -> ColltoolError:
     kind, declared = KINDS[name], DECLARED[name]
-    shown = f"'{value}'" if isinstance(value, str) else _short(value)
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
     if kind is bool:
         return ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
     if kind is float:

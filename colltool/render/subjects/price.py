@@ -9,6 +9,7 @@ from colltool.pricing.results import Price, PriceList
 from colltool.pricing.row import Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.slow import slow_rank
 from colltool.render.subject import Document, Subject
 from colltool.words import format_rate, format_time
 
@@ -23,7 +24,14 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
     """The ranking, what the library picks, then what does not lead, notes, and what cannot run."""
     first, *others = _tables(prices, heading, best=best, sizes=sizes)
     every = [row for one in prices for row in one.results]
-    return [first, *_picks(prices), *others, *r.notes(every, prices[0].model), *r.cannot(prices[0].infeasible)]
+    return [
+        first,
+        *slow_rank(prices),
+        *_picks(prices),
+        *others,
+        *r.notes(every, prices[0].model),
+        *r.cannot(prices[0].infeasible),
+    ]
 
 
 def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
@@ -64,8 +72,13 @@ def _table(result: Price) -> Table:
 
 
 def _every_row(prices: Sequence[Price]) -> Table:
-    ranked = [r.Ranked(one, row) for one in prices for row in one.results]
+    ranked = [r.Ranked(one, row) for one in prices for row in sorted(one.results, key=_as_ranked)]
     return r.row_table(ranked, sizes=len(prices) > 1)
+
+
+def _as_ranked(row: Row) -> tuple[int, float]:
+    """What leads first, the fastest of them first; an array of sizes has its rows in registry order."""
+    return row.standing, float(row.total_s)
 
 
 def _document(result: Price) -> Document:

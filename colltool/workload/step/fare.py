@@ -153,10 +153,12 @@ class Fares:
 
     def _priced(self, primitive: Primitive, group: Group, size: float, closed: bool) -> Fare:
         if primitive is P2P:
-            far = [Who(group.ranks, group.stride)] if closed and self._open(group) else []
-            pairs = [self._one(P2P, who, size) for who in (*far, *(Who(2, apart) for apart in self._apart(group)))]
+            far = [_numbered(group.ranks, group.stride)] if closed and self._open(group) else []
+            pairs = [self._one(P2P, who, size) for who in (*far, *(_numbered(2, apart) for apart in self._apart(group)))]
             return max(pairs, key=lambda one: one.each_s)
-        parts = [self._one(kind, Who(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)]
+        parts = [
+            self._one(kind, _numbered(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)
+        ]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, group: Group) -> bool:
@@ -200,6 +202,11 @@ class Fares:
         """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
+
+
+def _numbered(ranks: int, stride: int) -> Who:
+    """A group of a job's ranks, which are numbered along the axes of a lattice."""
+    return Who(ranks, stride, in_order=True)
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -253,13 +260,15 @@ def in_axes(primitive: Primitive, group: Group, size: float) -> list[tuple[Primi
 
 def _fare(found: Price, row: Row, pick: str) -> Fare:
     carried: dict[str, float] = {}
+    moved_s = float(row.bandwidth_s)
+    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
     for phase in row.phases:
-        carried[phase.tier] = carried.get(phase.tier, 0.0) + float(phase.bandwidth_s)
+        carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
     return Fare(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=max(0.0, float(row.total_s) - float(row.bandwidth_s)),  # whatever else a price has parts for
-        bandwidth_s=float(row.bandwidth_s),
+        latency_s=max(0.0, float(row.total_s) - slower * moved_s),  # whatever else a price has parts for
+        bandwidth_s=slower * moved_s,
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
