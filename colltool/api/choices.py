@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from colltool.api.arguments import (
     AnyFabric,
     count_of,
+    each_of,
     fabric_of,
+    is_nothing,
     names_of,
     primitive_of,
+    seed_of,
     several_of,
     size_of,
     under_library,
@@ -23,7 +26,7 @@ from colltool.api.groups import AnyShape, group_of, groups_of
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
+from colltool.fabric.overrides import Overrides, texts_of
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
@@ -31,6 +34,7 @@ from colltool.words import told_apart
 
 if TYPE_CHECKING:
     from colltool.study.compare import Comparison, Option
+    from colltool.study.contest import Contest
     from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
     from colltool.study.sweep import Sweep, Where
@@ -85,7 +89,8 @@ def sweep(
     groups = groups_of(ranks, stride, alone=alone, shape=shape)
     axes = axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, library)
-    return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
+    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
+    return run(asked, where, groups, _sizes(sizes), axes, most)
 
 
 @remembering()
@@ -125,7 +130,7 @@ def compare(
     from colltool.study.compare import compare as run
     from colltool.study.grid import Asked
 
-    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, library)
@@ -143,9 +148,8 @@ def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    several = [sizes] if isinstance(sizes, str | int | float) else sizes
     with called("python", size="sizes"):
-        return [size_of(size) for size in several] or list(STANDARD_SIZES)
+        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
 
 
 def sensitivity(
@@ -189,6 +193,7 @@ def sensitivity(
     """
     from colltool.fabric.uncertain import ranges_of
     from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
     from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
@@ -200,9 +205,73 @@ def sensitivity(
         group_of(ranks, stride, alone, shape),
         size_of(size),
         numbers,
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
+        assumed=assumed,
+    )
+
+
+def compare_sensitivity(
+    fabrics: Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Contest:
+    """How often each of several fabrics is faster than the first, where numbers of all may be other than the files say.
+
+    A number that two fabrics have under one key is drawn once for both, at the same place between the ends that each has for it;
+    all others are drawn for each by itself. In every sample each fabric runs what is its fastest there.
+
+    Args:
+        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
+        primitive, size, ranks, stride, alone, samples, seed, algorithms, library, readings, **parts: as of :func:`sensitivity`;
+            ranks: all of the smallest fabric when None.
+        vary: ranges as of :func:`sensitivity`, each on every fabric that has such a number.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
+
+    Returns:
+        A :class:`colltool.study.contest.Contest`; seconds and shares.
+
+    Raises:
+        ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
+    """
+    from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
+    from colltool.study.contest import Entry, contest
+    from colltool.study.grid import Asked
+
+    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    where = wheres(several_of(fabrics), overrides, library)
+    if len(where) < 2:
+        raise ColltoolError(
+            "one fabric has nothing to be held against", argument="fabrics", fix=f"another {given('fabrics', ...)}"
+        )
+    typed, loaded = vary_of(vary), [one.load(()) for one in where]
+    for text in typed:
+        if not any(names_a_number(fabric, text) for fabric in loaded):
+            uncertain(loaded[0], [text])
+    entries = []
+    for one, fabric in zip(where, loaded, strict=True):
+        mine = [text for text in typed if names_a_number(fabric, text)]
+        numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        entries.append(Entry(one.name, fabric, numbers, assumed))
+    return contest(
+        entries,
+        asked,
+        group_of(ranks, stride, alone),
+        size_of(size),
         samples=count_of(samples, "samples"),
         seed=count_of(seed, "seed"),
-        assumed=assumed,
     )
 
 
@@ -251,9 +320,10 @@ def typed_of(fabric: AnyFabric) -> str:
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
     from colltool.study.sweep import Where
 
-    if isinstance(fabric, Fabric) and not overrides:
+    if isinstance(fabric, Fabric) and is_nothing(overrides):
         return Where(fabric.name, partial(_loaded, fabric, library))
-    pairs = list(overrides) if not hasattr(overrides, "items") else [f"{key}={value}" for key, value in overrides.items()]
+    mapped = isinstance(overrides, Mapping)
+    pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
     return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
 
 
