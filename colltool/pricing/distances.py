@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
@@ -178,7 +178,7 @@ class Reach:
             inside = self._own_domain(level.span, full=full)
             counts.append((level, inside - near))
             near = inside
-        return View(tuple((level, n) for level, n in counts if n), lambda g: float(self._own_domain(g, full=full)))
+        return View(tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
         """Ranks of the group in one's own domain of that many endpoints."""
