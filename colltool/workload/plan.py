@@ -188,9 +188,15 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
-        grounds=(*_device(job, fabric), *grounds(setup, fares, step, energy=job.energy)),
+        grounds=(*_device(job, fabric), *_read(readings), *grounds(setup, fares, step, energy=job.energy)),
         links=links_of(setup, fabric, step, readings) if links else None,
     )
+
+
+def _read(readings: Readings | None) -> Iterator[str]:
+    """The readings of the model that are not the usual ones."""
+    if readings is not None and readings != Readings():
+        yield f"readings: {readings.spoken()}"
 
 
 def _device(job: Job, fabric: Fabric) -> Iterator[str]:
