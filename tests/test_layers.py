@@ -146,7 +146,7 @@ ON_ARRAYS = {
         for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest", "seated", "executed")
     ),
     "colltool.fitting",
-    *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
+    *(f"colltool.study.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
     "colltool.traces.covered",
 }
 

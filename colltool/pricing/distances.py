@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
 from colltool.elementwise import anywhere, least
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Tier
+from colltool.fabric.sizing import levels_under
 from colltool.fabric.tier_parts import InNetwork, Limits
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
@@ -177,7 +178,7 @@ class Reach:
             inside = self._own_domain(level.span, full=full)
             counts.append((level, inside - near))
             near = inside
-        return View(tuple((level, n) for level, n in counts if n), lambda g: float(self._own_domain(g, full=full)))
+        return View(tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
         """Ranks of the group in one's own domain of that many endpoints."""
@@ -242,11 +243,23 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, s
     """The reach of a group on one tier alone, counted in the endpoints that are its own."""
     levels = _tier_levels(tier, 1, readings, idle_nics, sits)
     spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
-    in_switch = None if spec is None else _in_switch(spec, levels, ranks, readings)
+    in_switch = None
+    if spec is not None:
+        spanned = tier.endpoints if scattered else min(ranks * sits.stride, tier.endpoints)
+        in_switch = _in_switch(spec, levels, ranks, readings, _only_height(tier, spanned))
     return Reach(ranks, _placed(levels, readings), levels, scattered, in_switch=in_switch)
 
 
-def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
+def _only_height(tier: Tier, endpoints: int) -> int:
+    """Levels of switches under so many endpoints of a tier with one distance class: those that its sizing takes, else 1."""
+    kind = kind_of(tier)
+    if kind.levels or kind.sizing is None:
+        return 1
+    block = kind.sizing
+    return levels_under(tier.endpoints, block.rails, block.nics_per_rail, block.radix, endpoints)
+
+
+def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings, only: int) -> InSwitch:
     """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit.
 
     The way through it is as long as from one endpoint to another: each pass has its part of that cable.
@@ -255,7 +268,7 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
     if readings.placement == "scattered":
         spanned = len(levels)
     only_level = len(levels) == 1
-    height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
+    height = (spec.levels or only) if only_level else min(spec.levels or spanned, spanned)
     passes = 2 * height  # up and down again
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / passes
     return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)

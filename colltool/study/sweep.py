@@ -140,9 +140,9 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
-    said = any(group.ranks or group.shape for group in groups)
+    said = any(group.ranks is not None or group.shape for group in groups)
     whole = first.ranks if len(where) == 1 else "all"
-    ranks = tuple(group.ranks or everybody(first, group) for group in groups) if said else (whole,)
+    ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
     axes = (*own, *vary)
     count = prod(len(axis.values) for axis in axes)
