@@ -92,6 +92,19 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows)
     return _charged(level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share)
 
 
+def _slowest(met: Sequence[Level], n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
+    """A charge for pairs that meet in several classes at once, the farthest first: the longest α, the least bandwidth."""
+    charges = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
+    slowest = pick(charges, lambda c: c.effective_Bps)
+    return _latest(charges, slowest)._replace(crosses=any(one.crosses for one in charges))
+
+
+def _latest(charges: Sequence[Charge], carrying: Charge) -> Charge:
+    """A charge that waits for the longest α of several."""
+    latest = pick(charges, lambda c: c.alpha_s, most=True)
+    return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
+
+
 def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> Charge:
     """A charge at the level's latency contention and bandwidth; ``alpha_s`` before contention."""
     return Charge(
@@ -170,9 +183,9 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
 def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges counted as flows."""
     lanes = []
+    flows = _tree_flows(terms, reach, route)
     for k in range(log2_ceil(reach.ranks)):
-        level = reach.block(2 << k)
-        lanes.append((_at(level, 0, 0, reach, _tree_flows(terms, reach, route)), 1))
+        lanes.append((_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1))
     edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
     return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))]
 
@@ -195,7 +208,8 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
         swapped = _at_most(2 * stride) if route.folded else _all
         flows = {"xor": swapped, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
-        one = _at(level, 1, load, reach, flows)
+        apart = min(stride, reach.ranks - stride) if route.partner == "shift" else stride
+        one = _slowest(reach.met(apart, level), 1, load, reach, flows)
         charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
     for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta), c.energy)):
@@ -249,7 +263,7 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """One α, of the farthest peer; the busiest of all ports, links and boundaries sets the time.
+    """One α, the longest; the busiest of all ports, links and boundaries sets the time.
 
     A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
     """
@@ -261,10 +275,9 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
             own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
-    farthest = _at(reach.views()[0].peers[-1][0], 0, 0, reach, _all)
     sent = mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])
     per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
-    return [busiest._replace(alpha_s=farthest.alpha_s, eta_alpha=farthest.eta_alpha, energy=per_load)]
+    return [_latest(lanes, busiest)._replace(energy=per_load)]
 
 
 @_charge.register

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
@@ -145,6 +146,14 @@ class Reach:
             if level.span % size == 0:
                 return level
         return self._used[-1]
+
+    def met(self, apart: int, far: Level) -> tuple[Level, ...]:
+        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one."""
+        near, below = [], 1
+        for level in takewhile(lambda level: level is not far, self._used):
+            near += [level] if level.span > max(apart, below) else []
+            below = level.span
+        return (far, *near)
 
     def views(self) -> tuple[View, ...]:
         """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
