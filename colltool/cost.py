@@ -25,16 +25,16 @@ class Ring(NamedTuple):
 
     ``via`` says over which wires when the group spans several tiers: ``packed`` (each hop by its shortest way),
     ``outermost`` (all hops over the outer tier), ``innermost`` (the inner tier stretched over the group), ``rails`` (one ring
-    for every NIC of a domain, each with its share of the payload).
+    for every NIC of a domain, each with its share of the payload), ``links`` (rings that share out all links of a full mesh).
     """
 
-    via: Literal["packed", "outermost", "innermost", "rails"] = "packed"
+    via: Literal["packed", "outermost", "innermost", "rails", "links"] = "packed"
 
 
 class Chain(NamedTuple):
-    """The payload walks from the first rank to the last, segment behind segment; ``rails``: a share of it over every NIC."""
+    """The payload walks from the first rank to the last, segment behind segment; ``rails``, ``links``: as in :class:`Ring`."""
 
-    via: Literal["packed", "rails"] = "packed"
+    via: Literal["packed", "rails", "links"] = "packed"
 
 
 class Trees(NamedTuple):

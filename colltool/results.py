@@ -25,6 +25,18 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+class Same:
+    """A number, or an array of them, as part of a key."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and same(self.value, other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
+
+
 class Result:
     """The base of every public result: a frozen dataclass declared with ``eq=False, repr=False``.
 

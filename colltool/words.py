@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 _PREFIXES = {"": 1e0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0, "GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
 _BINARY = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 _LONGEST_TITLE = 8
+
+
+def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
+    """Names that stand for one thing each: those that several bear with the end of the path that tells them apart, else numbered.
+
+    >>> told_apart(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
+    ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
+    >>> told_apart(["mine", "mine"], ["", ""])
+    ['mine (1)', 'mine (2)']
+    """
+    found = list(names)
+    for name in dict.fromkeys(one for one in names if list(names).count(one) > 1):
+        mine = [at for at, one in enumerate(names) if one == name]
+        paths = [typed[at].replace("\\", "/").split("/") for at in mine]
+        ends = (["/".join(path[-length:]) for path in paths] for length in range(1, max(map(len, paths)) + 1))
+        numbers = [str(number) for number in range(1, len(mine) + 1)]
+        said = next((one for one in ends if len(set(one)) == len(one) and all(one)), numbers)
+        for at, end in zip(mine, said, strict=True):
+            found[at] = f"{name} ({end})"
+    return found
 
 
 def format_size(size: float) -> str:

@@ -1,7 +1,7 @@
 """Every algorithm that colltool can price; importing this package fills the registry, in this order."""
 
 from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all, folded  # isort: skip
-from colltool.algorithms import lattice, lattice_paths, in_network, flat, composed, parameter_server  # isort: skip
+from colltool.algorithms import lattice, lattice_paths, full_mesh, in_network, flat, composed, parameter_server  # isort: skip
 
 __all__ = [
     "all_reduce",
@@ -9,6 +9,7 @@ __all__ = [
     "composed",
     "flat",
     "folded",
+    "full_mesh",
     "gather_scatter",
     "in_network",
     "lattice",

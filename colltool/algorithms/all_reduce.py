@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
-from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_rails, nccl_tree
+from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_links, nccl_rails, nccl_tree
+from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import (
     CHAN,
     MSCCLPP,
@@ -17,10 +18,8 @@ from colltool.algorithms.references import (
 )
 from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
 from colltool.algorithms.rooted import strides
-from colltool.cost import AllPeers, Ring, Rounds, Schedule, Terms, Trees
+from colltool.cost import Ring, Rounds, Schedule, Terms, Trees
 from colltool.primitives import AG, AR, RS, log2_ceil
-
-_MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
 
 
 @algorithm(
@@ -28,7 +27,7 @@ _MANY_SENDS = "assumes that a rank posts N-1 messages for one alpha"
     AR,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    limits=(nccl_inside, nccl_rails),
+    limits=(nccl_inside, nccl_rails, nccl_links),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
@@ -185,7 +184,7 @@ def rabenseifner(group: Group) -> Schedule:
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
     limits=(kernels_inside,),
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
-    note=_MANY_SENDS,
+    caveat=many_sends,
 )
 def one_shot(group: Group) -> Terms:
     """One-shot: every rank reads the vectors of all others and adds them up itself.
@@ -200,8 +199,7 @@ def one_shot(group: Group) -> Terms:
     >>> totals(one_shot(Group(4, "full_mesh")))
     (1, 1.0)
     """
-    peers = group.ranks - 1
-    return Terms(1, 1 if group.dedicated else peers, AllPeers(1.0))
+    return to_all(group, 1.0)
 
 
 @algorithm(
@@ -211,7 +209,7 @@ def one_shot(group: Group) -> Terms:
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
     limits=(kernels_inside,),
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
-    note=_MANY_SENDS,
+    caveat=many_sends,
 )
 def two_shot(group: Group) -> Schedule:
     """Two-shot: a direct reduce-scatter with all peers at once, then a direct all-gather.
@@ -224,7 +222,5 @@ def two_shot(group: Group) -> Schedule:
     >>> totals(two_shot(Group(4, "full_mesh")))
     (2, 0.5)
     """
-    n = group.ranks
-    n_beta = 1 / n if group.dedicated else (n - 1) / n
-    scatter = Terms(1, n_beta, AllPeers(1 / n), primitive=RS, label="reduce-scatter")
-    return scatter, Terms(1, n_beta, AllPeers(1 / n), primitive=AG, label="all-gather")
+    scatter = to_all(group, 1 / group.ranks, primitive=RS, label="reduce-scatter")
+    return scatter, to_all(group, 1 / group.ranks, primitive=AG, label="all-gather")

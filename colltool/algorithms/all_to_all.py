@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, Group
+from colltool.algorithms.libraries import rccl_sends
+from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
-from colltool.cost import AllPeers, Peers, Rounds, Terms
+from colltool.cost import Peers, Rounds, Terms
 from colltool.primitives import A2A
 
 
@@ -64,8 +66,9 @@ def _slots_with(bit: int, ranks: int) -> int:
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
+    limits=(rccl_sends,),
     source=f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear all-to-all",
-    note="assumes that a rank posts N-1 messages for one alpha",
+    caveat=many_sends,
 )
 def direct(group: Group) -> Terms:
     """Direct: the N-1 messages of M/N to all peers at once.
@@ -78,5 +81,4 @@ def direct(group: Group) -> Terms:
     >>> totals(direct(Group(4, "full_mesh")))
     (1, 0.25)
     """
-    n = group.ranks
-    return Terms(1, 1 / n if group.dedicated else (n - 1) / n, AllPeers(1 / n))
+    return to_all(group, 1 / group.ranks)

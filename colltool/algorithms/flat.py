@@ -33,6 +33,8 @@ def multi_rail_all_reduce(group: Group) -> Terms:
 
     t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
 
+    BW_inner is a port's; of a full mesh R links', for there the rings go through a domain over links of their own.
+
     >>> from colltool.cost import totals
     >>> totals(multi_rail_all_reduce(Group(16, "tiers")))
     (30, 1.875)
@@ -47,6 +49,8 @@ def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
     t = (N-1) α + (N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops
+
+    BW_inner is a port's; of a full mesh R links', for there the rings go through a domain over links of their own.
 
     >>> from colltool.cost import totals
     >>> totals(multi_rail(Group(16, "tiers")))
@@ -69,6 +73,8 @@ def multi_rail_chain(group: Group) -> Terms:
     """R chains in parallel, one for every NIC of an inner domain, each with M/R, segment behind segment.
 
     t = (N-1) α + M / min(BW_inner, R BW_outer), α averaged over the chain's hops (asymptotic)
+
+    BW_inner is a port's; of a full mesh R links', for there the chains go through a domain over links of their own.
 
     >>> from colltool.cost import totals
     >>> totals(multi_rail_chain(Group(16, "tiers")))

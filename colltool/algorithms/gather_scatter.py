@@ -6,11 +6,12 @@ M is the whole result of an all-gather, the vector a rank starts with in a reduc
 from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, power_of_two
-from colltool.algorithms.libraries import nccl_inside, nccl_rails
+from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
+from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
-from colltool.cost import AllPeers, Ring, Rounds, Terms
+from colltool.cost import Ring, Rounds, Terms
 from colltool.primitives import AG, RS
 
 
@@ -27,7 +28,7 @@ def one_rank_per_node(group: Group) -> str | None:
     RS,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    limits=(nccl_inside, nccl_rails),
+    limits=(nccl_inside, nccl_rails, nccl_links),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
@@ -123,7 +124,7 @@ def pat(group: Group) -> Terms:
     on=ANY_TO_ANY,
     shipped_by=("MSCCL++",),
     source=f"{MSCCLPP}: the halves of the two-shot all-reduce",
-    note="assumes that a rank posts N-1 messages for one alpha",
+    caveat=many_sends,
 )
 def direct(group: Group) -> Terms:
     """Direct: every rank exchanges its chunks with all peers at once.
@@ -136,5 +137,4 @@ def direct(group: Group) -> Terms:
     >>> totals(direct(Group(4, "full_mesh")))
     (1, 0.25)
     """
-    n = group.ranks
-    return Terms(1, 1 / n if group.dedicated else (n - 1) / n, AllPeers(1 / n))
+    return to_all(group, 1 / group.ranks)

@@ -3,6 +3,8 @@
 from functools import cache
 from typing import Literal, NamedTuple, assert_never, get_args
 
+from colltool.errors import given
+
 Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
 
@@ -47,6 +49,7 @@ def _joined(*by: JoinedBy) -> frozenset[Topology]:
 
 
 SWITCHED = _joined("switches")
+FULL_MESH = _joined("pair_links")
 ONE_TIER = _joined("switches", "pair_links")
 ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
 LATTICE = _joined("neighbour_links")
@@ -73,6 +76,15 @@ class Axis(NamedTuple):
         """Whether the wraparound is a link of its own: not below three ranks."""
         return self.wrap and self.size >= 3
 
+    def ring_steps(self, *, one_port: bool) -> int:
+        """Steps once round it in one direction; of an open line from both ends at once.
+
+        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
+        (executed; the documents' bound is twice the bytes).
+        """
+        in_turn = one_port and self.size > 2 and not self.is_ring
+        return self.size - 1 + (-(-self.size // 2) if in_turn else 0)
+
 
 class Group(NamedTuple):
     """All that a formula may know of the ranks it runs on.
@@ -87,6 +99,7 @@ class Group(NamedTuple):
         switch_groups: groups that compute in those switches at once, this one among them.
         switch_room: for how many they have room; None: for any number.
         tree_beta: c, the double binary tree's n_β.
+        one_port: a rank drives one port or link at a time, and posts one message after the other.
         servers: K, machines apart from the ranks that a parameter server has.
     """
 
@@ -99,6 +112,7 @@ class Group(NamedTuple):
     switch_groups: int = 1
     switch_room: int | None = None
     tree_beta: float = 2.0
+    one_port: bool = False
     servers: int = 1
 
     @property
@@ -120,3 +134,8 @@ class Group(NamedTuple):
 def power_of_two(group: Group) -> str | None:
     """Partners at distances 1, 2, 4 ... must all exist."""
     return None if group.ranks & (group.ranks - 1) == 0 else f"needs a power-of-two rank count, got {group.ranks}"
+
+
+def all_ports(group: Group) -> str | None:
+    """What drives several links of a rank at once."""
+    return f"drives several links of a rank at once, and {given('ports', 'one')} has one" if group.one_port else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.group import LATTICE, Group, Topology
+from colltool.algorithms.group import LATTICE, Group, Topology, all_ports
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
 from colltool.cost import Links, Schedule, Terms
@@ -48,7 +48,8 @@ def _axis_phases(group: Group, steps: dict[int, int], loads: dict[int, float], p
 
 
 def _ring_loads(group: Group) -> dict[int, float]:
-    return {number: (axis.size - 1) / axis.size for number, axis in enumerate(group.axes)}
+    steps = {number: axis.ring_steps(one_port=group.one_port) for number, axis in enumerate(group.axes)}
+    return {number: steps[number] / axis.size for number, axis in enumerate(group.axes)}
 
 
 def _bidirectional_loads(group: Group) -> dict[int, float]:
@@ -56,7 +57,8 @@ def _bidirectional_loads(group: Group) -> dict[int, float]:
 
 
 def _dim_ring(group: Group, primitive: Primitive) -> Schedule:
-    return _axis_phases(group, {k: axis.size - 1 for k, axis in enumerate(group.axes)}, _ring_loads(group), primitive)
+    steps = {k: axis.ring_steps(one_port=group.one_port) for k, axis in enumerate(group.axes)}
+    return _axis_phases(group, steps, _ring_loads(group), primitive)
 
 
 def _bidirectional(group: Group, primitive: Primitive) -> Schedule:
@@ -69,7 +71,8 @@ def dim_ring_all_reduce(group: Group) -> Schedule:
 
     t = 2 Σ(d_i - 1) α + 2(N-1)/N M/BW
 
-    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line.
+    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line, which on
+    one port (--ports one) takes ceil(d_i/2) steps more and as many bytes of M/d_i.
 
     >>> from colltool.algorithms.group import Axis
     >>> from colltool.cost import totals
@@ -110,7 +113,9 @@ def dim_ring_all_gather(group: Group) -> Schedule:
 BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 
 
-@algorithm("dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
+@algorithm(
+    "dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
+)
 def bidirectional_all_reduce(group: Group) -> Schedule:
     """Dimension-decomposed ring, both directions at once.
 
@@ -126,7 +131,9 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
     return _bidirectional(group, AR)
 
 
-@algorithm("dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
+@algorithm(
+    "dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
+)
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
@@ -140,7 +147,9 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
     return _bidirectional(group, RS)
 
 
-@algorithm("dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=BOTH_WAYS, usual=True)
+@algorithm(
+    "dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
+)
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
@@ -173,7 +182,7 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 
-@algorithm("multi-ring", AR, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", AR, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_all_reduce(group: Group) -> Schedule:
     """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
 
@@ -190,7 +199,7 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
     return _multi_ring(group, AR)
 
 
-@algorithm("multi-ring", RS, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", RS, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
@@ -204,7 +213,7 @@ def multi_ring_reduce_scatter(group: Group) -> Schedule:
     return _multi_ring(group, RS)
 
 
-@algorithm("multi-ring", AG, on=TORUS, requires=(closed_axes,), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", AG, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_all_gather(group: Group) -> Schedule:
     """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.group import LATTICE, Axis, Group
+from colltool.algorithms.group import LATTICE, Axis, Group, all_ports
 from colltool.algorithms.lattice import BOTH_WAYS, LATTICE_LIBRARIES, TORUS, closed_axes
 from colltool.algorithms.references import CHAN
 from colltool.algorithms.registry import algorithm
@@ -38,7 +38,7 @@ def dim_chain(group: Group) -> Terms:
     BC,
     REDUCE,
     on=TORUS,
-    requires=(closed_axes,),
+    requires=(closed_axes, all_ports),
     shipped_by=LATTICE_LIBRARIES,
     source=BOTH_WAYS,
     usual=True,
@@ -61,6 +61,7 @@ def dim_chain_bidirectional(group: Group) -> Terms:
     BC,
     REDUCE,
     on=frozenset({"mesh"}),
+    requires=(all_ports,),
     source=f"{CHAN}; chains both ways from a root in the middle",
     note="takes the root to stand in the middle of the mesh; from a corner it is dim-chain",
     status="idealised",

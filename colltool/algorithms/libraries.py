@@ -72,6 +72,20 @@ def nccl_rails(running: Running, group: Group) -> str:
     return ""
 
 
+def nccl_links(running: Running, group: Group) -> str:
+    """On a full mesh NCCL and RCCL look for rings until no link is left."""
+    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2:
+        return f"on a full mesh {running.spoken} has rings over all links (multi-link)"
+    return ""
+
+
+def rccl_sends(running: Running, group: Group) -> str:
+    """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s of busbw: one peer after another has 47, all at once 90."""
+    if running.name == "rccl" and group.joined_by == "tiers":
+        return "across nodes RCCL's grouped sends are as fast as one peer after another"
+    return ""
+
+
 def nccl_tree(running: Running, group: Group) -> str:
     """NCCL's tree is double and binary between nodes alone."""
     if running.name not in ("nccl", "rccl") or group.scale_out:
@@ -84,9 +98,17 @@ def nccl_switch(running: Running, group: Group) -> str:
     return running.without(["collnet" if group.scale_out else "nvls"]) if running.name == "nccl" else ""
 
 
+_NVLS_RANKS = 32
+"""Of a node, for an all-gather or reduce-scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30, src/include/device.h."""
+
+
 def nvls_inside(running: Running, group: Group) -> str:
-    """NVLS gathers and scatters inside a node; between nodes CollNetDirect does, which no schedule here is."""
-    return "NVLS gathers and scatters inside a node alone" if running.name == "nccl" and group.scale_out else ""
+    """NVLS gathers and scatters inside a node of few ranks; between nodes CollNetDirect does, which no schedule here is."""
+    if running.name != "nccl":
+        return ""
+    if group.scale_out:
+        return "NVLS gathers and scatters inside a node alone"
+    return f"NVLS gathers and scatters on at most {_NVLS_RANKS} ranks of a node" if group.ranks > _NVLS_RANKS else ""
 
 
 def kernels_inside(running: Running, group: Group) -> str:
@@ -109,6 +131,7 @@ class ShippedAs(NamedTuple):
         streams: chunks pass through all phases at once, though the composition's phases follow one another otherwise.
         needs: features that it takes.
         lattices: whether it runs on a lattice inside; else inside switches and full meshes.
+        most_inside: the most ranks of a node that it takes; 0 for any number.
     """
 
     library: str
@@ -118,25 +141,34 @@ class ShippedAs(NamedTuple):
     streams: bool = False
     needs: tuple[Feature, ...] = ()
     lattices: bool = False
+    most_inside: int = 0
+
+    def why_not_inside(self, ranks: int) -> str:
+        """Why it does not run with so many ranks of a node; empty where it does."""
+        if not self.most_inside or ranks <= self.most_inside:
+            return ""
+        return f"{self.by[0]} takes at most {self.most_inside} ranks of a node, not {ranks}"
 
 
 _NVLS, _RING, _TREE = frozenset({"in-network"}), frozenset({"ring"}), frozenset({"double-binary-tree"})
+_RINGS = _RING | {"multi-link-ring"}
 _SENDS = frozenset({"pairwise", "direct"})
 NCCL_ALL_REDUCE = (
     ShippedAs("nccl", ("NCCL (NVLSTree)",), _NVLS, _TREE, streams=True, needs=("nvls",)),
     ShippedAs("nccl", ("NCCL (NVLS with SHARP)",), _NVLS, _NVLS, streams=True, needs=("nvls", "collnet")),
-    ShippedAs("nccl", ("NCCL (Tree)",), _RING, _TREE, streams=True),
-    ShippedAs("nccl", ("NCCL (CollNetDirect)",), frozenset({"direct"}), _NVLS, needs=("collnet",)),
-    ShippedAs("nccl", ("NCCL (CollNetChain)",), _RING, _NVLS, needs=("collnet",)),
-    ShippedAs("rccl", ("RCCL (Tree)",), _RING, _TREE, streams=True),
+    ShippedAs("nccl", ("NCCL (Tree)",), _RINGS, _TREE, streams=True),
+    ShippedAs("nccl", ("NCCL (CollNetDirect)",), frozenset({"direct"}), _NVLS, needs=("collnet",), most_inside=8),
+    ShippedAs("nccl", ("NCCL (CollNetChain)",), _RINGS, _NVLS, needs=("collnet",)),
+    ShippedAs("rccl", ("RCCL (Tree)",), _RINGS, _TREE, streams=True),
 )
 """Inside a node NCCL's tree and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
-the same. CollNetDirect reads all peers at once. Source: NCCL 2.30, src/graph/tuning.cc, src/device/all_reduce.h."""
+the same. CollNetDirect reads all peers at once, at most NCCL_MAX_DIRECT_ARITY, 7. Source: NCCL 2.30, src/graph/tuning.cc,
+src/device/all_reduce.h."""
 
 HAN = (ShippedAs("mpi", ("Open MPI (HAN)", "MVAPICH2")),)
 SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
-HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RING, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
+HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
 """Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
 PXN = (
     ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),

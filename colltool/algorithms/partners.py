@@ -19,7 +19,7 @@ def most_partners(schedule: Schedule, group: Group) -> int:
     >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
     (4, 6)
     """
-    if any(isinstance(terms.route, Peers | AllPeers) for terms in schedule):
+    if any(isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links")) for terms in schedule):
         return group.ranks - 1  # everybody: of a million ranks there is no need to list them
     met: set[int] = set()
     for terms in schedule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
-from colltool.algorithms.libraries import nccl_inside, nccl_rails
+from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
 from colltool.algorithms.registry import algorithm
 from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
@@ -22,7 +22,7 @@ def strides(ranks: int) -> tuple[int, ...]:
     REDUCE,
     on=ANY_TO_ANY | {"lattice_tiers"},
     shipped_by=("NCCL", "RCCL", "Open MPI"),
-    limits=(nccl_inside, nccl_rails),
+    limits=(nccl_inside, nccl_rails, nccl_links),
     source=f"{CHAN}; NCCL's ring broadcast and reduce: {NCCL_RINGS}",
     baseline=True,
     usual=True,

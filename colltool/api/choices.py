@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -26,6 +27,7 @@ from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
+from colltool.words import told_apart
 
 if TYPE_CHECKING:
     from colltool.pricing.who import Who
@@ -82,7 +84,7 @@ def sweep(
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = _groups(ranks, stride, alone=alone)
     axes = axes_of(vary_of(vary))
-    where = [_where(one, overrides, library) for one in several_of(fabrics)]
+    where = wheres(several_of(fabrics), overrides, library)
     return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
 
 
@@ -224,8 +226,7 @@ def columns_of(
             f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
         )
     found = []
-    for fabric in fabrics:
-        where = _where(fabric, overrides, library)
+    for where in wheres(fabrics, overrides, library):
         where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
@@ -234,6 +235,20 @@ def columns_of(
             more = [f"{key}={value}" for key, value in pairs]
             found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
     return found
+
+
+def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
+    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    found = [_where(one, overrides, library) for one in fabrics]
+    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+
+
+def typed_of(fabric: AnyFabric) -> str:
+    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    if isinstance(fabric, Fabric):
+        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
 
 
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:

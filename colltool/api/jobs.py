@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, fabrics_of, ranks_of, under_library, vary_of
+from colltool.api.arguments import AnyFabric, count_of, fabric_of, ranks_of, several_of, under_library, vary_of, wrong
+from colltool.api.choices import typed_of, wheres
 from colltool.fabric.overrides import Overrides
 from colltool.pricing.readings import Readings, checked
 
@@ -112,6 +113,8 @@ def search_layouts(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     if top is not None:
         top = count_of(top, "top", 1)
+    if watch is not None and not callable(watch):
+        raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
     on = under_library(fabric_of(fabric), library)
     return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)
 
@@ -121,6 +124,7 @@ def compare_plans(
     fabrics: Sequence[AnyFabric],
     ranks: int | None = None,
     *,
+    overrides: Overrides = (),
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -131,6 +135,7 @@ def compare_plans(
         job: a job, or a path, shipped name or mapping to load.
         fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the smallest fabric, when None.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
         library, readings, **parts: as of :func:`plan`.
 
     Returns:
@@ -143,8 +148,9 @@ def compare_plans(
     from colltool.workload.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    several = [under_library(fabric, library) for fabric in fabrics_of(fabrics)]
-    return run(loaded, several, ranks_of(ranks), checked(readings, **parts))
+    where = wheres(several_of(fabrics), overrides, library)
+    typed = [typed_of(one) for one in several_of(fabrics)]
+    return run(loaded, [one.load(()) for one in where], ranks_of(ranks), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(

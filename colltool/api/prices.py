@@ -25,6 +25,7 @@ from colltool.api.arguments import (
     under_library,
     wrong,
 )
+from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import AR, Primitive
@@ -50,6 +51,7 @@ def price(
     alone: bool = False,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Price:
@@ -67,6 +69,8 @@ def price(
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
+        slow_rank: each row also carries what it takes where all ports and links of one rank, the worst one for it, run at this
+            share of their bandwidth (:attr:`colltool.pricing.row.Row.slow`); of a single size.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -80,7 +84,7 @@ def price(
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), group_of(ranks, stride, alone), reading, names_of(algorithms))
-    return _with_pick((priced,), loaded, reading, asked=library is not None)[0]
+    return slowed(_with_pick((priced,), loaded, reading, asked=library is not None), loaded, reading, slow_rank)[0]
 
 
 def _with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
@@ -102,6 +106,7 @@ def price_list(
     alone: bool = False,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> PriceList:
@@ -115,7 +120,8 @@ def price_list(
         parsed = [size_of(size) for size in sizes]
     loaded = under_library(fabric_of(fabric), library)
     listed = run(loaded, primitive_of(primitive), parsed, group_of(ranks, stride, alone), reading, names_of(algorithms))
-    return replace(listed, prices=_with_pick(listed.prices, loaded, reading, asked=library is not None))
+    picked = _with_pick(listed.prices, loaded, reading, asked=library is not None)
+    return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 
 def crossover(
@@ -161,6 +167,7 @@ def breakdown(
     alone: bool = False,
     algorithm: str | None = None,
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Breakdown:
@@ -171,7 +178,9 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
         loaded = under_library(fabric_of(fabric), library)
-        return run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone), reading, name)
+        found = run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone), reading, name)
+    first, beside = slowed((found.price, replace(found.price, results=found.baselines)), loaded, reading, slow_rank)
+    return replace(found, price=first, baselines=beside.results)
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
@@ -260,6 +269,7 @@ def explain(
     stride: int = 1,
     alone: bool = False,
     library: str | None = None,
+    slow_rank: float | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Explanation:
@@ -279,6 +289,7 @@ def explain(
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
         explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone), reading)
+    explained = explained_slow(explained, loaded, reading, slow_rank)
     if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
         return explained
     from colltool.library.parts import with_estimates

@@ -36,6 +36,7 @@ def breakdown(
         ),
     ] = None,
     library: o.LibraryOption = None,
+    slow_rank: o.SlowRankOption = None,
     plot: o.PlotOption = None,
     *,
     out: Out,
@@ -51,6 +52,8 @@ def breakdown(
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
     loaded = fabric.load()
-    result = api.breakdown(loaded, primitive, size=bytes_, algorithm=name, library=library, readings=readings, **group.arguments)
+    result = api.breakdown(
+        loaded, primitive, size=bytes_, algorithm=name, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
+    )
     o.draw(plot, result)
     out.emit(result)

@@ -34,6 +34,7 @@ def explain(
     group: GroupChoice = EVERYBODY,
     size: o.MaybeSize = None,
     library: o.LibraryOption = None,
+    slow_rank: o.SlowRankOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -46,5 +47,7 @@ def explain(
         what = f"{options} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = fabric.load() if fabric.names else None
-    explained = api.explain(algorithm, primitive, fabric=loaded, size=size, library=library, readings=readings, **group.arguments)
+    explained = api.explain(
+        algorithm, primitive, fabric=loaded, size=size, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
+    )
     out.emit(explained)

@@ -122,6 +122,13 @@ AlgorithmOption = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", metavar="NAME,...", help="Only these, comma-separated.", autocompletion=complete_algorithm),
 ]
+SlowRankOption = Annotated[
+    float | None,
+    typer.Option(
+        "--slow-rank", metavar="SHARE", help="Beside it, with one rank at this share of its bandwidth: 0.8, 80%.",
+        parser=values.share("slow_rank", "80% or 0.8"),
+    ),
+]  # fmt: skip
 FormatOption = Annotated[
     Format | None,
     typer.Option(

@@ -91,7 +91,6 @@ def plan(
     selective without flash attention. All else of the job stays.
     """
     from colltool import api
-    from colltool.fabric.load import load_fabric
     from colltool.workload.job import load_job
 
     for name, value in (("keep", keep), ("top", top)):
@@ -118,8 +117,7 @@ def plan(
             raise ColltoolError(
                 "is of one fabric", argument="vary" if vary else "links", fix=f"a call for each of {', '.join(several)}"
             )
-        loads = [load_fabric(name, fabric.overrides) for name in several]
-        compared = api.compare_plans(loaded, loads, ranks, library=library, readings=readings)
+        compared = api.compare_plans(loaded, several, ranks, overrides=fabric.overrides, library=library, readings=readings)
         o.draw(plot, compared)
         out.emit(compared)
     elif vary:

@@ -21,6 +21,7 @@ Examples:
   colltool price ar -f nvl72 -M 16MB --algorithm hierarchical:ring/ring
   colltool price ar -f dgx-h100 -n 32 --stride 8 -M 1GB
   colltool price ar -f dgx-h100 -n 64 --library nccl
+  colltool price ar -f dgx-h100 -n 64 -M 64MB --slow-rank 0.8
   colltool price ag -f my-cluster.yaml
 """
 
@@ -45,6 +46,7 @@ def price(
         typer.Option("--top", metavar="K", help="Only the K fastest.", parser=values.count("top", 1, values.MOST_ROWS)),
     ] = None,
     library: o.LibraryOption = None,
+    slow_rank: o.SlowRankOption = None,
     *,
     out: Out,
     readings: Readings,
@@ -55,13 +57,15 @@ def price(
     """
     from colltool import api
 
-    if top is not None and size is None:
-        raise ColltoolError("ranks the rows of a size", argument="top", fix=f"add a size: {given('size', '16MB')}")
+    for argument, value, what in (("top", top, "ranks the rows of a size"), ("slow_rank", slow_rank, "is told of a size")):
+        if value is not None and size is None:
+            raise ColltoolError(what, argument=argument, fix=f"add a size: {given('size', '16MB')}")
     names = o.names(algorithm)
     sizes = o.sizes(size)
     listed = api.price_list(
-        fabric.load(), primitive, sizes=sizes, algorithms=names, library=library, readings=readings, **group.arguments
-    )
+        fabric.load(), primitive, sizes=sizes, algorithms=names, library=library, slow_rank=slow_rank, readings=readings,
+        **group.arguments,
+    )  # fmt: skip
     if top is not None:
         listed = listed.top(top)
     out.emit(listed)

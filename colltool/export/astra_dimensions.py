@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import kind_of
-from colltool.pricing.costed import Curve
+from colltool.pricing.curve import Curve
 from colltool.pricing.distances import Level, tier_reach
 from colltool.pricing.groups import Placed, Span
 from colltool.pricing.readings import Readings

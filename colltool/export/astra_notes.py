@@ -7,8 +7,8 @@ from typing import NamedTuple
 from colltool.errors import given, spell
 from colltool.export.astra_dimensions import COLLECTIVES, Dimension
 from colltool.fabric.topology import kind_of
-from colltool.pricing.costed import Curve
 from colltool.pricing.crossover import lower_envelope
+from colltool.pricing.curve import Curve
 from colltool.pricing.groups import Placed
 from colltool.primitives import AR
 from colltool.words import format_bytes, format_factor

@@ -15,6 +15,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.plans import ClosPlan, FatTree
 from colltool.fabric.sizing import LEVELS, clos_plan, fat_tree_for
 from colltool.fabric.topology import kind_of
+from colltool.fabric.wiring import Wanted, max_down
 
 
 @dataclass(frozen=True)
@@ -135,24 +136,27 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
     if len(reached) > len(LEVELS):
         return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
     # a leaf is bought with its uplinks, also where a group of this size needs no spine
-    hops = [max(one.uplinks, 1.0) for one in (levels[1 : max(2, len(reached))])] or [1.0]
+    hops = [max(one.uplinks, 1.0) for one in (levels[1 : max(2, len(reached))])] or [1.0] * bool(levels)
     inside = reached[1].group // reached[0].group if len(reached) == len(LEVELS) else None
+    down = levels[0].group * block.nics_per_rail if levels else None
     try:
         plan = clos_plan(
             tier.endpoints,
             nics,
             block.radix,
             rails=block.rails,
-            levels=len(hops) + 1,
+            levels=len(hops) + 1 if levels else None,
             hops=hops,
             names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
-            leaves_in_pod=inside,
+            wanted=Wanted(leaf_down=down, leaves_in_pod=inside),
         )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
-    fits = plan.down_ports // block.nics_per_rail
-    if levels and levels[0].group != fits:
-        return plan, (f"a leaf has down-ports for {fits} endpoints, the level '{levels[0].name}' says {levels[0].group}",)
+    room = max_down(hops[0], block.radix) // block.nics_per_rail if levels else 0
+    if levels and levels[0].group != room:
+        return plan, (
+            f"a leaf of {block.radix} ports has room for {room} endpoints, the level '{levels[0].name}' has {levels[0].group}",
+        )
     return plan, ()
 
 

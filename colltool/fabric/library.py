@@ -12,6 +12,7 @@ from colltool.algorithms.choice import parse_choice
 from colltool.errors import ColltoolError
 from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.fabric.agreement import known_algorithm
+from colltool.fabric.tier_parts import Measured
 from colltool.fabric.values import (
     MAX_LISTED,
     AlgorithmName,
@@ -22,12 +23,15 @@ from colltool.fabric.values import (
     Overhead,
     Part,
     PrimitiveName,
+    Size,
 )
 
 LibraryName = Literal["nccl", "rccl", "mpi", "xla", "mscclpp", "all"]
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")
+_TOOK = Accepted("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
+_MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 
@@ -62,12 +66,22 @@ class ReachedOn(Part):
     share: Fraction
 
 
+class Took(Part):
+    """What a call of a size on so many ranks was measured to take beside its wires, latencies and launch."""
+
+    ranks: Count
+    size: Size
+    time: Overhead
+
+
 class Reached(Part):
     """What a library's schedule reaches of its modelled bandwidth, as published or measured; nothing under the ideal reading.
 
-    ``algorithm`` as ``--algorithm`` takes it. ``share`` is a number, or one by nodes: between two of them by the logarithm,
-    beyond them the nearest. Beside its bytes a call of M takes ``startup``, ``startup_per_rank`` for each rank, and for each
-    ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise of a bandwidth with size.
+    ``algorithm`` as ``--algorithm`` takes it; that of one tier also counts inside a composition, on the innermost tier.
+    ``share`` is a number, or one by nodes: between two of them by the logarithm, beyond them the nearest. Beside its bytes a call
+    of M takes ``startup``, ``startup_per_rank`` for each rank, and for each ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise
+    of a bandwidth with size; inside the sizes and ranks of ``measured``, held beyond them. ``software`` lists measured times
+    instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them.
     """
 
     algorithm: AlgorithmName
@@ -83,6 +97,12 @@ class Reached(Part):
     startup: Overhead | None = None
     startup_per_rank: Overhead | None = None
     rise_per_rank: Overhead | None = None
+    measured: Annotated[Measured | None, _MEASURED] = None
+    software: Annotated[
+        tuple[Annotated[Took, _TOOK], ...],
+        Field(max_length=MAX_LISTED),
+        Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
+    ] = ()
 
     @field_validator("algorithm")
     @classmethod
@@ -98,6 +118,18 @@ class Reached(Part):
             except ColltoolError as error:
                 raise Slips(Slip(error.what, error.fix, ("algorithm",))) from error
         return self
+
+    @field_validator("software")
+    @classmethod
+    def _once_each(cls, software: tuple[Took, ...]) -> tuple[Took, ...]:
+        if len({(one.ranks, one.size) for one in software}) < len(software):
+            raise ValueError("the same ranks and size stand twice")
+        return software
+
+    def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
+        """The measured (bytes, seconds) by rank count, both ascending."""
+        counts = sorted({one.ranks for one in self.software})
+        return {count: tuple(sorted((one.size, one.time) for one in self.software if one.ranks == count)) for count in counts}
 
     def share_on(self, nodes: int) -> float:
         """The share on a number of nodes."""

@@ -61,7 +61,8 @@ class ClosPlan:
         oversubscription: of the whole against the endpoints: the product of the levels'.
         pods: groups of leaves with spines of their own, on a rail; ``planes`` groups of top switches.
         paths: top switches between two pods, or two leaves: as many ways over different switches.
-        tree_levels: ceil(log_r of a rail's ports), the height of a reduction tree of such switches.
+        tree_levels: of switches on one way up: the height of a reduction tree over all endpoints.
+        least_levels: ceil(log_r of a rail's ports), what that height would be if switches had no uplinks.
     """
 
     rails: int
@@ -76,7 +77,14 @@ class ClosPlan:
     planes: int
     paths: int
     tree_levels: int
+    least_levels: int
     notes: tuple[str, ...] = ()
+
+    def levels_over(self, ports: int) -> int:
+        """Levels of switches up to where so many ports of a rail meet, leaf by leaf and pod by pod."""
+        in_pod = -(-self.leaves // self.pods)
+        joined = (self.down_ports, self.down_ports * in_pod)
+        return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
 
     @property
     def leaves(self) -> int:

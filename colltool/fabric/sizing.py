@@ -9,11 +9,11 @@ ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil, prod
+from math import ceil, inf, prod
 
 from colltool.errors import ColltoolError, given
 from colltool.fabric.plans import ClosPlan, FatTree, Stage
-from colltool.fabric.wiring import Pod, Split, Wired, most_ports, splits_of, wired
+from colltool.fabric.wiring import FREE, Hop, Split, Wanted, Wired, most_ports, wired
 from colltool.shown import shown
 
 LEVELS = ("leaf", "spine", "core")
@@ -76,7 +76,10 @@ def fat_tree_for(endpoints: int) -> FatTree:
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
-    """ceil(log_r N), at least 1: the levels of a tree of r-port switches over N endpoints.
+    """ceil(log_r N), at least 1: the least levels of a tree of r-port switches over N endpoints, all ports but one led down.
+
+    A network that is not oversubscribed takes more: half of the ports below the top lead up. Source: Collectives Explainer Series
+    part 04 §2.2.
 
     >>> tree_levels(64, 64), tree_levels(65, 64), tree_levels(4097, 64)
     (1, 2, 3)
@@ -108,9 +111,9 @@ def clos_plan(
     *,
     rails: int = 1,
     levels: int | None = None,
-    hops: Sequence[float | Split] = (),
+    hops: Sequence[Hop] = (),
     names: Sequence[str] = LEVELS,
-    leaves_in_pod: int | None = None,
+    wanted: Wanted = FREE,
 ) -> ClosPlan:
     """A Clos of equal switches for so many endpoints, in whole ports and whole switches, the fewest that can be wired evenly.
 
@@ -118,10 +121,10 @@ def clos_plan(
         endpoints: that are joined, of ``ports`` ports each.
         radix: ports of a switch.
         rails: separate fabrics, over which the ports spread.
-        levels: 1 to 3; the least that fits, from ceil(log_r N) on, when None.
-        hops: oversubscription of each level below the top: a ratio from 1 on, or ports; 1 where nothing is given.
+        levels: 1 to 3; when None those of fewest switches, the fewest levels of equal ones.
+        hops: oversubscription of each level below the top, at most: a ratio from 1 on, or its ports; 1 where nothing is given.
         names: of the levels, bottom up.
-        leaves_in_pod: of a three-level Clos, where the fabric says so.
+        wanted: down-ports of a leaf and leaves of a pod, where the fabric says them.
 
     Raises:
         ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
@@ -139,8 +142,9 @@ def clos_plan(
         raise ColltoolError(
             f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix", fix=f"write {given('radix', 64)}"
         )
+    _check_hops(hops, levels)
     on_rail = ceil(endpoints * ports / rails)
-    found, made = _first_that_fits(on_rail, radix, levels, hops, leaves_in_pod)
+    found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=max(1, ports // rails)))
     stages = _stages(made, radix, rails, endpoints * ports, names)
     return ClosPlan(
         rails=rails,
@@ -154,45 +158,45 @@ def clos_plan(
         pods=made.pods,
         planes=made.planes,
         paths=stages[-1].per_rail,
-        tree_levels=tree_levels(on_rail, radix),
-        notes=tuple(_notes(made, stages, on_rail, max(1, ports // rails), found)),
+        tree_levels=len(stages),
+        least_levels=tree_levels(on_rail, radix),
+        notes=tuple(_notes(made, stages, radix, on_rail, max(1, ports // rails), found)),
     )
 
 
-def _first_that_fits(
-    on_rail: int, radix: int, levels: int | None, hops: Sequence[float | Split], leaves_in_pod: int | None
-) -> tuple[Sequence[float | Split], Wired]:
-    """The ratios asked for and the wiring, of the levels asked for or of the fewest that have room."""
-    fewest = max(tree_levels(on_rail, radix), len(hops) + 1)
-    tried = [levels] if levels else range(min(fewest, len(LEVELS)), len(LEVELS) + 1)
-    for count in tried:
-        if len(hops) > count - 1:
-            what = f"{count} levels have {count - 1} ratios below the top, got {len(hops)}"
-            raise ColltoolError(what, argument="oversubscription", fix="one for each level that has uplinks, bottom up")
-        asked = [*hops, *(1.0,) * (count - 1 - len(hops))]
-        splits = [[hop] if isinstance(hop, Split) else _splits(radix, hop) for hop in asked]
-        pod = Pod(leaves_in_pod, _ratio(asked[1])) if leaves_in_pod and count == len(LEVELS) else None
-        made = wired(on_rail, radix, splits, pod)
-        if made is not None:
-            return asked, made
+def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
+    count = levels or len(LEVELS)
+    if len(hops) > count - 1:
+        what = f"{count} levels have {count - 1} ratio{'s' * (count != 2)} below the top, got {len(hops)}"
+        raise ColltoolError(what, argument="oversubscription", fix="one for each level that has uplinks, bottom up")
+    for hop in hops:
+        if not isinstance(hop, Split) and not hop >= 1:
+            what, fix = f"an oversubscription of {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
+            raise ColltoolError(what, argument="oversubscription", fix=fix)
+
+
+def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Wanted) -> tuple[Sequence[Hop], Wired]:
+    """The ratios asked for and the wiring of fewest switches: of the levels asked for, or of any number, fewer levels first."""
+    found: tuple[Sequence[Hop], Wired] | None = None
+    least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
+    for count in [levels] if levels else range(least, len(LEVELS) + 1):
+        asked = [*hops[: count - 1], *(1.0,) * (count - 1 - len(hops))]
+        made = wired(on_rail, radix, asked, wanted, sum(found[1].switches) - 1 if found else inf)
+        found = (asked, made) if made else found
+    if found:
+        return found
+    if asked and wanted.leaf_down and not isinstance(asked[0], Split):
+        up = max(1, ceil(wanted.leaf_down / asked[0] - 1e-9))
+        if wanted.leaf_down + up > radix:
+            what = f"a leaf of {wanted.leaf_down} ports down takes {up} up at {asked[0]:g}:1, the switch has {radix} in all"
+            raise ColltoolError(what, argument="radix", fix="take a smaller group, a larger radix, or more oversubscription")
+    most = most_ports(radix, asked, wanted)
     more = ", more levels" if count < len(LEVELS) else ""
-    most = most_ports(radix, splits)
     raise ColltoolError(
         f"{on_rail} ports on a rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
         argument="levels" if levels else "endpoints",
         fix=f"take a larger radix, more rails{more}, or more oversubscription",
     )
-
-
-def _ratio(hop: float | Split) -> float:
-    return hop.ratio if isinstance(hop, Split) else hop
-
-
-def _splits(radix: int, ratio: float) -> list[Split]:
-    if not ratio >= 1:
-        fix = "1 is non-blocking, 2 is 2:1"
-        raise ColltoolError(f"an oversubscription of {ratio:g} is below 1", argument="oversubscription", fix=fix)
-    return splits_of(radix, ratio)
 
 
 def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[Stage, ...]:
@@ -216,12 +220,17 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
     )
 
 
-def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int, asked: Sequence[float | Split]) -> Iterator[str]:
-    """What was rounded up, or is left over, on one rail; ``of_endpoint`` ports of an endpoint are on it."""
-    for stage, split, ratio in zip(stages, made.splits, asked, strict=False):
-        if not isinstance(ratio, Split) and abs(ratio - split.ratio) > 1e-9:
-            ports = f"{split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
-            yield f"{stage.name}: {ports}, where {ratio:g}:1 is no whole number of ports"
+def _notes(
+    made: Wired, stages: Sequence[Stage], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
+) -> Iterator[str]:
+    """What is other than asked for, was rounded up or is left over, on one rail; an endpoint has ``of_endpoint`` ports on it."""
+    for stage, split, hop in zip(stages, made.splits, asked, strict=False):
+        if isinstance(hop, Split):
+            continue
+        if abs(hop - split.ratio) > 1e-9:
+            yield f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1, where {hop:g}:1 was asked for"
+        if unused := radix - split.down - split.up:
+            yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
     if len(made.splits) and on_rail % leaf.down_ports:
@@ -236,7 +245,7 @@ def _notes(made: Wired, stages: Sequence[Stage], on_rail: int, of_endpoint: int,
     if len(stages) <= len(made.splits):
         yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins all{rail}: no switches above it are needed"
     elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
-        yield f"{top.per_rail} {top.name} switches{rail} use {used} of their {top.down_ports} ports"
+        yield f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports unused"
 
 
 def _at_least_one(**counts: int) -> None:

@@ -13,7 +13,7 @@ from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import kind_of
 from colltool.fitting.candidates import IN_SWITCH
 from colltool.pricing.catalogue import named_candidates
-from colltool.pricing.costed import Curve
+from colltool.pricing.curve import Curve
 from colltool.pricing.groups import Placed, Span
 from colltool.pricing.protocols import tier_under
 from colltool.pricing.readings import Readings

@@ -110,7 +110,7 @@ def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
     def column(values: Any) -> list[Any]:
         return list(np.broadcast_to(np.asarray(values), count).tolist())
 
-    parts = zip(*(column(getattr(row, name)) for name in ("alpha_s", "bandwidth_s", "overhead_s")), strict=True)
+    parts = zip(*(column(getattr(row, name)) for name in ("alpha_s", "bandwidth_s", "overhead_s", "software_s")), strict=True)
     bounds = [bound_by(*part) for part in parts]
     columns = (column(row.protocol), column(row.total_s), bounds)
     return tuple(Quote(row.title, *quote, row.spec) for quote in zip(*columns, strict=True))

@@ -105,7 +105,9 @@ class Catalogue:
         asked = said(f"{given('algorithms')} prices it all the same")
         listed = f"not what the library runs by the algorithms of {tier} for {what}; {asked}"
         return tuple(
-            Infeasible(name, reason or listed) for name, reason in reasons.items() if name not in priced and (reason or listing)
+            Infeasible(name, said(reason or listed))
+            for name, reason in reasons.items()
+            if name not in priced and (reason or listing)
         )
 
     @cached_property

@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from colltool.algorithms.trees import edges_leaving
-from colltool.cost import AllPeers, Chain, Links, Number, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
+from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
 from colltool.elementwise import anywhere, first_by, least, pick, record_at, taken
 from colltool.pricing.distances import Flows, Level, Reach
 from colltool.pricing.readings import Readings
-from colltool.pricing.spent import mean_energy, part_of, round_energy
+from colltool.pricing.spent import mean_energy, part_of, round_energy, walk_energy
 from colltool.primitives import log2_ceil
-from colltool.results import same
+from colltool.results import Same
 
 
 class Charge(NamedTuple):
@@ -149,19 +149,26 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     if route.via in ("outermost", "innermost"):
         return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
-    lanes = _lanes(reach.hops(), reach, rails=route.via == "rails")
-    return [_blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")]
+    lanes = _lanes(reach.hops(), reach, route, readings)
+    one = _blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")
+    return [one._replace(energy=walk_energy(route, reach, one.energy))]
 
 
-def _lanes(hops: Sequence[tuple[Level, int]], reach: Reach, *, rails: bool) -> list[tuple[Charge, float]]:
-    """What a walk from rank to rank pays on each level, with its hops there; over rails, outside by every NIC of a domain."""
+def _lanes(
+    hops: Sequence[tuple[Level, int]], reach: Reach, route: Ring | Chain, readings: Readings
+) -> list[tuple[Charge, float]]:
+    """What a walk from rank to rank pays on each level, with its hops there.
+
+    Over rails as many walks go at once as a domain has NICs: outside each by its own NIC, inside over links of their own where
+    pairs have any, for paths through all ranks, one from each, share the links of a full mesh out evenly; else over one port.
+    """
     inner = reach.levels[0].tier
-    nics = max(level.span for level in reach.levels if level.tier == inner) if rails else 1
+    nics = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
     lanes: list[tuple[Charge, float]] = []
     for level, count in hops:
         lane = _at(level, 0, 0, reach, _at_most(nics))
-        outside = nics if level.tier != inner else 1
-        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * outside), count))
+        apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
+        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
     return lanes
 
 
@@ -176,7 +183,8 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
     """An open ring: of the farthest class it crosses one edge less than a closed one."""
     *near, (far, hops) = reach.hops()
     counts = [*near, (far, hops - 1)] if hops > 1 else near
-    return [_blend(_lanes(counts, reach, rails=route.via == "rails"), terms.n_alpha, terms.n_beta)]
+    one = _blend(_lanes(counts, reach, route, readings), terms.n_alpha, terms.n_beta)
+    return [one._replace(energy=walk_energy(route, reach, one.energy))]
 
 
 @_charge.register
@@ -212,7 +220,7 @@ def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> li
         one = _slowest(reach.met(apart, level), 1, load, reach, flows)
         charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, _Same(c.eta_beta), c.energy)):
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, Same(c.eta_beta), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
@@ -223,18 +231,6 @@ def _met(stride: int, folded: int, reach: Reach) -> Level:
     if folded % (2 * stride):
         return reach.top()
     return reach.block(4 * stride if folded else 2 * stride)
-
-
-class _Same:
-    """A number, or an array of them, as part of a key."""
-
-    def __init__(self, value: Number) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and same(self.value, other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
 
 
 @_charge.register

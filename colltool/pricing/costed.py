@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from math import sqrt
 from operator import add
 from typing import Any, NamedTuple
 
@@ -16,7 +15,9 @@ from colltool.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.elementwise import anywhere, largest, pick
 from colltool.errors import said
 from colltool.pricing.charge import Charge
+from colltool.pricing.curve import Curve, Pieces
 from colltool.pricing.cut_bound import Floor
+from colltool.pricing.fitted import NOTHING, Fitted
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.row import Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
@@ -26,7 +27,7 @@ from colltool.results import same
 class Part(NamedTuple):
     """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent.
 
-    ``rise`` is what its bandwidth takes to rise with size, seconds over sqrt(M).
+    ``reached`` is the share of its bandwidth that the library is known to reach.
     """
 
     primitive: Primitive
@@ -37,7 +38,7 @@ class Part(NamedTuple):
     fill: float | None
     label: str
     route: Route | None
-    rise: float = 0.0
+    reached: Any = 1.0
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -56,8 +57,6 @@ class Part(NamedTuple):
         own, payload = self.charge, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
-        if anywhere(self.rise != 0):
-            bandwidth = bandwidth + self.rise * size**0.5
         return Phase(
             tier=own.tier,
             level=own.level,
@@ -81,42 +80,12 @@ class Part(NamedTuple):
         """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
         own, slope = self.charge, self.charge.n_beta * self.payload / self.charge.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
-            return Curve(own.n_alpha * own.alpha_s, slope, self.rise)
+            return Curve(own.n_alpha * own.alpha_s, slope)
         if readings.pipelining == "optimal":
             filling = 2 * ((self.pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
-            return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling + self.rise)
+            return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling)
         n_alpha, n_beta = map(float, self.pipeline.counts(readings.pipelining))
-        return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta, self.rise)
-
-
-class Curve(NamedTuple):
-    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number.
-
-    On a fabric whose values are arrays a, b and c are arrays too.
-    """
-
-    a: float
-    b: float
-    c: float = 0.0
-
-    def at(self, size: Any) -> Any:
-        """Seconds at one size, or at many."""
-        return self.a + self.b * size + self.c * size**0.5
-
-    @property
-    def balance(self) -> float | None:
-        """n*, bytes: the size whose bytes take as long as all that no size changes, launch included; None with a root in it.
-
-        Without a launch overhead n_α·α·BW/n_β; of a message between two ranks α·BW.
-
-        >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
-        4050000
-        """
-        return self.a / self.b if self.c == 0 and self.b > 0 else None
-
-    def slope(self, size: float) -> float:
-        """Seconds that a byte more takes at a size."""
-        return self.b + self.c / (2 * sqrt(size))
+        return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +101,7 @@ class Costed:
         readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
         elsewhere: why the user's library does not run it; empty where it does.
+        fitted: what the library takes beside wires and latencies, as measured.
         floor: below which no schedule gets on the same wires; None where it runs on others.
     """
 
@@ -149,6 +119,7 @@ class Costed:
     readings: Readings
     protocol: str = ""
     elsewhere: str = ""
+    fitted: Fitted = NOTHING
     floor: Floor | None = None
 
     @property
@@ -166,41 +137,83 @@ class Costed:
         if isinstance(size, float) or self.readings.pipelining == "optimal":
             phases = self._phases(size)
             alpha = reduce(add, (phase.alpha_s for phase in phases))
-            return self._row(size, alpha, _bandwidth(phases, self.phases), phases)
-        line = self._line  # one multiply-add for the whole array, and that only when somebody asks
-        return self._row(size, line.a, lambda: _moved(line, size), partial(self._phases, size))
+            took = [phase.bandwidth_s for phase in phases]
+            moved = self._bandwidth(took)
+            return self._row(size, alpha, moved, self._short(took, moved), phases)
+        line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
+        short: Moved = 0.0 if line is slowed else lambda: _moved(slowed, size) - _moved(line, size)
+        return self._row(size, line.a, lambda: _moved(line, size), short, partial(self._phases, size))
 
     @cached_property
     def curve(self) -> Curve:
-        """The price as a curve over M."""
-        line = self._line
+        """The price as a curve over M, without what the library takes by :attr:`fitted`."""
+        line = self._slowed
         return Curve(self.overhead_s + line.a, line.b, line.c)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The whole price as curves, each from some size on."""
+        return tuple((start, self.curve.plus(term)) for start, term in self.fitted.pieces())
+
+    @property
+    def balance(self) -> float | None:
+        """n* of the whole price, bytes: see :attr:`Curve.balance`; None where it is another curve at other sizes."""
+        return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 
     def seconds(self, size: Number) -> Any:
         """The total at one size, or at many; by the curve where that is exact."""
         if self.readings.pipelining == "optimal":
             return self.at(size).total_s
-        return self.curve.at(size)
+        took = self.curve.at(size)
+        return took if self.fitted is NOTHING else took + self.fitted.at(size)
 
     @cached_property
     def _line(self) -> Curve:
-        """The curve without the launch overhead."""
-        by_tier: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        """The curve of wires and latencies: no launch overhead, nothing that the library falls short of."""
+        return self._lined([1.0] * len(self.parts))
+
+    @cached_property
+    def _slowed(self) -> Curve:
+        """The same at the bandwidth that the library reaches."""
+        return self._lined([part.reached for part in self.parts]) if self._falls_short else self._line
+
+    @cached_property
+    def _falls_short(self) -> bool:
+        return any(anywhere(part.reached != 1) for part in self.parts)
+
+    def _lined(self, reached: Sequence[Any]) -> Curve:
+        by_tier: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0])
         a = 0.0
-        for part in self.parts:
+        for part, share in zip(self.parts, reached, strict=True):
             piece = part.curve(self.readings)
             a += piece.a
-            by_tier[part.charge.tier][0] += piece.b
-            by_tier[part.charge.tier][1] += piece.c
+            by_tier[part.charge.tier][0] += piece.b / share
+            by_tier[part.charge.tier][1] += piece.c / share
         slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
         if self.phases == "pipelined":
             slopes = [pick(slopes, lambda one: one.b, most=True)]
         return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
 
+    def _short(self, took: Sequence[Number], moved: Number) -> Number:
+        """What the parts' bytes take more at the bandwidth that the library reaches."""
+        if not self._falls_short:
+            return 0.0
+        return self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - moved
+
+    def _bandwidth(self, took: Sequence[Number]) -> Number:
+        """The bandwidth term of its parts' own: all in turn, or only the tier with the most to do."""
+        if self.phases == "sequential":
+            return reduce(add, took)
+        tiers: dict[str, Number] = {}
+        for seconds, part in zip(took, self.parts, strict=True):
+            tier = part.charge.tier
+            tiers[tier] = tiers[tier] + seconds if tier in tiers else seconds
+        return reduce(largest, tiers.values())
+
     def _phases(self, size: Number) -> tuple[Phase, ...]:
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
-    def _row(self, size: Number, alpha_s: Number, moved: Moved, phases: Laid) -> Row:
+    def _row(self, size: Number, alpha_s: Number, moved: Moved, short: Moved, phases: Laid) -> Row:
         n_alpha, n_beta = self._counts(size)
         return Row(
             choice=self.choice,
@@ -209,10 +222,12 @@ class Costed:
             n_beta=n_beta,
             alpha_s=alpha_s,
             moved=moved,
+            short=short,
+            fitted=0.0 if self.fitted is NOTHING else lambda: self.fitted.at(size),
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,
-            notes=tuple(map(said, self.notes)),
+            notes=(*map(said, self.notes), *(() if self.fitted is NOTHING else self.fitted.notes(size))),
             laid=phases,
             bytes=size,
             busbw_factor=busbw_factor(self.primitive, self.ranks),
@@ -243,13 +258,3 @@ def _moved(line: Curve, size: Number) -> Number:
 def _scaled(number: Number, factor: float) -> Number:
     """A product that does not copy an array to multiply it by one."""
     return number if factor == 1 else number * factor
-
-
-def _bandwidth(phases: Sequence[Phase], reading: Phases) -> Number:
-    """The bandwidth term: all phases in turn, or only the tier with the most to do."""
-    if reading == "sequential":
-        return reduce(add, (phase.bandwidth_s for phase in phases))
-    tiers: dict[str, Number] = {}
-    for phase in phases:
-        tiers[phase.tier] = tiers[phase.tier] + phase.bandwidth_s if phase.tier in tiers else phase.bandwidth_s
-    return reduce(largest, tiers.values())

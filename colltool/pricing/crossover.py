@@ -14,7 +14,8 @@ from colltool.algorithms.registry import algorithms, approximation
 from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title, catalogue
-from colltool.pricing.costed import Costed, Curve
+from colltool.pricing.costed import Costed
+from colltool.pricing.curve import Curve, Pieces
 from colltool.pricing.price import mode, model
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
@@ -55,7 +56,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         model=model(reading, primitive),
         pairs=pairs,
         winners=tuple(_won(listed, everything, ())),
-        balance={one.title: size for one in single if (size := one.curve.balance) is not None},
+        balance={one.title: size for one in single if (size := one.balance) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.standing == 0 for one in everything),
@@ -105,7 +106,7 @@ def _runs(listed: Catalogue, name: str) -> bool:
 
 def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) -> Pair:
     """The crossings of two schedules. The prices on both sides of a root decide whether it is one."""
-    curves = product([costed.curve for costed in one], [costed.curve for costed in other])
+    curves = product(*([line for costed in candidates for _, line in costed.pieces] for candidates in (one, other)))
     roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
     if readings.pipelining == "optimal":
         roots = _confirmed(one, other, roots)
@@ -225,19 +226,30 @@ def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tu
 
 
 def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
-    """Who is lowest from 1 byte on."""
-    cuts = lower_envelope({_key(costed): costed.curve for costed in candidates}, 1.0)
-    ends = [*(start for start, _ in cuts[1:]), None]
+    """Who is lowest from 1 byte on: in each interval in which every price is one curve, then those of one winner together."""
     known = {_key(one): one for one in candidates}
+    starts = sorted({max(1.0, start) for one in candidates for start, _ in one.pieces})
+    cuts: list[tuple[float, tuple[str, str]]] = []
+    for start, end in pairwise([*starts, MAX_SIZE]):
+        within = {key: _from(one.pieces, start) for key, one in known.items()}
+        for cut in lower_envelope(within, start, end):
+            if not cuts or cut[1] != cuts[-1][1]:
+                cuts.append(cut)
+    ends = [*(start for start, _ in cuts[1:]), None]
     return [_winner(start, end, known[key]) for (start, key), end in zip(cuts, ends, strict=True)]
 
 
+def _from(pieces: Pieces, start: float) -> Curve:
+    """The curve that holds from a size on."""
+    return next(line for begins, line in reversed(pieces) if begins <= start)
+
+
 def _winner(start: float, end: float | None, one: Costed) -> Winner:
-    return Winner(start, end, one.title, one.protocol, one.choice.spec, one.curve.balance)
+    return Winner(start, end, one.title, one.protocol, one.choice.spec, one.balance)
 
 
-def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[float, Key]]:
-    """Which of several curves is lowest from which size on, bytes; ties go to the flatter one, then to the first."""
+def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE) -> list[tuple[float, Key]]:
+    """Which of several curves is lowest from which size to ``end``, bytes; ties go to the flatter one, then to the first."""
     current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
     found = [(start, current)]
     while True:
@@ -251,7 +263,7 @@ def lower_envelope(curves: Mapping[Key, Curve], start: float) -> list[tuple[floa
             if root > size * (1 + 1e-9) and curve.slope(root) < here.slope(root)
         ]
         at = min((root for root, _ in roots), default=inf)
-        if at > MAX_SIZE:
+        if at >= end:
             return found
         together = [key for root, key in roots if root <= at * (1 + 1e-9)]  # the same point but for rounding
         current = min(together, key=lambda key: curves[key].slope(at))

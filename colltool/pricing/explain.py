@@ -90,9 +90,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    return _words(row, found)._replace(
-        balance=run.curve.balance, partners=_partners(row, run.choice, place(fabric, group), readings)
-    )
+    return _words(row, found)._replace(balance=run.balance, partners=_partners(row, run.choice, place(fabric, group), readings))
 
 
 def _partners(row: AnyRow, choice: Choice, placed: Placed, readings: Readings) -> int | None:

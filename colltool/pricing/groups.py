@@ -152,6 +152,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
         switch_groups=max(1, span.at_once // idle_nics),
         switch_room=hardware.limits.groups if hardware and hardware.limits else None,
         tree_beta=readings.tree_beta,
+        one_port=readings.ports == "one",
     )
     return group, reach
 
@@ -170,7 +171,9 @@ def _flat_group(placed: Placed, readings: Readings) -> Seen:
     tiers = tuple((span.tier, span.sits) for span in placed.spans)
     lattice = any(kind_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
-    return Group(placed.ranks, topology, tree_beta=readings.tree_beta), flat_reach(tiers, placed.ranks, readings)
+    return Group(placed.ranks, topology, tree_beta=readings.tree_beta, one_port=readings.ports == "one"), flat_reach(
+        tiers, placed.ranks, readings
+    )
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import sqrt
 
 from colltool.cost import Number
-from colltool.pricing.costed import Costed, Curve
+from colltool.pricing.costed import Costed
+from colltool.pricing.curve import Curve
 from colltool.pricing.groups import Placed
 from colltool.pricing.row import Row
 from colltool.primitives import Primitive
@@ -29,10 +30,10 @@ def lower_bound_notes(rows: Sequence[Row], candidates: Sequence[Costed], placed:
         placed: the group, before any protocol.
         primitive: what they compute.
     """
-    if placed.fabric.hypothetical or _launch_is_known(placed, primitive):
+    if placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
     compared = [one for one in candidates if one.standing == 0] or candidates
-    least = max((_reaches(one.curve, LAUNCH_S) for one in compared), default=0.0)
+    least = max((_reaches(one.pieces[0][1], LAUNCH_S) for one in compared), default=0.0)
     if _smallest(rows) >= least:
         return list(rows)
     note = f"no launch overhead in the fabric: below {format_bytes(least)} a lower bound, a launch of 10 us would be half of it"
@@ -40,7 +41,8 @@ def lower_bound_notes(rows: Sequence[Row], candidates: Sequence[Costed], placed:
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 
 
-def _launch_is_known(placed: Placed, primitive: Primitive) -> bool:
+def launch_is_known(placed: Placed, primitive: Primitive) -> bool:
+    """Whether a fabric says what a call takes to start, itself or by a protocol."""
     listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
     return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_overhead is not None for one in listed)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from colltool.pricing.row import Phase, Row
+from colltool.pricing.row import TOOK, Phase, Row
 
 _ROW = ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
@@ -36,8 +36,8 @@ def fastest(rows: Sequence[Row]) -> Row:
 
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
     fields = {name: chosen([getattr(row, name) for row in rows]) for name in _ROW}
-    moved = chosen([row.bandwidth_s for row in rows])
-    return replace(rows[0], notes=notes, moved=moved, laid=lambda: _phases(rows, chosen), **fields)
+    took = {field: chosen([getattr(row, name) for row in rows]) for field, name in TOOK.items()}
+    return replace(rows[0], notes=notes, laid=lambda: _phases(rows, chosen), **took, **fields)
 
 
 def _phases(rows: Sequence[Row], chosen: Chosen) -> tuple[Phase, ...]:

@@ -93,7 +93,8 @@ def own_part(placed: Placed, primitive: Primitive, algorithm: str) -> tuple[Part
 def wire_notes(group: Group, parts: tuple[Part, ...]) -> list[str]:
     """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
     routes = {type(part.route) for part in parts}
-    if group.dedicated and AllPeers not in routes and Pair not in routes:
+    shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
+    if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
     single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
     if group.joined_by == "tiers" and single:

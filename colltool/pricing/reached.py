@@ -1,32 +1,56 @@
-"""What a library reaches of a schedule's bandwidth, where the fabric has published or measured figures of that."""
+"""What a library reaches of a schedule's bandwidth and takes beside it, where the fabric has published or measured figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from dataclasses import replace
-from math import sqrt
+from math import inf, log2, sqrt
+from typing import NamedTuple
 
 from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.group import SEVERAL_TIERS
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.algorithms.registry import row_of
-from colltool.elementwise import first_by
-from colltool.fabric.library import Library, Reached
-from colltool.pricing.costed import Costed, Part
+from colltool.elementwise import anywhere
+from colltool.fabric.library import Reached
+from colltool.fabric.topology import kind_of
+from colltool.pricing.costed import Costed
+from colltool.pricing.fitted import NOTHING, Fitted, Knots, mixed
 from colltool.pricing.groups import Placed
-from colltool.pricing.readings import Readings
 from colltool.words import format_time, percent
 
 _GB = 1e9
 
 
+class _Known(NamedTuple):
+    """A figure that counts for a schedule: on how many nodes and ranks, and on which tier; on all of them where it is empty."""
+
+    figure: Reached
+    nodes: int
+    ranks: int
+    tier: str = ""
+
+
 def as_reached(costed: Costed, placed: Placed) -> Costed:
-    """A schedule with the share of its bandwidth, and the time to get going, that the fabric's library is known for."""
+    """A schedule with the share of its bandwidth, and the time beside it, that the fabric's library is known for."""
     facts = placed.fabric.library_facts
     if facts is None or facts.name == "all" or not facts.reached or costed.readings.ideal:
         return costed
-    known = next((one for one in facts.reached if _is_of(one, costed, placed)), None)
-    return costed if known is None else _reaching(costed, placed, facts, known)
+    known = _known(facts.reached, costed, placed)
+    return costed if known is None else _reaching(costed, known, LIBRARIES[facts.name].spoken)
+
+
+def _known(figures: tuple[Reached, ...], costed: Costed, placed: Placed) -> _Known | None:
+    """The figure of a schedule, else that of the part of it that runs on the innermost tier."""
+    own = next((one for one in figures if _is_of(one, costed, placed)), None)
+    if own is not None:
+        return _Known(own, placed.nodes, placed.ranks)
+    first = placed.spans[0]
+    if not costed.choice.tiers or placed.one_a_node or kind_of(first.tier).joins != "accelerators":
+        return None
+    inside = parse_choice(costed.choice.tiers[0])
+    part = next((one for one in figures if costed.primitive in one.primitives and parse_choice(one.algorithm) == inside), None)
+    return None if part is None else _Known(part, 1, first.endpoints, first.tier.name)
 
 
 _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
@@ -45,30 +69,56 @@ def _is_of(one: Reached, costed: Costed, placed: Placed) -> bool:
     return across and parse_choice(one.algorithm) == parse_choice(wanted)
 
 
-def _reaching(costed: Costed, placed: Placed, facts: Library, known: Reached) -> Costed:
-    share = known.share_on(placed.nodes)
-    startup = (known.startup or 0.0) + (known.startup_per_rank or 0.0) * placed.ranks
-    rise = (known.rise_per_rank or 0.0) * placed.ranks
-    parts = [part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta * share)) for part in costed.parts]
-    if rise:
-        parts = _rising(parts, rise / sqrt(_GB), costed.readings)
+def _reaching(costed: Costed, known: _Known, library: str) -> Costed:
+    share, fitted = known.figure.share_on(known.nodes), _fitted(known, library)
+    parts = [part._replace(reached=share) if known.tier in ("", part.charge.tier) else part for part in costed.parts]
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
-    said += [f"takes {format_time(startup)} to get going"] if startup else []
-    said += [f"takes {format_time(rise)} times sqrt(M / 1 GB) to get up to speed"] if rise else []
-    name = LIBRARIES[facts.name].spoken
-    note = (f"{name} {' and '.join(said)}, by the figures of the fabric file",) if said else ()
-    return replace(costed, parts=tuple(parts), overhead_s=costed.overhead_s + startup, notes=(*costed.notes, *note))
+    said += _takes(fitted)
+    where = f" on {known.tier}" if said and known.tier else ""
+    note = (f"{library} {' and '.join(said)}{where}, by the figures of the fabric file",) if said else ()
+    return replace(costed, parts=tuple(parts), fitted=fitted, notes=(*costed.notes, *note))
 
 
-def _rising(parts: Sequence[Part], rise: float, readings: Readings) -> list[Part]:
-    """The rise on the first part of the busiest tier: whatever streams beside it, it is what the call waits for."""
-    slopes: dict[str, float] = {}
-    for part in parts:
-        slopes[part.charge.tier] = slopes.get(part.charge.tier, 0.0) + part.curve(readings).b
-    tiers = list(slopes)
-    busiest = first_by(list(slopes.values()), most=True)
-    firsts = {tier: next(index for index, part in enumerate(parts) if part.charge.tier == tier) for tier in tiers}
-    return [
-        part._replace(rise=(busiest == tiers.index(part.charge.tier)) * rise) if firsts[part.charge.tier] == index else part
-        for index, part in enumerate(parts)
-    ]
+def _takes(fitted: Fitted) -> list[str]:
+    """What a term is, in words."""
+    times = [format_time(float(seconds)) for _, seconds in fitted.knots]
+    said = [f"takes {times[0]} to get going"] if len(set(times)) == 1 else []
+    said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
+    rise = format_time(float(fitted.rise) * sqrt(_GB)) if anywhere(fitted.rise != 0) else ""
+    return said + ([f"takes {rise} times sqrt(M / 1 GB) to get up to speed"] if rise else [])
+
+
+def _fitted(known: _Known, library: str) -> Fitted:
+    """What a call takes beside its bytes on so many ranks."""
+    figure, limits = known.figure, known.figure.measured
+    counts = sorted(limits.ranks) if limits and limits.ranks else []
+    ranks = min(max(known.ranks, counts[0]), counts[-1]) if counts else known.ranks
+    fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * ranks
+    rise = (figure.rise_per_rank or 0.0) * ranks
+    knots = _between(figure.took(), known.ranks)
+    if fixed:
+        knots = tuple((size, fixed + seconds) for size, seconds in knots) or ((0.0, fixed),)
+    if not knots and not rise:
+        return NOTHING
+    measured = sorted({*counts, *figure.took()})
+    out = bool(measured) and not measured[0] <= known.ranks <= measured[-1]
+    return Fitted(
+        knots=knots,
+        rise=rise / sqrt(_GB),
+        smallest=limits.smallest if limits else 0.0,
+        largest=limits.largest if limits else inf,
+        what=f"what {library} takes beside the bytes of {figure.algorithm}",
+        beyond=f"on {known.ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
+    )
+
+
+def _between(took: dict[int, Knots], ranks: int) -> Knots:
+    """The measured times for a rank count: by the logarithm between two counts, the nearest beyond them."""
+    counts = list(took)
+    if not counts:
+        return ()
+    at = bisect_right(counts, ranks)
+    if at in (0, len(counts)):
+        return took[counts[max(at - 1, 0)]]
+    low, high = counts[at - 1], counts[at]
+    return mixed(took[low], took[high], log2(ranks / low) / log2(high / low))

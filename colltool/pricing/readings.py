@@ -12,6 +12,7 @@ from colltool.errors import ColltoolError, nearest
 Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]
 RingAlpha = Literal["mean", "worst"]
+Ports = Literal["all", "one"]
 
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that functions of several take in the plural, and those of one in the singular."""
@@ -39,6 +40,9 @@ class Readings(NamedTuple):
         ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
         tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what
             its schedule carries: 1 on two ranks, 1.5 on three, 2 on more.
+        ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost an α each, links of a full
+            mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
+            (a chain, all-to-all) keeps all of them.
         order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
     """
 
@@ -50,6 +54,7 @@ class Readings(NamedTuple):
     placement: Annotated[Placement, Reading("Where the ranks sit.")] = "packed"
     ring_alpha: Annotated[RingAlpha, Reading("A ring's latency over unequal hops.")] = "mean"
     tree_beta: Annotated[float, Reading("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
+    ports: Annotated[Ports, Reading("Ports and links that a rank drives at once.", echoed="given")] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
         Reading("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),

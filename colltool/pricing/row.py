@@ -62,7 +62,23 @@ class Phase(NamedTuple):
         return type(other) is Phase and all(map(same, self, other))
 
 
+class Slow(NamedTuple):
+    """The same schedule where one rank runs at a ``share`` of its bandwidth.
+
+    ``total_s`` are seconds of the whole call, ``slowdown`` how many times as long that is; ``rank`` is the one whose slowness
+    costs most, None where all cost alike. ``total_s`` None: ``reason`` says why that is not known.
+    """
+
+    share: float
+    total_s: float | None = None
+    slowdown: float | None = None
+    rank: int | None = None
+    reason: str = ""
+
+
 Moved = Number | Callable[[], Number]
+TOOK = {"moved": "bandwidth_s", "short": "short_s", "fitted": "fitted_s"}
+"""The fields of a row that may be worked out late, and the seconds that they become."""
 Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
 
 
@@ -71,12 +87,13 @@ class Row:
     """One priced schedule.
 
     ``choice`` names it, ``variant`` says which readings of a composition are not its own. ``n_alpha``, ``n_beta`` are None where
-    phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s`` is the total; under pipelined phases ``bandwidth_s``
-    is less than the phases' sum. ``moved`` is the bandwidth term and ``laid`` are the phases, or what works them out when they
-    are asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is fastest under, an array
-    of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the user's library does not
-    run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on other
-    wires.
+    phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s + software_s`` is the total; under pipelined phases
+    ``bandwidth_s`` is less than the phases' sum. ``moved`` is the bandwidth term, ``short`` what the bytes take more at the share
+    of it that the library reaches, ``fitted`` what it was measured to take beside them; ``laid`` are the phases. Each may be what
+    works it out when it is asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is
+    fastest under, an array of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the
+    user's library does not run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on
+    other wires. ``slow`` is the same with one slow rank, where somebody asked.
     """
 
     choice: Choice
@@ -94,15 +111,16 @@ class Row:
     busbw_factor: float
     protocol: Any = ""
     elsewhere: str = ""
+    short: Moved = 0.0
+    fitted: Moved = 0.0
+    slow: Slow | None = None
     floor: Floor | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in ("moved", "laid", "floor"))
-        return same(self.bandwidth_s, other.bandwidth_s) and all(
-            same(getattr(self, name), getattr(other, name)) for name in names
-        )
+        names = (one.name for one in fields(self) if one.name not in (*TOOK, "laid", "floor"))
+        return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "bandwidth_s", "software_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 
@@ -114,7 +132,22 @@ class Row:
     @cached_property
     def bandwidth_s(self) -> Number:
         """The bandwidth term, seconds."""
-        return self.moved() if callable(self.moved) else self.moved
+        return _now(self.moved)
+
+    @cached_property
+    def software_s(self) -> Number:
+        """What the library takes beside wires, latencies and its launch, as published or measured; in no tier's bandwidth."""
+        return self.short_s + self.fitted_s
+
+    @cached_property
+    def fitted_s(self) -> Number:
+        """Of :attr:`software_s` what was measured beside the bytes: start-up, and what rises with size and ranks."""
+        return _now(self.fitted)
+
+    @cached_property
+    def short_s(self) -> Number:
+        """Of :attr:`software_s` what grows with the bytes: the bandwidth that the library does not reach."""
+        return _now(self.short)
 
     @property
     def algorithm(self) -> str:
@@ -144,7 +177,7 @@ class Row:
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        return (self.alpha_s + self.overhead_s) + (self.moved() if callable(self.moved) else self.moved)
+        return (self.alpha_s + self.overhead_s) + _now(self.moved) + _now(self.short) + _now(self.fitted)
 
     @property
     def lower_bound_s(self) -> Number | None:
@@ -176,14 +209,15 @@ class Row:
 
     @property
     def bound(self) -> str:
-        """What takes most of a single-size price: ``latency``, ``bandwidth`` or ``overhead``.
+        """What takes most of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``.
 
         Raises:
             ColltoolError: an array of sizes is bound by different things.
         """
         if hasattr(self.bytes, "__len__"):
-            raise ColltoolError("an array of sizes has no single bound", fix="compare alpha_s, bandwidth_s and overhead_s")
-        return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s))
+            fix = "compare alpha_s, bandwidth_s, overhead_s and software_s"
+            raise ColltoolError("an array of sizes has no single bound", fix=fix)
+        return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s), float(self.software_s))
 
     @property
     def title(self) -> str:
@@ -196,7 +230,11 @@ class Row:
         return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
 
 
-def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float) -> str:
-    """What takes most of a price: ``latency``, ``bandwidth`` or ``overhead``."""
-    parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s}
+def _now(seconds: Moved) -> Number:
+    return seconds() if callable(seconds) else seconds
+
+
+def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:
+    """What takes most of a price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
+    parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s, "software": software_s}
     return max(parts, key=lambda part: parts[part])

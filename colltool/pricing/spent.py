@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from colltool.cost import Rounds
+from colltool.cost import Chain, Ring, Rounds
 from colltool.pricing.distances import Reach
 
 
@@ -15,6 +15,11 @@ def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
 def part_of(energy: float | None, share: float) -> float | None:
     """Where so many of the ranks send."""
     return None if energy is None else energy * share
+
+
+def walk_energy(route: Ring | Chain, reach: Reach, energy: float | None) -> float | None:
+    """J a bit of a ring or chain; over all links of a full mesh n_β is one link's, and a rank's others carry as much."""
+    return part_of(energy, reach.ranks - 1) if route.via == "links" else energy
 
 
 def round_energy(route: Rounds, stride: int, reach: Reach, energy: float | None) -> float | None:

@@ -135,8 +135,12 @@ class Workbench:
         running = self._running
         if running is None:
             return ""
-        reasons = [running.without(one.needs) for one in known if one.library == running.name]
+        reasons = [self._off(one, running) for one in known if one.library == running.name]
         return "" if "" in reasons else [*reasons, f"{running.spoken} has no such composition"][0]
+
+    def _off(self, one: ShippedAs, running: Running) -> str:
+        """Why a library does not run a composition that it ships on this group; empty where it does."""
+        return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
 
     def leading(self, size: Number) -> list[Costed]:
         """At one size the fastest choice of the best standing that there is; at many every one that is fastest anywhere.
@@ -159,7 +163,7 @@ class Workbench:
         running = self._running
         if running is None:
             return []
-        mine = [one for one in self._shipped_as if one.library == running.name and not running.without(one.needs)]
+        mine = [one for one in self._shipped_as if one.library == running.name and not self._off(one, running)]
         found = [tuple(tuple(filter(_shipped, own)) for own in _fitting(one, self.options)) for one in mine]
         return [tiers for tiers in found if all(tiers)]
 

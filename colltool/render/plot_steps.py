@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from colltool.study.jobs import Plans
 
+_SOFTWARE = ".."
 _MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time
 
 
@@ -38,6 +39,8 @@ def draw_breakdown(result: Breakdown, sheet: Sheet) -> None:
     found = {f"{letter(at)}  {_phase(phase)}": swatch(axes, colour_of(at)) for at, phase in enumerate(row.phases)}
     if row.overhead_s:
         found[f"launch overhead {_short(row.overhead_s)}"] = swatch(axes, GREY, "xx")
+    if row.software_s:
+        found[f"software {_short(row.software_s)}"] = swatch(axes, GREY, _SOFTWARE)
     found["hatched: latency (alpha)"] = swatch(axes, GREY, ACROSS)
     found["plain: bandwidth"] = swatch(axes, GREY)
     under = add_legend(sheet.figure, sheet.width, found)
@@ -72,7 +75,7 @@ def _whole(row: Row) -> tuple[Piece, ...]:
             pieces.append(Piece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
     if streams(row):
         pieces.append(Piece(float(row.bandwidth_s), "at once", GREY))
-    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"))
+    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"), Piece(float(row.software_s), "", GREY, _SOFTWARE))
 
 
 def _phases(row: Row) -> list[Bar]:
@@ -88,7 +91,7 @@ def _phases(row: Row) -> list[Bar]:
 
 
 def _baseline(one: Row, row: Row) -> Bar:
-    parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"))
+    parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
     times = format_factor(float(one.total_s / row.total_s), 3)
     return Bar(
         one.title, tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts), f"{_short(one.total_s)}, {times}"

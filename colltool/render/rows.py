@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
-from colltool.pricing.row import Phase, Row
+from colltool.pricing.row import TOOK, Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.slow import slow_field
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import (
     format_count,
     format_energy,
+    format_factor,
     format_rate,
     format_time,
     plain_number,
@@ -61,7 +63,10 @@ _ROW: tuple[Column, ...] = (
     number("alpha_s", "alpha", format_time, 3, get=lambda one: float(one.row.alpha_s)),
     number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: float(one.row.bandwidth_s)),
     number("overhead_s", "overhead", format_time, 5, get=lambda one: float(one.row.overhead_s)),
+    number("software_s", "software", format_time, 4, get=lambda one: float(one.row.software_s)),
     number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
+    number("slow_total_s", "slow rank", format_time, get=lambda one: one.row.slow and one.row.slow.total_s),
+    number("slowdown", "slower", format_factor, get=lambda one: one.row.slow and one.row.slow.slowdown),
     number("alpha_share", "alpha%", whole_percent, 9, get=lambda one: float(one.row.alpha_s / one.row.total_s)),
     number("bandwidth_share", "bw%", whole_percent, 10, get=lambda one: float(one.row.bandwidth_s / one.row.total_s)),
     number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
@@ -75,13 +80,15 @@ _ROW: tuple[Column, ...] = (
 
 
 def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None, *, sizes: bool = False) -> Table:
-    """Rows with what they are rows of; for CSV alone: a launch overhead that is nowhere paid, protocols where there are none.
+    """Rows with what they are rows of; for CSV alone: an overhead or software term of 0, protocols where there are none.
 
     Energy only where the fabric gives what a bit takes.
     """
-    idle = [key for key in ("overhead_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
-    measured = any(one.row.energy_J is not None for one in ranked)
-    own = tuple(column for column in _ROW if measured or column.key != "energy_J")
+    idle = [key for key in ("overhead_s", "software_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
+    told = (("energy_J", any(one.row.energy_J is not None for one in ranked)),
+            *((key, any(one.row.slow for one in ranked)) for key in ("slow_total_s", "slowdown")))  # fmt: skip
+    absent = {key for key, there in told if not there}
+    own = tuple(column for column in _ROW if column.key not in absent)
     columns = (*context(ranked[0].price if ranked else None), *own)
     table = Table(columns, tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
@@ -122,7 +129,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
         yield replace(price, bytes=float(size), results=tuple(_row_at(row, at) for row in price.results))
 
 
-_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | {"moved": "bandwidth_s"}
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | TOOK
 """The fields of a row that hold arrays, and what of the row they are made from."""
 
 
@@ -220,7 +227,9 @@ def row_fields(row: Row) -> Document:
         "alpha_s": plain_number(row.alpha_s),
         "bandwidth_s": plain_number(row.bandwidth_s),
         "overhead_s": plain_number(row.overhead_s),
+        "software_s": plain_number(row.software_s),
         "total_s": plain_number(row.total_s),
+        **slow_field(row.slow),
         "lower_bound_s": plain_number(row.lower_bound_s),
         "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
         "bound": None if array else row.bound,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.pricing.who import Seats
 from colltool.render.parts import Block, Column, Table, label, number
+
+if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric
 
 Document = dict[str, Any]
 
@@ -37,6 +40,12 @@ Overrides = tuple[tuple[str, str], ...]
 def on_fabric(name: str, overrides: Overrides) -> str:
     """``nvl72``, or ``nvl72 with ib.size=64`` where values of the file are overridden."""
     return f"{name} with {', '.join(f'{key}={value}' for key, value in overrides)}" if overrides else name
+
+
+def described(fabric: Fabric) -> str:
+    """What a fabric is in its file's words, on one line; where values are overridden it says whose words they are."""
+    text = " ".join(fabric.description.split())
+    return f"in its file: {text}" if text and fabric.overrides else text
 
 
 def set_field(overrides: Overrides) -> Document:

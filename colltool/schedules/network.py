@@ -30,6 +30,10 @@ class Network:
         """Bytes on every resource, for messages that leave together."""
         raise NotImplementedError
 
+    def of_ranks(self, loads: Loads) -> Loads:
+        """Of every rank the most that any of its own ports or links carries of such loads, either way, shape (N,)."""
+        raise NotImplementedError
+
     def distance(self, src: Indices, dst: Indices) -> int:
         """Hops of the longest way among messages; 1 where every pair is joined."""
         return int((src != dst).any())
@@ -63,6 +67,10 @@ class Ports(Network):
         out, into = src < n, dst < n
         return np.concatenate([np.bincount(src[out], size[out], n), np.bincount(dst[into], size[into], n)])
 
+    def of_ranks(self, loads: Loads) -> Loads:
+        """The busier direction of each port."""
+        return np.maximum(loads[: self.ranks], loads[self.ranks : 2 * self.ranks])
+
 
 class FullMesh(Network):
     """A full-duplex link for every pair of ranks."""
@@ -74,6 +82,12 @@ class FullMesh(Network):
     def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
         """Bytes on every link and direction, by src * N + dst."""
         return np.asarray(np.bincount(src * self.ranks + dst, size, self.ranks * self.ranks), dtype=np.float64)
+
+    def of_ranks(self, loads: Loads) -> Loads:
+        """The busiest link from or to each."""
+        square = loads.reshape(self.ranks, self.ranks)
+        busiest: Loads = np.maximum(square.max(axis=1), square.max(axis=0))
+        return busiest
 
 
 class Lattice(Network):
@@ -128,6 +142,15 @@ class Lattice(Network):
         loads = np.zeros(self.ranks)
         loads[lines] = np.cumsum(steps[lines], axis=1)
         return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
+
+    def of_ranks(self, loads: Loads) -> Loads:
+        """The busiest link that leaves a rank, or comes to it from a neighbour."""
+        busiest, ranks = np.zeros(self.ranks), np.arange(self.ranks)
+        for links, size, stride in zip(loads.reshape(-1, self.ranks, 2), self.sizes, self.strides, strict=True):
+            place = ranks // stride % size
+            below, above = (ranks + ((place + step) % size - place) * stride for step in (-1, 1))
+            busiest = np.maximum.reduce([busiest, links[:, 0], links[:, 1], links[below, 0], links[above, 1]])
+        return busiest
 
     def distance(self, src: Indices, dst: Indices) -> int:
         """The most hops of any message."""

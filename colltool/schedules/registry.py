@@ -9,15 +9,15 @@ from colltool.schedules.step import Program
 Maker = Callable[[Group, int], Program]
 
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
-_PER_PAIR: dict[tuple[Primitive, str], int] = {}
+_PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
 
 _MANY = 16
 
 
-def schedule(name: str, *primitives: Primitive, per_pair: int = _MANY) -> Callable[[Maker], Maker]:
+def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY) -> Callable[[Maker], Maker]:
     """Register a maker: (group, segments P) -> program. P matters to pipelined algorithms only.
 
-    ``per_pair``: about how many chunks move for each pair of ranks, so that nobody waits for hours.
+    ``per_pair``: about how many chunks move for each pair of ranks, or that of N, so that nobody waits for hours.
     """
 
     def register(maker: Maker) -> Maker:
@@ -40,4 +40,5 @@ def effort(primitive: Primitive, name: str, ranks: int, segments: int | None) ->
     """About how much work an execution is, in messages moved at once; ``segments`` of a pipelined one go step by step."""
     if segments is not None:
         return _MANY * ranks * segments
-    return ranks**2 * _PER_PAIR[primitive, name]
+    per_pair = _PER_PAIR[primitive, name]
+    return ranks**2 * (per_pair(ranks) if callable(per_pair) else per_pair)

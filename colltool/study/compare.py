@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
-from math import prod
+from math import prod, sqrt
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from colltool.fabric.model import Fabric
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
+from colltool.study.accuracy import model_error
 from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
+from colltool.study.ground import LAUNCH_SHARE, Ground, Uneven, ground_or_none, joined, launch_missing, uneven_groups
+from colltool.study.why import Why, why_same
 
 SAME = 0.02  # a smaller difference is none: prices are not known better
 NEAR = 1.25  # sizes that far apart are one in a sentence
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
 
-Outcome = Literal["same", "slower", "faster", "first", "other", "neither"]
+Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
 
 
 class Option(NamedTuple):
@@ -38,26 +43,49 @@ Met = tuple[int, tuple["Run", ...]]
 
 
 class Line(NamedTuple):
-    """One row: the cells of all columns at a primitive, a number of ranks and a size."""
+    """One row: the cells of all columns at a primitive, a number of ranks and a size.
+
+    ``missing``: of each column the launch, seconds, that its time leaves out and others have. ``errors``: what the model may be
+    off by on each, as a share.
+    """
 
     primitive: Primitive
     ranks: int
     bytes: float
     cells: tuple[Cell, ...]
+    missing: tuple[float, ...]
+    errors: tuple[float, ...]
 
     def ratio(self, column: int) -> float | None:
-        """A column's time over the first one's; None where either has none."""
+        """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
         first, other = self.cells[0].total_s, self.cells[column].total_s
-        return None if first is None or other is None else other / first
+        if first is None or other is None or (self.missing[0] != self.missing[column] and self._felt(column, first, other)):
+            return None
+        return other / first
+
+    def _felt(self, column: int, first: float, other: float) -> bool:
+        filled = (other + self.missing[column]) / (first + self.missing[0])
+        return any(map(self.is_bound, (0, column))) or told(filled) != told(other / first)
+
+    def is_bound(self, column: int) -> bool:
+        """Whether a column's time leaves out a launch that would be a tenth of it or more."""
+        total = self.cells[column].total_s
+        return total is not None and self.missing[column] > LAUNCH_SHARE * total
 
 
 class Run(NamedTuple):
-    """Sizes in a row at which a column is slower, faster or the same as the first; ``ratio`` is the farthest from 1."""
+    """Sizes in a row at which a column is slower, faster or the same as the first; ``ratio`` is the farthest from 1.
+
+    ``unlike``: one of the two leaves out a launch that the other has. ``within``: the model's error, where the difference is no
+    larger. ``why``: of what is the same.
+    """
 
     outcome: Outcome
     from_bytes: float
     to_bytes: float
     ratio: float
+    within: float | None = None
+    why: tuple[Why, ...] = ()
 
 
 class Finding(NamedTuple):
@@ -78,6 +106,7 @@ class Comparison(Result):
     lines: tuple[Line, ...]
     findings: tuple[Finding, ...]
     ideal: bool
+    ground: tuple[Uneven, ...] = ()
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -95,35 +124,84 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     count = prod(map(len, (asked, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
-    ranks = [group.ranks or min(column.load(()).ranks for column in columns) for group in groups]
+    fabrics = [column.load(()) for column in columns]
+    ranks = [group.ranks or min(fabric.ranks for fabric in fabrics) for group in groups]
     who = [group._replace(ranks=count) for group, count in zip(groups, ranks, strict=True)]
-    lines = [line for one in asked for line in _lines(one, columns, who, sizes)]
+    tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
+    lines = [line for one in tables for line in one.lines(sizes)]
     least, most = min(sizes), max(sizes)
-    fine = np.geomspace(least, most, POINTS) if most > least else np.array([least])
-    found = [_finding(one, columns, who, [float(size) for size in fine]) for one in asked]
-    return Comparison(tuple(columns), tuple(lines), tuple(one for several in found for one in several), asked[0].readings.ideal)
+    fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
+    found = tuple(finding for one in tables for finding in one.findings(fine))
+    ground = joined([one for table in tables for one in table.uneven()])
+    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground)
 
 
-def _lines(asked: Asked, columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Iterator[Line]:
-    axes = (Axis("fabric", tuple(one.name for one in columns)), Axis("ranks", tuple(group.ranks for group in groups)),
-            Axis("bytes", tuple(sizes)))  # fmt: skip
-    found = cells(asked, axes, [one.load for one in columns], groups)
-    a_column = len(groups) * len(sizes)
-    for row in range(a_column):
-        group, size = groups[row // len(sizes)], sizes[row % len(sizes)]
-        yield Line(asked.primitive, int(group.ranks or 0), size, tuple(found[row + a_column * at] for at in range(len(columns))))
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """One primitive on all columns."""
+
+    asked: Asked
+    columns: tuple[Option, ...]
+    fabrics: Sequence[Fabric]
+    groups: Sequence[Who]
+
+    @cached_property
+    def grounds(self) -> list[list[Ground | None]]:
+        """For each group what each column rests on; None where the group does not fit."""
+        primitive, ideal = self.asked.primitive, self.asked.readings.ideal
+        return [[ground_or_none(fabric, primitive, group, ideal=ideal) for fabric in self.fabrics] for group in self.groups]
+
+    def uneven(self) -> tuple[Uneven, ...]:
+        """What is not the same everywhere, for each group."""
+        names, ideal = [column.name for column in self.columns], self.asked.readings.ideal
+        return uneven_groups(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
+
+    def lines(self, sizes: Sequence[float]) -> Iterator[Line]:
+        """One for each group and size."""
+        axes = (Axis("fabric", tuple(one.name for one in self.columns)),
+                Axis("ranks", tuple(group.ranks for group in self.groups)), Axis("bytes", tuple(sizes)))  # fmt: skip
+        found = cells(self.asked, axes, [one.load for one in self.columns], self.groups)
+        a_column = len(self.groups) * len(sizes)
+        for row in range(a_column):
+            number, size = row // len(sizes), sizes[row % len(sizes)]
+            mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
+            grounds = self.grounds[number]
+            missing = launch_missing(grounds)
+            errors = tuple(_error(one, size) for one in grounds)
+            yield Line(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
+
+    def findings(self, sizes: Sequence[float]) -> Iterator[Finding]:
+        """Of every column but the first, numbers of ranks that meet the same joined."""
+        lines = list(self.lines(sizes))
+        for at, column in enumerate(self.columns[1:], start=1):
+            one_file = column.fabric == self.columns[0].fabric
+            each = [(group.ranks or 0, _runs([line for line in lines if line.ranks == group.ranks], at, one_file=one_file))
+                    for group in self.groups]  # fmt: skip
+            for alike in _alike(each):
+                ranks = tuple(ranks for ranks, _ in alike)
+                runs = tuple(self._with_why(run, at, ranks) for run in _merged([runs for _, runs in alike]))
+                yield Finding(column.name, self.asked.primitive, ranks, runs)
+
+    def _with_why(self, run: Run, at: int, ranks: Sequence[int]) -> Run:
+        """What is the same with the reasons, each once."""
+        if run.outcome != "same":
+            return run
+        first, other = dict(self.columns[0].set), dict(self.columns[at].set)
+        keys = [key for key in other if first.get(key) != other[key]] if self.columns[0].fabric == self.columns[at].fabric else []
+        middle = sqrt(run.from_bytes * run.to_bytes)
+        groups = [group for group in self.groups if group.ranks in ranks]
+        reasons = (why_same(self.fabrics[at], self.asked, group, middle, keys, abs(run.ratio - 1)) for group in groups)
+        found: dict[Why, Why] = {}
+        for one in (one for several in reasons for one in several):
+            alike = one._replace(endpoints=0)
+            found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
+        return run._replace(why=tuple(found.values()))
 
 
-def _finding(asked: Asked, columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> list[Finding]:
-    """Of every column but the first, numbers of ranks that meet the same joined."""
-    lines = list(_lines(asked, columns, groups, sizes))
-    found: list[Finding] = []
-    for at in range(1, len(columns)):
-        each = [(group.ranks or 0, _runs([line for line in lines if line.ranks == group.ranks], at)) for group in groups]
-        for alike in _alike(each):
-            runs = _merged([runs for _, runs in alike])
-            found.append(Finding(columns[at].name, asked.primitive, tuple(ranks for ranks, _ in alike), runs))
-    return found
+def _error(ground: Ground | None, size: float) -> float:
+    if ground is None:
+        return 0.0
+    return model_error(size, measured=ground.protocols, several_tiers=sum(count > 1 for count in ground.group) > 1)
 
 
 def _alike(each: Sequence[Met]) -> list[list[Met]]:
@@ -138,26 +216,43 @@ def _alike(each: Sequence[Met]) -> list[list[Met]]:
 
 
 def _same_runs(some: Sequence[Run], others: Sequence[Run]) -> bool:
-    if [run.outcome for run in some] != [run.outcome for run in others]:
+    if [(run.outcome, run.within is None) for run in some] != [(run.outcome, run.within is None) for run in others]:
         return False
     edges = ((one.to_bytes, other.to_bytes) for one, other in zip(some, others, strict=True))
     return all(max(pair) <= NEAR * min(pair) for pair in edges)
 
 
-def _runs(lines: Sequence[Line], column: int) -> tuple[Run, ...]:
+def _runs(lines: Sequence[Line], column: int, *, one_file: bool) -> tuple[Run, ...]:
     runs = []
-    for outcome, run in groupby(lines, key=lambda line: _outcome(line, column)):
+    for (outcome, near), run in groupby(lines, key=lambda line: _judged(line, column, one_file=one_file)):
         several = list(run)
         ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
-        runs.append(Run(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios)))
+        error = max(max(line.errors[0], line.errors[column]) for line in several)
+        runs.append(Run(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios), error if near else None))
     return tuple(runs)
+
+
+def _judged(line: Line, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
+    """How a column compares, and whether the model may be off by as much.
+
+    Values of one file share the model and nearly all numbers, so that its error is in both times; that of two files is not.
+    """
+    outcome, ratio = _outcome(line, column), line.ratio(column)
+    if ratio is None or one_file or outcome == "same":
+        return outcome, False
+    return outcome, max(ratio, 1 / ratio) - 1 <= max(line.errors[0], line.errors[column])
 
 
 def _outcome(line: Line, column: int) -> Outcome:
     """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
     ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
     if ratio is None:
-        return "first" if runs[0] else "other" if runs[1] else "neither"
+        return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
+    return told(ratio)
+
+
+def told(ratio: float) -> Literal["same", "slower", "faster"]:
+    """What a ratio is called."""
     return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"
 
 
@@ -173,6 +268,7 @@ def _merged(several: Sequence[Sequence[Run]]) -> tuple[Run, ...]:
             min(run.from_bytes for run in same),
             max(run.to_bytes for run in same),
             _farthest([run.ratio for run in same]),
+            max((run.within for run in same if run.within is not None), default=None),
         )
         for same in zip(*several, strict=True)
     )

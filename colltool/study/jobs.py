@@ -13,6 +13,9 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
 from colltool.pricing.readings import Readings
 from colltool.results import Result
+from colltool.study.accuracy import step_error
+from colltool.study.ground import Uneven, ground_of_all, uneven
+from colltool.words import told_apart
 from colltool.workload.job import Job
 from colltool.workload.plan import Plan, plan
 from colltool.workload.step.fare import Fares
@@ -23,11 +26,17 @@ SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microsec
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plans(Result):
-    """One job on several fabrics, the others held against the first. ``costs``: of each network, where its file has prices."""
+    """One job on several fabrics, the others held against the first.
+
+    ``costs``: of each network, where its file has prices. ``ground``: what their prices rest on, where that is not the same.
+    ``titles``: what each is called.
+    """
 
     subject: ClassVar[str] = "plan_choices"
     plans: tuple[Plan, ...]
     costs: tuple[Cost | None, ...]
+    ground: tuple[Uneven, ...] = ()
+    titles: tuple[str, ...] = ()
 
     def cost_per_rate(self, at: int) -> float | None:
         """What a step a second costs on a fabric: the network's cost times the seconds of a step; None without prices."""
@@ -37,6 +46,14 @@ class Plans(Result):
     def ratio(self, at: int) -> float:
         """The step on a fabric over that on the first."""
         return self.plans[at].step_s / self.plans[0].step_s
+
+    def error(self, at: int) -> float | None:
+        """What that ratio may be off by, as a share; None where both are of one file, whose error is in both steps."""
+        first, other = self.plans[0], self.plans[at]
+        if other.fabric == first.fabric:
+            return None
+        share = max(first.network_share, other.network_share)
+        return step_error(share, same_device=first.device == other.device)
 
 
 class Moved(NamedTuple):
@@ -75,8 +92,9 @@ class PlanSpread(Result):
     assumed: bool
 
 
-def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None) -> Plans:
-    """A job on each of several fabrics, on as many ranks on all of them.
+def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None,
+          typed: Sequence[str] = ()) -> Plans:  # fmt: skip
+    """A job on each of several fabrics, on as many ranks on all of them; ``typed`` the path or name that somebody gave of each.
 
     Raises:
         ColltoolError: as :func:`colltool.workload.plan.plan`.
@@ -84,7 +102,19 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    return Plans(tuple(plan(job, fabric, count, readings) for fabric in fabrics), tuple(map(cost_of, fabrics)))
+    planned = tuple(plan(job, fabric, count, readings) for fabric in fabrics)
+    titles = titled(fabrics, typed or [""] * len(fabrics))
+    grounds = [ground_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
+    return Plans(planned, tuple(map(cost_of, fabrics)), uneven(titles, grounds), titles)
+
+
+def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
+    """Each fabric by its name and the overrides that not all have; where that is the same of several, by file or number."""
+    first, *others = fabrics
+    common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
+    own = [", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common) for one in fabrics]
+    names = [f"{one.name} with {said}" if said else one.name for one, said in zip(fabrics, own, strict=True)]
+    return tuple(told_apart(names, typed))
 
 
 def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[Uncertain], *,

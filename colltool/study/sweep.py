@@ -16,6 +16,7 @@ from colltool.primitives import Primitive
 from colltool.results import Result
 from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
+from colltool.study.ground import Uneven, joined, uneven_groups
 
 CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
@@ -53,6 +54,7 @@ class Sweep(Result):
     library: str
     ideal: bool
     pivot: Pivot | None = None
+    ground: tuple[Uneven, ...] = ()
 
     @property
     def varied(self) -> tuple[Axis, ...]:
@@ -152,6 +154,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         overrides=_common(fabrics),
         library=library_of(first),
         ideal=asked.readings.ideal,
+        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)),
     )
 
 

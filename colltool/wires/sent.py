@@ -16,6 +16,7 @@ from colltool.algorithms.composed import compositions, find_composition, natural
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import row_of
 from colltool.primitives import AG, AR, RS, Primitive
+from colltool.schedules.full_mesh import paths
 from colltool.schedules.library import effort, maker
 from colltool.schedules.step import Program, Step
 from colltool.wires.arrays import Floats, Indices
@@ -43,7 +44,7 @@ def sent_by(primitive: Primitive, choice: Choice, groups: Sequence[Group], whole
     """
     sizes = [group.ranks for group in groups]
     if choice.base == "multi-rail-ring":
-        return _over_rails(primitive, sizes)
+        return _over_rails(primitive, sizes, spread=groups[0].dedicated)
     if all(row.name != choice.base for row in compositions(primitive)):
         return scheduled(primitive, choice.base, whole)
     order = natural_order(primitive) or "inner-first"
@@ -133,13 +134,21 @@ def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, l
     return Traffic(src, dst, np.tile(own.size * payload, len(start)))
 
 
-def _over_rails(primitive: Primitive, sizes: Sequence[int]) -> Traffic:
-    """A ring for every NIC of a domain, each with its share: all of it between neighbours inside, a share out of each NIC."""
+def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> Traffic:
+    """A ring for every NIC of a domain, each with its share: a share out of each NIC, and inside all of it between neighbours,
+    or where pairs have links of their own ``spread`` over these.
+    """
     nics, domains = sizes[0], prod(sizes[1:])
     size = (2 if primitive is AR else 1) * (prod(sizes) - 1) / prod(sizes)
     ends = [nics, domains]
-    inner, outer = neighbours(nics, size), neighbours(domains, size / nics)
+    inner, outer = _on_paths(nics, size) if spread else neighbours(nics, size), neighbours(domains, size / nics)
     return _together([_in_tier(inner, ends, 0, 1.0, leaders=False), _in_tier(outer, ends, 1, 1.0, leaders=False)])
+
+
+def _on_paths(ranks: int, size: float) -> Traffic:
+    """Paths through all members that share out the links between them, so much on all of them together."""
+    ways = paths(ranks)
+    return Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways)))
 
 
 def _together(parts: Sequence[Traffic]) -> Traffic:

@@ -75,6 +75,8 @@ class Job:
         if ranks is None and not layout.dp:
             raise ColltoolError("dp is auto and follows from the ranks", argument="ranks", fix=f"write {given('ranks', inside)}")
         total = inside * layout.dp if ranks is None else ranks
+        if total < 1:
+            raise no_ranks(total, inside)
         if wrong := self._unfilled(inside, total):
             self.refuse([wrong])
         setup = self.draft._replace(layout=layout._replace(dp=total // inside))
@@ -225,6 +227,11 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
         raise ColltoolError("is a directory, expected a job file", where=printable(typed), fix="give a file in it")
     hint = nearest(os.path.basename(stem), known)
     raise ColltoolError(f"no file and no shipped job is called {shown(typed)}", fix=f"{hint} shipped: {', '.join(known)}".strip())
+
+
+def no_ranks(ranks: int, example: int) -> ColltoolError:
+    """The error of a job on fewer ranks than one."""
+    return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
 
 
 def list_jobs() -> list[str]:

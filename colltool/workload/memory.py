@@ -158,15 +158,19 @@ class Cure(NamedTuple):
 
 
 def smallest_change(setup: Setup) -> Cure | None:
-    """The first change, of those that cost least, with which the job fits; None where it fits already or none of these helps."""
+    """The first of :func:`cures`; None where the job fits already or none of these helps."""
+    return next(cures(setup), None)
+
+
+def cures(setup: Setup) -> Iterator[Cure]:
+    """Changes with which a job that does not fit would, those that cost least first."""
     if memory(setup).fits is not False:
-        return None
+        return
     for changes, changed in candidates(setup):
         if not misfits(changed):
             then = memory(changed)
             if then.fits:
-                return Cure(changes, then, changed)
-    return None
+                yield Cure(changes, then, changed)
 
 
 def candidates(setup: Setup) -> Iterator[tuple[dict[str, object], Setup]]:

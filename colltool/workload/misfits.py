@@ -73,6 +73,12 @@ def _without_shape(setup: Setup, model: Model) -> Iterator[Misfit]:
         if getattr(layout, name) > 1:
             fix = "give hidden, heads, ffn, vocab of the model; or a shipped model"
             yield Misfit(("layout", name), f"{name} {getattr(layout, name)} needs {what}, and {model.name} has no shape", fix)
+    if layout.etp > 1:
+        yield _no_experts(layout.etp)
+    if setup.compute is None:
+        what = f"{model.name} has no shape: nothing says what a layer of it computes"
+        fix = "compute: {forward_per_layer: 7ms, backward_per_layer: 15ms}, or hidden, heads, ffn, vocab of the model"
+        yield Misfit(("model",), what, fix)
 
 
 def _tensor(setup: Setup, shape: Shape) -> Iterator[Misfit]:
@@ -110,6 +116,8 @@ def _experts(setup: Setup, shape: Shape) -> Iterator[Misfit]:
     if moe is None:
         if layout.ep > 1:
             yield Misfit(path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe")
+        if layout.etp > 1:
+            yield _no_experts(layout.etp)
         return
     yield from _divides(path, layout.ep, moe.experts, "the number of experts")
     yield from _divides(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
@@ -126,6 +134,10 @@ def _experts(setup: Setup, shape: Shape) -> Iterator[Misfit]:
         if ours != theirs:
             what = "stages of attention and of experts would be other ranks: pp stands inside ep or dp"
             yield Misfit(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
+
+
+def _no_experts(etp: int) -> Misfit:
+    return Misfit(("layout", "etp"), f"etp {etp}, and the model has no experts", "leave etp out, or a model with moe")
 
 
 def _stages(setup: Setup, model: Model) -> Iterator[Misfit]:

@@ -13,9 +13,10 @@ from colltool.results import Result
 from colltool.workload.device import on_fabric
 from colltool.workload.flops import model_flops
 from colltool.workload.grounds import grounds
-from colltool.workload.job import Job
+from colltool.workload.job import Job, no_ranks
 from colltool.workload.links import JobLinks, links_of
 from colltool.workload.memory import Memory, memory
+from colltool.workload.possible import refuse_impossible
 from colltool.workload.setup import Setup
 from colltool.workload.step.anchor import Anchor, anchored
 from colltool.workload.step.beside import Sent
@@ -170,6 +171,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         step = step_of(setup, fares, plain)
     kept = memory(setup) if setup.model is not None else None
     tokens, share = rates(setup, step.step_s)
+    refuse_impossible(job, step.step_s, share)
     return Plan(
         job=job,
         setup=setup,
@@ -201,11 +203,13 @@ def _device(job: Job, fabric: Fabric) -> Iterator[str]:
 
 
 def seated(job: Job, fabric: Fabric, ranks: int) -> None:
-    """Refuse more ranks than a fabric has.
+    """Refuse more ranks than a fabric has, and fewer than one.
 
     Raises:
         ColltoolError: so many.
     """
+    if ranks < 1:
+        raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
         need = -(-ranks // (fabric.ranks // tier.endpoints))

@@ -97,6 +97,11 @@ TABLE |= {
     (AG, "recursive-doubling-fold"): lambda n: (lg(n) + 1, 1 + fullest_blocks(n)),
     (RS, "recursive-halving-fold"): lambda n: (lg(n) + 1, 1 + fullest_blocks(n)),
 }
+ON_A_MESH: dict[tuple[Primitive, str], Callable[[int], Pair]] = {
+    (AR, "multi-link-ring"): lambda n: (2 * (n - 1), 2 * (n - 1) / n / (n - 1)),
+    **{(primitive, "multi-link-ring"): lambda n: (n - 1, (n - 1) / n / (n - 1)) for primitive in (AG, RS)},
+    **{(primitive, "multi-link-chain"): lambda n: (n - 1, 1 / (n - 1)) for primitive in (BC, REDUCE)},
+}
 OFF_POWERS = {key for key in TABLE if key[1].endswith("-fold")}
 POWER_OF_TWO = {(AR, "recursive-doubling"), (AR, "rabenseifner"), (AG, "recursive-doubling"), (RS, "recursive-halving")}
 ALL_LINKS = {(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")}
@@ -114,6 +119,13 @@ def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
         if topology == "full_mesh" and key in ALL_LINKS:
             n_beta /= n - 1
         assert counts(*key, on(topology, n)) == (n_alpha, pytest.approx(n_beta, rel=1e-12)), n
+
+
+@pytest.mark.parametrize("key", ON_A_MESH, ids=name_of)
+def test_over_all_links_of_a_mesh_one_carries_what_a_ring_does_over_the_links_of_a_rank(key: tuple[Primitive, str]) -> None:
+    for n in (3, 4, 8, 72):
+        assert counts(*key, on("full_mesh", n)) == (ON_A_MESH[key](n)[0], pytest.approx(ON_A_MESH[key](n)[1], rel=1e-12))
+    assert find(*key).why_not(on("full_mesh", 2)) == "two ranks have one link between them: that is ring or chain"
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key not in ((AG, "pat"), (RS, "pat"))], ids=name_of)
@@ -541,7 +553,7 @@ def test_every_row_of_the_model_is_registered(primitive: Primitive) -> None:
 
 def test_every_row_of_the_tables_is_tested_above() -> None:
     """A new row needs an independent expression here."""
-    checked = set(TABLE) | {(primitive, "in-network") for primitive in IN_NETWORK}
+    checked = set(TABLE) | set(ON_A_MESH) | {(primitive, "in-network") for primitive in IN_NETWORK}
     lattices = {
         "dim-ring",
         "dim-chain",

@@ -242,6 +242,7 @@ COST: Shape = {
 SIZED: Shape = HEAD | {
     "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
     "cables": int, "oversubscription": float, "pods": int, "planes": int, "paths": int, "tree_levels": int,
+    "least_levels": int,
     "levels": [{
         "name": str, "switches": int, "per_rail": int, "least": int, "down_ports": int, "up_ports": int,
         "oversubscription": float, "cables": int, "parallel": int, "optics": int,

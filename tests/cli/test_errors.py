@@ -13,7 +13,7 @@ from colltool.units import parse_size
 AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "
     "recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring, dim-ring-bidirectional, "
-    "multi-ring, dim-rabenseifner, in-network, multi-rail-ring, outer-ring, inner-ring, "
+    "multi-ring, dim-rabenseifner, multi-link-ring, in-network, multi-rail-ring, outer-ring, inner-ring, "
     "hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 import colltool
 from colltool.errors import ColltoolError
 from colltool.fabric.bill import bill_of, cost_of
+from colltool.fabric.derive import fabric_facts
+from colltool.render.drawing.sketch import sketches
 
 PRICES = {
     "currency": "USD",
@@ -157,3 +160,67 @@ def test_watts_without_a_price_are_no_free_switch() -> None:
     cost = colltool.size_fabric(2048, 64, overrides=["currency=USD", "switch.draws=1kW", "power=0.1/kWh", "years=1"]).bill.cost
     assert cost is not None
     assert (cost.parts, cost.power_W, cost.total) == (None, 96e3, pytest.approx(96 * 8766 * 0.1))
+
+
+@given(st.integers(1, 16), st.integers(2, 6), st.integers(2, 4), st.sampled_from([1, 1.5, 2, 4]), st.integers(0, 3))
+@settings(max_examples=30, deadline=None)
+def test_drawing_bill_and_sizing_count_the_same_groups(group: int, leaves: int, pods: int, ratio: float, missing: int) -> None:
+    """A leaf of the file is a leaf of the drawing, of the bill and of the sizing, on each of eight rails; a pod likewise."""
+    tiers = {
+        "ib.size": max(1, group * leaves * pods - missing),
+        "ib.levels": [
+            {"name": "leaf", "group": group, "alpha": "1us"},
+            {"name": "spine", "group": group * leaves, "alpha": "2us", "oversubscription": {"uplinks": ratio}},
+            {"name": "core", "group": group * leaves * pods, "alpha": "3us"},
+        ],
+    }
+    fabric = colltool.load_fabric("dgx-h100", tiers)
+    (_, facts), (_, sketch) = fabric_facts(fabric).tiers, sketches(fabric)
+    plan = facts.sizing
+    assert plan is not None
+    bought = {line.level: line.count for line in bill_of(fabric).lines if line.part == "switch"}
+    assert plan.leaves == sketch.levels[0].groups == ceil(fabric.tiers[1].endpoints / group)
+    assert bought["leaf"] == sketch.levels[0].switches == 8 * plan.leaves
+    assert bought == {one.name: one.switches for one in plan.levels}
+    assert sum(bought.values()) == facts.switches
+    if len(plan.levels) > 1:
+        assert plan.pods == sketch.levels[1].groups
+    cables = sum(line.count or 0 for line in bill_of(fabric).lines if line.part == "cable")
+    assert cables == facts.links
+    assert all(one.oversubscription <= ratio + 1e-9 for one in plan.levels[:1])
+
+
+@given(st.integers(1, 3000), st.sampled_from([8, 36, 64]), st.integers(1, 8), st.sampled_from([1.0, 2.0, 3.3]))
+@settings(max_examples=25, deadline=None)
+def test_sums_of_a_bill_add_up(endpoints: int, radix: int, rails: int, ratio: float) -> None:
+    """Against the counts of the levels: cables between two levels have two ends, those to endpoints a NIC each."""
+    try:
+        sized = colltool.size_fabric(endpoints, radix, rails=min(rails, endpoints), oversubscription=ratio, prices=PRICES)
+    except ColltoolError as error:
+        if "do not fit" not in error.what:
+            raise
+        return
+    plan, cost = sized.plan, sized.bill.cost
+    rising = sum(one.switches * one.up_ports for one in plan.levels[:-1])
+    cables, switches = endpoints + rising, sum(one.switches for one in plan.levels)
+    assert cost is not None
+    assert cost.parts == pytest.approx(switches * 30000 + cables * (200 + 2 * 600) + endpoints * 1500)
+    assert cost.power_W == pytest.approx(switches * 2000 + 2 * cables * 12)
+    assert sum(line.cost or 0 for line in sized.bill.lines) == pytest.approx(cost.parts)
+
+
+def test_a_group_that_no_leaf_has_ports_for_is_said() -> None:
+    fabric = colltool.load_fabric("dgx-h100", {"ib.levels.leaf.group": 40, "ib.levels.spine.group": 160, "ib.size": 80})
+    notes = " ".join(fabric_facts(fabric).tiers[1].notes)
+    assert "a leaf of 40 ports down takes 40 up at 1:1, the switch has 64 in all" in notes
+    assert {line.count for line in bill_of(fabric).lines if line.part == "switch"} == {None}
+
+
+def test_what_is_set_is_not_what_the_file_describes() -> None:
+    """A file's own words, of 32 nodes, say that they are the file's where 64 are set."""
+    fabric = colltool.load_fabric("dgx-h100", ["ib.size=64", "ib.levels.leaf.group=4"])
+    svg = colltool.draw_fabric(fabric).svg
+    assert ">16 groups of 4<" in svg
+    assert ">in its file: DGX H100 SuperPOD scalable unit, 32 nodes<" in svg
+    assert "in its file" not in colltool.draw_fabric("dgx-h100").svg
+    assert fabric_facts(fabric).tiers[1].switches == 8 * (16 + 1)

@@ -15,8 +15,8 @@ import colltool
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import named_candidates
-from colltool.pricing.costed import Curve
 from colltool.pricing.crossover import positive_roots
+from colltool.pricing.curve import Curve
 from colltool.pricing.groups import place
 from colltool.pricing.readings import Readings
 from colltool.pricing.results import Crossing

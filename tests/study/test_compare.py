@@ -21,13 +21,14 @@ def test_every_time_is_a_price() -> None:
         prices = [colltool.price(name, line.primitive, size=line.bytes, ranks=line.ranks).best for name in ("dgx-h100", "nvl72")]
         assert [cell.total_s for cell in line.cells] == pytest.approx([one.total_s for one in prices])
         assert [cell.algorithm for cell in line.cells] == [one.title for one in prices]
-        assert line.ratio(1) == pytest.approx(prices[1].total_s / prices[0].total_s)
+        if line.ratio(1) is not None:  # nvl72 has no launch overhead
+            assert line.ratio(1) == pytest.approx(prices[1].total_s / prices[0].total_s)
 
 
 def test_a_thin_spine_in_sentences() -> None:
     found = colltool.compare("dgx-h100", ["ar", "a2a"], ranks=[64, 256], sizes=["1MB", "1GB"], **THIN)
     said = verdict(found)
-    assert said[0] == "oversubscription=4, all-reduce on 64 ranks: no difference"
+    assert said[0].startswith("oversubscription=4, all-reduce on 64 ranks: no difference (few enough messages of ")
     assert said[1].startswith("oversubscription=4, all-reduce on 256 ranks: ")
     flat, thin = (colltool.load_fabric("dgx-h100", [*THIN["overrides"], f"ib.levels.spine.oversubscription={s}"]) for s in (1, 4))
     points = [(size, ranks) for size in (1e6, 1e9) for ranks in (64, 256)]

@@ -312,3 +312,20 @@ def test_racks_of_72_are_used_as_64() -> None:
     assert "nvlink.size=64" in str(caught.value)
     job, fabric = colltool.load_job("llama3-70b", ["layout.tp=4"]), colltool.load_fabric("nvl72", ["nvlink.size=64"])
     adds_up(colltool.plan(job, fabric, 64))
+
+
+def test_replicas_of_hsdp_hide_as_fsdp_does() -> None:
+    """A call a layer behind the last backward pass, beside one call of all: what is exposed is the last and what exceeds it."""
+    job = dense(layout={}, batch={"global": 64, "micro": 1}, recompute="full")
+    hsdp = colltool.plan(job | {"shard": {"mode": "hsdp", "group": 8, "grad_bytes": 2}}, two_tiers(), 64)
+    summed = [one.sent for one in hsdp.collectives if one.sent.call.primitive is AR and one.sent.call.dimension == "dp"]
+    total, backward = sum(one.total_s for one in summed), sum(one.exposed_s for one in summed)
+    assert sum(one.call.calls for one in summed) == 33
+    assert 0 < backward < total / 4, "32 layers and the ends; it was all of them"
+    slow = colltool.load_fabric(two_tiers(), ["ib.bandwidth=5GB/s"])
+    groups, whole = (
+        colltool.plan(job | {"shard": {"grad_bytes": 2} | mode}, slow, 64)
+        for mode in ({"mode": "hsdp", "group": 8}, {"mode": "fsdp"})
+    )
+    assert groups.step_s < 0.9 * whole.step_s, "fewer bytes cross the nodes, and both hide"
+    assert "shards inside nvlink, replicas across" in [one.change for one in whole.changes]

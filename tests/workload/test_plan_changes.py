@@ -111,3 +111,16 @@ def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:
         again = colltool.load_fabric(name, [*sizes, *(f"{key}={value}" for key, value in one.set)])
         assert colltool.plan(JOBS[job], again, 64).step_s == pytest.approx(one.step_s, rel=1e-9), one.change
     assert told
+
+
+def test_a_cure_that_cannot_be_placed_is_left_out() -> None:
+    """dp 128 every 4 ranks does not sit on 8 x 8 x 8; the next cure does."""
+    job = dense(model="llama3-405b", sequence=8192, batch={"global": 512, "micro": 1}, layout={}, shard={"mode": "fsdp"},
+                stack="jax", recompute="full", device="tpu-v4")  # fmt: skip
+    found = colltool.plan(job, "tpu-v4-512", 512)
+    first = found.changes[0]
+    assert (first.change, first.fits) == ("to fit the memory", True)
+    again = colltool.plan(colltool.load_job(job, [f"{key}={value}" for key, value in first.set]), "tpu-v4-512", 512)
+    assert again.step_s == pytest.approx(first.step_s)
+    assert again.memory is not None
+    assert again.memory.fits

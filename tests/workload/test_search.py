@@ -49,7 +49,8 @@ def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Se
     assert loaded.draft.model is not None
     assert loaded.draft.model.shape is not None
     space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Kept(**keep))
-    return [setup for frame in space.frames() for setup in space.variants(frame.setup)]
+    frames = filter(None, map(space.frame, space.sizes()))
+    return [setup for frame in frames for setup in space.variants(frame.setup)]
 
 
 def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], Setup]:

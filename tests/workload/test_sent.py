@@ -282,8 +282,13 @@ def test_hsdp_shards_inside_and_sums_across() -> None:
     run = setup(16, shard={"mode": "hsdp", "group": 8, "grad_bytes": 2})
     inside = [call for call in sent(run, "dp") if call.primitive is not AR]
     assert {call.group for call in inside} == {Group(((8, 1),))}
-    (across,) = [call for call in sent(run, "dp") if call.primitive is AR]
-    assert (across.group, across.bytes, across.calls) == (Group(((2, 8),)), WEIGHTS / 8 * 2, 1)
+    across = [call for call in sent(run, "dp") if call.primitive is AR]
+    assert told(across) == [
+        (AR, "backward", LAYER / 8 * 2, LAYERS, "last backward"),
+        (AR, "backward", (WEIGHTS - LAYERS * LAYER) / 8 * 2, 1, "last backward"),
+    ], "a layer as soon as its gradient is scattered, the embedding with the head"
+    assert {call.group for call in across} == {Group(((2, 8),))}
+    assert sum(call.bytes_a_step for call in across) == pytest.approx(WEIGHTS / 8 * 2)
 
 
 def test_experts_have_replicas_of_their_own() -> None:

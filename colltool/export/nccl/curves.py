@@ -80,7 +80,9 @@ def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
         for one in sorted(known, key=lambda costed: PROTOCOLS.index(protocols[costed.protocol])):
             protocol = protocols[one.protocol]
             if not why_not(cluster.hardware, primitive, algorithm, protocol):
-                yield Combination(algorithm, protocol, (Piece(1.0, one.curve.a, one.curve.b),))
+                yield Combination(
+                    algorithm, protocol, tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
+                )
 
 
 def _listed(cluster: Cluster, primitive: Primitive) -> bool:

@@ -18,6 +18,7 @@ from colltool.render.drawing.words import (
     ranks_text,
     title_text,
 )
+from colltool.render.subject import described
 from colltool.shown import printable
 
 WIDTH = 480.0
@@ -71,7 +72,7 @@ def _head(pen: Pen, fabric: Fabric) -> float:
         y = pen.paragraph(area._replace(top=y), f"with {with_}", most=3)
     y = pen.paragraph(area._replace(top=y), ranks_text(fabric))
     if fabric.description:
-        y = pen.paragraph(area._replace(top=y), fabric.description, tone="ct-soft", most=4)
+        y = pen.paragraph(area._replace(top=y), described(fabric), tone="ct-soft", most=4)
     return y + 12 - _BETWEEN
 
 

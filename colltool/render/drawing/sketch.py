@@ -70,7 +70,8 @@ def _levels(sketch: TierSketch) -> Iterator[LevelSketch]:
     """Counts of switches are those of its sizing, or the one switch that joins all."""
     kind, facts, plan = sketch.kind, sketch.facts, sketch.facts.sizing
     for index, one in enumerate(kind.classes):
-        stage = plan.levels[index] if plan and index < len(plan.levels) else None
+        stage = plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
+        whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
         groups = ceil(facts.endpoints / one.group)
         yield LevelSketch(
             name=one.name if kind.levels else "",
@@ -78,9 +79,7 @@ def _levels(sketch: TierSketch) -> Iterator[LevelSketch]:
             groups=groups,
             last=facts.endpoints - (groups - 1) * one.group,
             uplinks=facts.levels[index].uplinks if kind.levels else 1.0,
-            switches=stage.switches
-            if stage
-            else (facts.switches if plan is None and index == 0 and len(kind.reached) == 1 else None),
+            switches=stage.switches if stage else whole,
             rails=plan.rails if plan else 1,
             reached=index < len(kind.reached),
         )

@@ -18,6 +18,7 @@ from colltool.render.headlines import headlines, report_title
 from colltool.render.html import bare
 from colltool.render.parts import Block, Lines, Table
 from colltool.render.plot import need_matplotlib
+from colltool.render.subject import described
 from colltool.render.widths import fitting
 from colltool.shown import printable
 
@@ -87,7 +88,7 @@ def report_page(report: Report) -> str:
     parts = [_Part(part.key, part.title, list(_exhibits(part, letters))) for part in report.sections]
     fabric = report.fabrics[0]
     return environment.get_template("page.html.jinja").render(
-        title=report_title(report), name=fabric.name, description=" ".join(fabric.description.split()), style=style,
+        title=report_title(report), name=fabric.name, description=described(fabric), style=style,
         sets=[f"{key}={value}" for key, value in report.overrides],
         letters=_markup(letters.svg), sections=parts, version=__version__, headlines=list(headlines(report)),
     )  # fmt: skip

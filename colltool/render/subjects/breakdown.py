@@ -8,6 +8,7 @@ from colltool.pricing.results import Breakdown, Price
 from colltool.pricing.row import Phase, Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns
 from colltool.words import (
     format_bytes,
@@ -83,8 +84,10 @@ def _sums(row: Row) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    sums += f" + software {format_time(float(row.software_s))}" if row.software_s else ""
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
-    return sums + f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+    sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+    return f"{sums}; {slow}" if (slow := slow_words(row.slow)) else sums
 
 
 def _document(result: Breakdown) -> Document:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
 
+from colltool.render.grounds import ground_block, ground_field, ground_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.study.compare import Comparison, Finding, Line, Run
-from colltool.words import format_bytes, format_factor, format_rate, format_time, plain_number, title_size, whole_bytes
+from colltool.study.why import Reason, Why
+from colltool.words import format_bytes, format_factor, format_rate, format_time, percent, plain_number, title_size, whole_bytes
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -47,6 +49,7 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 def _blocks(result: Comparison) -> list[Block]:
     out: list[Block] = [_table(result, _title(result), people=True)]
     out.append(Lines("what follows", verdict(result)))
+    out += ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
     return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
@@ -62,17 +65,45 @@ def verdict(result: Comparison) -> tuple[str, ...]:
     return tuple(_sentence(result, one) for one in result.findings)
 
 
+def _ranks(result: Comparison) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(line.ranks for line in result.lines))
+
+
 def _sentence(result: Comparison, one: Finding) -> str:
-    every = tuple(dict.fromkeys(line.ranks for line in result.lines))
+    every = _ranks(result)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
     ranks = "" if one.ranks == every else f" on {counts} ranks"
-    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(one.runs))}"
+    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(result, one))}"
 
 
-def _runs(runs: tuple[Run, ...]) -> Iterator[str]:
-    for at, run in enumerate(runs):
-        here = _sizes(run, first=at == 0, last=at == len(runs) - 1)
-        yield f"{here}{_SAID[run.outcome].format(_times(run))}"
+def _runs(result: Comparison, one: Finding) -> Iterator[str]:
+    for at, run in enumerate(one.runs):
+        here = _sizes(run, first=at == 0, last=at == len(one.runs) - 1)
+        within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
+        yield f"{here}{_SAID[run.outcome].format(_times(run))}{within}{_because(result, one, run)}"
+
+
+def _because(result: Comparison, one: Finding, run: Run) -> str:
+    """Why there is no difference, or no ratio."""
+    if run.outcome == "unlike":
+        launch = next(uneven for uneven in result.ground if uneven.code == "launch")
+        without = [name for value, names in launch.parts for name in names if value is None]
+        lacking = next((name for name in (one.column, result.columns[0].name) if name in without), one.column)
+        return f" ({lacking} has no launch overhead: a lower bound there)"
+    reasons = dict.fromkeys(_REASONS[why.reason](why) for why in run.why)
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+_REASONS: dict[Reason, Callable[[Why], str]] = {
+    "tier": lambda why: f"no two ranks meet on {why.tier}",
+    "level": lambda why: f"nothing reaches the {why.level} of {why.tier}: one {why.below} holds all {why.endpoints} endpoints",
+    "share": lambda why: f"few enough messages of {why.algorithm} cross the {why.level} of {why.tier} at a time",
+    "unpaid": lambda why: (
+        f"{why.algorithm}, the fastest, pays nothing of {why.key}" if why.key else f"{why.algorithm} pays the same on both"
+    ),
+    "small": lambda why: f"at most {percent(why.most)}",
+}
+assert set(_REASONS) == set(get_args(Reason))
 
 
 _SAID = {
@@ -82,6 +113,7 @@ _SAID = {
     "first": "cannot run it",
     "other": "can run it, which the first cannot",
     "neither": "cannot run it, nor can the first",
+    "unlike": "not compared",
 }
 
 
@@ -107,22 +139,27 @@ def _document(result: Comparison) -> Document:
         "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
         "rows": [_row(line) for line in result.lines],
         "verdict": list(verdict(result)),
-        "findings": [one._asdict() | {"primitive": str(one.primitive), "runs": [run._asdict() for run in one.runs]}
+        "findings": [one._asdict() | {"primitive": str(one.primitive), "runs": [_run(run) for run in one.runs]}
                      for one in result.findings],
+        "ground": ground_field(result.ground),
     }  # fmt: skip
+
+
+def _run(run: Run) -> Document:
+    return run._asdict() | {"why": [one._asdict() for one in run.why]}
 
 
 def _row(line: Line) -> Document:
     values = [
         {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm,
-         "ratio": line.ratio(at)} | ({"reason": cell.reason} if cell.reason else {})
+         "ratio": line.ratio(at), "lower_bound": line.is_bound(at)} | ({"reason": cell.reason} if cell.reason else {})
         for at, cell in enumerate(line.cells)
     ]  # fmt: skip
     return {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes), "values": values}
 
 
 def _summary(result: Comparison) -> str:
-    return "; ".join(verdict(result))
+    return "; ".join((*verdict(result), *ground_lines(result.ground, _ranks(result))))
 
 
 SUBJECTS = {Comparison: Subject("compare", _blocks, _document, _table, _summary)}

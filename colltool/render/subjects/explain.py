@@ -9,6 +9,7 @@ from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.rows import row_fields
+from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
@@ -105,13 +106,14 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
         product = f"{float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate}"
         wire = float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
         lines.append(f"{label_}: n_beta x M / BW = {product} = {format_time(wire)}")
-        if (rise := float(phase.bandwidth_s) - wire) > _SAME * wire:
-            lines.append(f"{label_}: to get up to speed {format_time(rise)}")
     if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.bandwidth_s) * (1 + _SAME):
         lines.append(f"phases stream: of the bytes the busiest tier's count alone, {format_time(float(row.bandwidth_s))}")
     if row.overhead_s:
         lines.append(f"launch overhead {format_time(float(row.overhead_s))}")
+    if row.software_s:
+        lines.append(f"software, as measured: {format_time(float(row.software_s))}")
     lines.append(f"t = {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}")
+    lines += [slow] if (slow := slow_words(row.slow)) else []
     if entry.balance is not None:
         lines.append(f"n* = {format_bytes(entry.balance)}: {_at_balance(row, entry.balance)}")
     if entry.partners is not None:

@@ -11,7 +11,7 @@ from colltool.fabric.plans import FatTree
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
-from colltool.render.subject import Document, Subject
+from colltool.render.subject import Document, Subject, described, on_fabric, set_field
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
 from colltool.render.subjects.fabric_size import plan_lines, sizing_document
 from colltool.render.subjects.fabric_words import (
@@ -47,7 +47,8 @@ def tree_of(fabric: Fabric, facts: FabricFacts) -> Lines:
 
 
 def _title(fabric: Fabric) -> str:
-    return f"{fabric.name}: {_one_line(fabric.description)}" if fabric.description else fabric.name
+    name = on_fabric(fabric.name, fabric.overrides)
+    return f"{name}{'; ' if fabric.overrides else ': '}{described(fabric)}" if fabric.description else name
 
 
 def _one_line(text: str) -> str:
@@ -80,7 +81,7 @@ def _document(result: FabricShown) -> Document:
     facts = asdict(result.facts)
     for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
         told["sizing"] = tier.sizing and sizing_document(tier.sizing)
-    return {"fabric": given, "facts": facts, "bill": bill_document(result.bill)}
+    return {"fabric": given} | set_field(result.fabric.overrides) | {"facts": facts, "bill": bill_document(result.bill)}
 
 
 def fabric_summary(result: FabricShown | FabricDrawn) -> str:
@@ -158,11 +159,12 @@ def _library(facts: Library | None) -> list[Block]:
 
 
 def _notes(result: FabricShown) -> list[Block]:
+    """Those of the file, which what is overridden may make untrue, and those of the fabric as it is."""
     fabric, facts = result.fabric, result.facts
-    lines = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
-    lines += [f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes]
-    lines += result.bill.notes
-    return [Lines("notes", tuple(map(_one_line, lines)))] if lines else []
+    of_file = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
+    own = [*(f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes), *result.bill.notes]
+    blocks = {"notes of the file, before what is set": of_file, "notes": own} if fabric.overrides else {"notes": of_file + own}
+    return [Lines(title, tuple(map(_one_line, lines))) for title, lines in blocks.items() if lines]
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:

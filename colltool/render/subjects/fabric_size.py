@@ -60,7 +60,10 @@ def _totals(plan: ClosPlan) -> list[str]:
         lines.append(f"{plan.pods} pods{on_rail}")
     if plan.spare_ports:
         lines.append(f"{counted(plan.spare_ports, 'down-port')} of leaves to spare")
-    return [*lines, f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"]
+    tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
+    if plan.least_levels < plan.tree_levels:
+        tree += f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks, ceil(log_{plan.radix} N)"
+    return [*lines, tree]
 
 
 def _switches(number: int) -> str:

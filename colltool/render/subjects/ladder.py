@@ -72,7 +72,7 @@ def _rung(rung: Rung) -> Document:
 
 
 def _seconds(row: Row) -> Document:
-    paid = {"overhead_s": row.overhead_s} if row.overhead_s else {}
+    paid = {name: getattr(row, name) for name in ("overhead_s", "software_s") if getattr(row, name)}
     return {"alpha_s": row.alpha_s, "bandwidth_s": row.bandwidth_s, "total_s": row.total_s} | paid | under(row.protocol)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from colltool.fabric.bill import Cost
 from colltool.primitives import P2P
+from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.render.subjects.sensitivity import quantity
@@ -64,8 +65,7 @@ def _parts(result: Plans) -> Table:
 
 def apart(result: Plans, at: int) -> str:
     """What tells a fabric from the others: its name, and the overrides that not all have."""
-    own = tuple(pair for pair in result.plans[at].fabric_overrides if pair not in _common(result))
-    return on_fabric(result.plans[at].fabric, own)
+    return result.titles[at]
 
 
 def _common(result: Plans) -> tuple[tuple[str, str], ...]:
@@ -80,7 +80,7 @@ def _on(result: Plans, at: int) -> Column:
 def verdict(result: Plans) -> tuple[str, ...]:
     """Each fabric against the first, in a sentence; then what they do not have in common beside their wires."""
     against = (_sentence(result, at) for at in range(1, len(result.plans)))
-    return (*against, *_unlike(result))
+    return (*against, *_unlike(result), *ground_lines(result.ground))
 
 
 def _unlike(result: Plans) -> Iterator[str]:
@@ -107,11 +107,14 @@ def _sentence(result: Plans, at: int) -> str:
         name += f" ({one.device or 'no device'}, not {result.plans[0].device or 'none'})"
     if abs(ratio - 1) < 0.005:
         return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
+    error = result.error(at)
+    near = f" (within the model's error, {percent(error)})" if error is not None and abs(ratio - 1) <= error else ""
     before = {part.name: part.exposed_s for part in result.plans[0].parts}
     now = {part.name: part.exposed_s for part in one.parts}
     moves = {part: now.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **now}}
     most = max(moves, key=lambda part: moves[part] if ratio > 1 else -moves[part])
-    return f"{name}: {percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}, most of it {most} ({_signed(moves[most])})"
+    how = f"{percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{near}"
+    return f"{name}: {how}, most of it {most} ({_signed(moves[most])})"
 
 
 def _signed(seconds: float) -> str:
@@ -129,7 +132,8 @@ def _document(result: Plans) -> Document:
         {
             "fabric": one.fabric, "set": dict(one.fabric_overrides), "device": one.device,
             "device_from": one.job.device_from or None, "step_s": one.step_s, "control_step_s": one.control_step_s,
-            "ratio": result.ratio(at), "network_share": one.network_share, "wire": one.wire, "tokens_per_s": one.tokens_per_s,
+            "ratio": result.ratio(at), "error": result.error(at),
+            "network_share": one.network_share, "wire": one.wire, "tokens_per_s": one.tokens_per_s,
             "parts": [part._asdict() for part in one.parts], "cost": asdict(cost) if (cost := result.costs[at]) else None,
             "cost_per_rate": result.cost_per_rate(at),
         }
@@ -137,7 +141,7 @@ def _document(result: Plans) -> Document:
     ]  # fmt: skip
     first = result.plans[0]
     head = {"job": first.job.name, "job_set": dict(first.job.overrides), "ranks": first.ranks}
-    return head | {"plans": plans, "verdict": list(verdict(result))}
+    return head | {"plans": plans, "verdict": list(verdict(result)), "ground": ground_field(result.ground)}
 
 
 def _summary(result: Plans) -> str:

@@ -9,6 +9,7 @@ from colltool.pricing.results import Price, PriceList
 from colltool.pricing.row import Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.slow import slow_rank
 from colltool.render.subject import Document, Subject
 from colltool.words import format_rate, format_time
 
@@ -23,7 +24,14 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
     """The ranking, what the library picks, then what does not lead, notes, and what cannot run."""
     first, *others = _tables(prices, heading, best=best, sizes=sizes)
     every = [row for one in prices for row in one.results]
-    return [first, *_picks(prices), *others, *r.notes(every, prices[0].model), *r.cannot(prices[0].infeasible)]
+    return [
+        first,
+        *slow_rank(prices),
+        *_picks(prices),
+        *others,
+        *r.notes(every, prices[0].model),
+        *r.cannot(prices[0].infeasible),
+    ]
 
 
 def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:

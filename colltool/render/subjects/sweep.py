@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.render.grounds import ground_block, ground_field
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
@@ -87,7 +88,8 @@ def _blocks(result: Sweep) -> list[Block]:
     tables: list[Block] = [_table(result, sweep_title(result))]
     if result.pivot is not None:
         tables = _pivots(result, result.pivot)
-    return [*tables, *_changes(result), *_notes(result)]
+    every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
+    return [*tables, *_changes(result), *_notes(result), *ground_block(result.ground, every)]
 
 
 def sweep_title(result: Sweep) -> str:
@@ -167,6 +169,7 @@ def _document(result: Sweep) -> Document:
         "library": result.library or None,
         "axes": {axis.key: [whole_bytes(one) if axis.key == "bytes" else one for one in axis.values] for axis in result.axes},
         "cells": [_cell(result, cell) for cell in result.cells],
+        "ground": ground_field(result.ground),
         "changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes],
     }
 

@@ -18,7 +18,7 @@ from colltool.workload.files.values import (
     ParallelOrAuto,
     PercentOrShare,
     Precision,
-    Share,
+    SmallShare,
 )
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
@@ -126,8 +126,8 @@ class CompressionFile(Part):
     on: Axis = "dp"
     scheme: Literal["fp16", "int8", "1bit", "topk", "1bit-adam"]
     block: Dimension | None = None
-    keep: Share | None = None
-    warmup: Share | None = None
+    keep: SmallShare | None = None
+    warmup: SmallShare | None = None
     overhead: Duration = 0.0
     extra_steps: PercentOrShare = 0.0
 
@@ -190,6 +190,8 @@ class CallFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> CallFile:
+        if self.time == 0:
+            raise Slips(Slip("a collective that takes 0 s", "the time that one takes, or leave time out for a price", ("time",)))
         if self.bucket is not None and self.time is not None:
             raise Slips(Slip("the time of one call, and a bucket holds several", "leave time or bucket out", ("time",)))
         return self

@@ -54,6 +54,7 @@ ParallelOrAuto = Annotated[
 ]
 Parameters = Annotated[float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")]
 Share = Annotated[float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")]
+SmallShare = Annotated[float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")]
 PercentOrShare = Annotated[
     float,
     BeforeValidator(lambda value: _share(value)),

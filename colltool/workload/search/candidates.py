@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given, option_of
 from colltool.workload.files.job import ShardFile
 from colltool.workload.job import Job, PlainCall
 from colltool.workload.misfits import Misfit, misfits
@@ -20,6 +21,7 @@ from colltool.workload.search.overlap import followed
 from colltool.workload.setup import Setup
 
 LEAST_TOKENS = 4096  # of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3: 8,192)
+MOST_SIZES = 20_000  # seven times those of a shipped job on 512 ranks: about a minute
 NAMED_SCHEDULES = ("gpipe", "zb1p", "zbv", "dualpipe")
 """Schedules that a job has because it names them; the others follow from the layout."""
 
@@ -59,19 +61,35 @@ class Space:
         saves = job.draft.stack is not None and not job.draft.stack.flash
         self._passes = [kept.recompute] if kept.recompute else ["none", *(["selective"] * saves), "full"]
 
-    def frames(self) -> Iterator[Frame]:
-        """Those whose sizes fit together."""
-        for sizes in self._sizes():
-            setup = self._setup(sizes)
-            found = list(_unsent(setup)) or misfits(setup)
-            try:
-                plain = self.job.plain_calls(setup) if not found else ()
-            except ColltoolError as error:
-                found = [Misfit(("calls",), error.what, error.fix)]
-            if found:
-                self.refuse(found[0])
-            else:
-                yield Frame(setup, plain)
+    def sizes(self) -> list[Sizes]:
+        """All that are tried.
+
+        Raises:
+            ColltoolError: more than a search takes.
+        """
+        found = list(islice(self._sizes(), MOST_SIZES + 1))
+        if len(found) > MOST_SIZES:
+            free = [name for name in ("tp", "pp", "micro", "cp", "ep", "virtual") if getattr(self.kept, name) is None]
+            ways = {name: len({getattr(one, name) for one in found}) for name in free}
+            most = sorted(free, key=lambda name: -ways[name])[:2]
+            keep = {name: getattr(found[0], name) for name in most}
+            said = given("keep", keep, text=f" {option_of('keep')} ".join(f"{name}={value}" for name, value in keep.items()))
+            what = f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks"
+            raise ColltoolError(what, argument="keep", fix=f"say some of them, such as {said}")
+        return found
+
+    def frame(self, sizes: Sizes) -> Frame | None:
+        """The layout of some sizes; None where they do not fit together."""
+        setup = self._setup(sizes)
+        found = list(_unsent(setup)) or misfits(setup)
+        try:
+            plain = self.job.plain_calls(setup) if not found else ()
+        except ColltoolError as error:
+            found = [Misfit(("calls",), error.what, error.fix)]
+        if found:
+            self.refuse(found[0])
+            return None
+        return Frame(setup, plain)
 
     def variants(self, frame: Setup) -> Iterator[Setup]:
         """A frame with every sharding that has replicas to shard over, and with everything that may be computed again."""

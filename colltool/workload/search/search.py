@@ -16,6 +16,7 @@ from colltool.workload.job import Job
 from colltool.workload.memory import memory, worst_stage
 from colltool.workload.model import Model, Shape
 from colltool.workload.plan import rates, seated
+from colltool.workload.possible import refuse_impossible
 from colltool.workload.search.candidates import Frame, Space
 from colltool.workload.search.keep import Keep, Kept, kept_of
 from colltool.workload.search.results import CHOICES, TIE, Own, Search, Searched, Ties, choice_of
@@ -49,11 +50,11 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         keep: what every layout has, such as ``{"tp": 8}``.
         top: only so many, the best; all when None.
         readings: of the model; the defaults when None.
-        watch: told as it goes how many frames of how many are done.
+        watch: told as it goes how many sizes of how many are done.
 
     Raises:
-        ColltoolError: a job that is not searched, something that cannot be kept, more ranks than the fabric has, or no layout
-            that fits; says what kept them out.
+        ColltoolError: a job that is not searched, something that cannot be kept, more ranks than the fabric has, more layouts
+            than can be priced, or none that fits; says what kept them out.
     """
     kept, job = kept_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
@@ -62,14 +63,16 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
     _divides(kept, total)
     space = Space(job, model, shape, total, kept)
     found = _Prices(Fares(fabric, readings), model)
-    frames = list(space.frames())
-    for done, frame in enumerate(frames):
+    every = space.sizes()
+    for done, sizes in enumerate(every):
         if watch is not None:
-            watch(done, len(frames))
-        found.take(frame, space)
+            watch(done, len(every))
+        if (frame := space.frame(sizes)) is not None:
+            found.take(frame, space)
     if not found.priced:
         raise _nothing(job, total, kept, space, found)
     best = min(found.priced)
+    refuse_impossible(job, best.step_s, rates(best.setup, best.step_s)[1])
     chosen = sorted(found.priced) if top is None else nsmallest(top, found.priced)
     return Search(
         job=job,

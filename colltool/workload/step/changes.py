@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
@@ -11,7 +12,7 @@ from colltool.fabric.topology import kind_of
 from colltool.workload.contradictions import contradictions
 from colltool.workload.files.values import written
 from colltool.workload.job import Job, PlainCall
-from colltool.workload.memory import memory, smallest_change
+from colltool.workload.memory import cures, memory
 from colltool.workload.misfits import misfits
 from colltool.workload.setup import Setup
 from colltool.workload.step.candidates import LEAST_GAIN, candidates
@@ -45,28 +46,30 @@ def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], 
     """
     found = []
     for what, values, fabric, tier in _of_fabric(fares.fabric, now):
-        found += _priced(what, "fabric", values, setup, step_of(setup, fares.changed(fabric, tier), plain).step_s, now)
+        if (step_s := _step_s(setup, fares.changed(fabric, tier), plain)) is not None:
+            found += _priced(what, "fabric", values, setup, step_s, now)
     for what, values, other in candidates(setup, fares.fabric, now):
-        if misfits(other) or contradictions(other):
-            continue
-        try:
-            step_s = step_of(other, fares, plain).step_s
-        except ColltoolError:
+        if misfits(other) or contradictions(other) or (step_s := _step_s(other, fares, plain)) is None:
             continue
         found += [one for one in _priced(what, "job", _kept(job, setup, values), other, step_s, now) if job.takes(dict(one.set))]
-    return (*_to_fit(job, setup, fares, plain, now), *sorted(found, key=lambda one: -one.gain))
+    return (*islice(_to_fit(job, setup, fares, plain, now), 1), *sorted(found, key=lambda one: -one.gain))
+
+
+def _step_s(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...]) -> float | None:
+    """Seconds of a step; None where a group of it does not sit on the fabric."""
+    try:
+        return step_of(setup, fares, plain).step_s
+    except ColltoolError:
+        return None
 
 
 def _to_fit(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Iterator[Change]:
-    """Of a job that does not fit its device the smallest change with which it does, whatever it costs."""
-    cure = smallest_change(setup) if setup.model is not None else None
-    if cure is None:
-        return
-    values = {key: written(value) for key, value in cure.values.items()}
-    step_s = step_of(cure.setup, fares, plain).step_s
-    one = Change("to fit the memory", "job", tuple(_kept(job, setup, values).items()), step_s, 1 - step_s / now.step_s, fits=True)
-    if job.takes(dict(one.set)):
-        yield one
+    """Of a job that does not fit its device the changes with which it does, the smallest first, whatever they cost."""
+    for cure in cures(setup) if setup.model is not None else ():
+        values = {key: written(value) for key, value in cure.values.items()}
+        kept = _kept(job, setup, values)
+        if job.takes(kept) and (step_s := _step_s(cure.setup, fares, plain)) is not None:
+            yield Change("to fit the memory", "job", tuple(kept.items()), step_s, 1 - step_s / now.step_s, fits=True)
 
 
 def _priced(what: str, where: str, values: dict[str, str], other: Setup, step_s: float, now: Step) -> list[Change]:

@@ -36,7 +36,7 @@ class Ran(NamedTuple):
 
 
 class Fare(NamedTuple):
-    """One call: seconds of latency with launch, and of bandwidth.
+    """One call: seconds of bandwidth, and of all else: latency, launch, software.
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
     each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
@@ -253,13 +253,15 @@ def in_axes(primitive: Primitive, group: Group, size: float) -> list[tuple[Primi
 
 def _fare(found: Price, row: Row, pick: str) -> Fare:
     carried: dict[str, float] = {}
+    moved_s = float(row.bandwidth_s)
+    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
     for phase in row.phases:
-        carried[phase.tier] = carried.get(phase.tier, 0.0) + float(phase.bandwidth_s)
+        carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
     return Fare(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=float(row.alpha_s) + float(row.overhead_s),
-        bandwidth_s=float(row.bandwidth_s),
+        latency_s=max(0.0, float(row.total_s) - slower * moved_s),  # whatever else a price has parts for
+        bandwidth_s=slower * moved_s,
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,

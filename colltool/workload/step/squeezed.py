@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from colltool.errors import ColltoolError
 from colltool.workload.compression import break_even_extra_steps, compressed, ratio_of, squeezes, time_to_accuracy, times_fewer
 from colltool.workload.job import PlainCall
 from colltool.workload.setup import Compression, Setup
@@ -50,15 +51,22 @@ class Squeezed(NamedTuple):
 
 
 def squeezed(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Squeezed | None:
-    """What a job's compression does to its step; None without any."""
+    """What a job's compression does to its step; None without any.
+
+    Raises:
+        ColltoolError: nothing that it sends is compressed.
+    """
     given = setup.compression
     if given is None:
         return None
     without = step_of(setup._replace(compression=None), fares, plain)
     calls = [one for stage in without.stages for one in stage.sent if squeezes(given, one.call)]
     longest = max(calls, key=lambda one: one.each_s, default=None)
-    each_s, latency_s = (longest.each_s, longest.fare.latency_s) if longest is not None else (0.0, 0.0)
-    small = compressed(each_s, times_fewer(setup), given.overhead_s, fixed_s=latency_s)
+    if longest is None:
+        fix = "another dimension of compression.on, or no compression"
+        raise ColltoolError(f"compression is on {given.on}, and no collective of the job is of it", fix=fix)
+    each_s = longest.each_s
+    small = compressed(each_s, times_fewer(setup), given.overhead_s, fixed_s=longest.fare.latency_s)
     network = without.step_s - without.control_s, now.step_s - now.control_s
     return Squeezed(
         given=given,

@@ -48,12 +48,9 @@ def gradient_calls(send: Sender) -> Iterator[Call]:
     parts = (("dp", layout.group("cp", "dp"), held.dense), ("expert dp", layout.group("dp", experts=True), held.experts))
     if setup.shard.layers:
         yield from _layered(send)
+        return
     for name, group, parameters in parts:
-        if group.ranks == 1 or not parameters:
-            continue
-        if setup.shard.mode == "hsdp":
-            yield from _replicas(send, name, group, parameters)
-        elif setup.shard.mode != "fsdp":
+        if group.ranks > 1 and parameters:
             yield from _bucketed(send, name, group, parameters)
 
 
@@ -83,30 +80,43 @@ def _bucketed(send: Sender, name: str, group: Group, parameters: float) -> Itera
 
 
 def _layered(send: Sender) -> Iterator[Call]:
-    """FSDP: a layer is gathered for each pass, and its gradient scattered; what is not resharded is gathered once a step."""
+    """FSDP: a layer is gathered for each pass, and its gradient scattered; what is not resharded is gathered once a step.
+
+    HSDP: what a rank keeps of a layer's gradient is then summed over the shard groups, in the last backward pass of a step:
+    a call a layer, as soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
+    """
+    setup = send.setup
+    for per, layers, held in _units(send):
+        for name, shards, replicas, parameters in _shard_groups(send, held):
+            if shards.ranks > 1:
+                yield from _unit(send, per, layers, name, group=shards, parameters=parameters)
+            if replicas.ranks > 1:
+                size = parameters / shards.ranks * setup.shard.grad_bytes
+                hides: Hiding = "last backward" if setup.overlap.dp else "nothing"
+                yield send.call(name, AR, replicas, size, per="step", phase="backward", each=layers, hides=hides, source=FSDP)
+
+
+def _units(send: Sender) -> Iterator[tuple[Per, int, Held]]:
+    """What is gathered together, how many of each a stage has: layers of a kind, the embedding with the head."""
     setup, stage = send.setup, send.stage
-    kinds: list[tuple[Per, int, Held]] = []
     if stage.dense_layers:
-        kinds.append(("dense_layer", stage.dense_layers, layer_held(setup, experts=False)))
+        yield "dense_layer", stage.dense_layers, layer_held(setup, experts=False)
     if stage.moe_layers:
-        kinds.append(("moe_layer", stage.moe_layers, layer_held(setup, experts=True)))
+        yield "moe_layer", stage.moe_layers, layer_held(setup, experts=True)
     if (ends := ends_held(setup, stage)).total:
-        kinds.append(("micro_batch", 1, ends))
-    for per, layers, held in kinds:
-        for name, group, parameters in _shard_groups(send, held):
-            yield from _unit(send, per, layers, name, group=group, parameters=parameters)
+        yield "micro_batch", 1, ends
 
 
-def _shard_groups(send: Sender, held: Held) -> Iterator[tuple[str, Group, float]]:
-    """The groups that shard a unit's weights, of more than one rank."""
+def _shard_groups(send: Sender, held: Held) -> Iterator[tuple[str, Group, Group, float]]:
+    """The groups that shard a unit's weights, and those that hold the same shard, with the parameters that a group has."""
     layout, shard = send.setup.layout, send.setup.shard
     for name, group, parameters in (
         ("dp", layout.group("cp", "dp"), held.dense),
         ("expert dp", layout.group("dp", experts=True), held.experts),
     ):
-        inner = cut(group, shard.group)[0] if shard.mode == "hsdp" and group.ranks > 1 else group
-        if inner.ranks > 1 and parameters:
-            yield name, inner, parameters
+        if group.ranks > 1 and parameters:
+            inner, outer = cut(group, shard.group) if shard.mode == "hsdp" else (group, Group(()))
+            yield name, inner, outer, parameters
 
 
 def _unit(send: Sender, per: Per, layers: int, name: str, *, group: Group, parameters: float) -> Iterator[Call]:
@@ -121,13 +131,3 @@ def _unit(send: Sender, per: Per, layers: int, name: str, *, group: Group, param
     for phase in passes:
         yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=FSDP)
     yield send.call(name, RS, group, grads, per=often, phase="backward", each=count, hides=hides, source=FSDP)
-
-
-def _replicas(send: Sender, name: str, group: Group, parameters: float) -> Iterator[Call]:
-    """HSDP: what a rank keeps of the gradients, summed over the shard groups once a step."""
-    setup = send.setup
-    across = cut(group, setup.shard.group)[1]
-    if across.ranks > 1:
-        size = parameters / setup.shard.group * setup.shard.grad_bytes
-        hides: Hiding = "last backward" if setup.overlap.dp else "nothing"
-        yield send.call(name, AR, across, size, per="step", phase="backward", hides=hides, source=FSDP)

@@ -24,13 +24,13 @@ data parallelism every micro-batch or once a step as it is sharded, and once a s
 
 
 def stage_calls(setup: Setup, stage: Stage, rows: Rows = ROWS) -> tuple[Call, ...]:
-    """The collectives of a rank of a stage, in the order of the table; those that never happen there are left out.
+    """The collectives of a rank of a stage, in the order of the table, without those that never happen or send no byte.
 
     Calls that differ in nothing are one record with their numbers summed.
     """
     send = Sender(setup, stage)
     found: dict[tuple[object, ...], Call] = {}
-    for one in (call for row in rows for call in row(send) if call.calls):
+    for one in (call for row in rows for call in row(send) if call.calls and call.bytes > 0.5):
         key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
         before = found.get(key)
         found[key] = one._replace(each=one.each + before.each, calls=one.calls + before.calls) if before else one

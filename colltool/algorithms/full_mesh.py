@@ -1,0 +1,96 @@
+"""Rings and chains over all links of a full mesh. ``bandwidth`` is one link's, one direction.
+
+One ring uses one of a rank's N-1 links. But the links of a full mesh can be shared out among rings through all ranks (Walecki:
+turn a zigzag of the others about one rank), N-1 of them for odd N, twice as many with every link in two of them for even N. Each
+carries an equal share of the payload, so that every link carries 1/(N-1) of what the link of a single ring does.
+"""
+
+from __future__ import annotations
+
+from colltool.algorithms.group import FULL_MESH, Group, all_ports
+from colltool.algorithms.references import CHAN, PATARASUK_YUAN
+from colltool.algorithms.registry import algorithm
+from colltool.cost import Chain, Ring, Terms
+from colltool.primitives import AG, AR, BC, REDUCE, RS
+
+_ALL_LINKS = (
+    "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of the 8 paths between NICs one "
+    "(model 81); NCCL, issue 43: rings until all NVLinks are used"
+)
+
+
+def several_links(group: Group) -> str | None:
+    """Two ranks have one link, and one ring over it."""
+    return "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
+
+
+@algorithm(
+    "multi-link-ring",
+    AR,
+    on=FULL_MESH,
+    requires=(several_links, all_ports),
+    shipped_by=("NCCL", "RCCL"),
+    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+)
+def multi_link_all_reduce(group: Group) -> Terms:
+    """Rings over all links of a full mesh at once, each with its share of the vector.
+
+    t = 2(N-1) α + 2/N M/BW
+
+    A ring has a link of its own in every step (for even N half of one), and N-1 links a rank carry 2(N-1)/N M together.
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_link_all_reduce(Group(8, "full_mesh")))
+    (14, 0.25)
+    """
+    n = group.ranks
+    return Terms(2 * (n - 1), 2 / n, Ring("links"))
+
+
+@algorithm(
+    "multi-link-ring",
+    AG,
+    RS,
+    on=FULL_MESH,
+    requires=(several_links, all_ports),
+    shipped_by=("NCCL", "RCCL"),
+    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+)
+def multi_link_ring(group: Group) -> Terms:
+    """Rings over all links of a full mesh at once, each with its share of every chunk.
+
+    t = (N-1) α + 1/N M/BW
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_link_ring(Group(8, "full_mesh")))
+    (7, 0.125)
+    """
+    n = group.ranks
+    return Terms(n - 1, 1 / n, Ring("links"))
+
+
+@algorithm(
+    "multi-link-chain",
+    BC,
+    REDUCE,
+    on=FULL_MESH,
+    requires=(several_links, all_ports),
+    shipped_by=("NCCL", "RCCL"),
+    source=f"{CHAN}; {_ALL_LINKS}",
+)
+def multi_link_chain(group: Group) -> Terms:
+    """Chains over all links of a full mesh at once: the rings of multi-link-ring cut at the root, segment behind segment.
+
+    t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)
+    t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4
+
+    For even N two chains share a link, at different places of each, so that links are half idle while the pipeline fills:
+    executed, from P = N/2 segments on it is F, below a little less.
+
+    >>> from colltool.cost import totals
+    >>> totals(multi_link_chain(Group(5, "full_mesh")))
+    (4, 0.25)
+    """
+    depth = group.ranks - 1
+    fill = depth - (group.ranks - 2) / 4 if group.ranks % 2 == 0 else depth
+    return Terms(depth, 1 / depth, Chain("links"), fill=fill)

@@ -1,0 +1,104 @@
+"""Sentences about what prices of several fabrics rest on, where that is not the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.render.parts import Block, Lines
+from colltool.study.ground import Code, Uneven
+from colltool.words import format_time
+
+
+def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:
+    """What is not alike, under a heading; nothing where all is."""
+    return [Lines("not alike", ground_lines(ground, every))] if ground else []
+
+
+def ground_lines(ground: Sequence[Uneven], every: Sequence[int] = ()) -> tuple[str, ...]:
+    """A sentence for each; ``every`` are all numbers of ranks, which none is said of."""
+    return tuple(_where(one, every) + _SAID[one.code](one) for one in ground)
+
+
+def ground_field(ground: Sequence[Uneven]) -> list[dict[str, Any]]:
+    """As documents have it: the code, each value with its columns, where, and the sentence."""
+    return [
+        {
+            "code": one.code,
+            "values": [{"value": value, "columns": list(columns)} for value, columns in one.parts],
+            "primitives": [str(primitive) for primitive in one.primitives],
+            "ranks": list(one.ranks),
+            "says": _SAID[one.code](one),
+        }
+        for one in ground
+    ]
+
+
+def _where(one: Uneven, every: Sequence[int]) -> str:
+    return "" if not one.ranks or set(one.ranks) == set(every) else f"on {', '.join(map(str, one.ranks))} ranks: "
+
+
+def _columns(one: Uneven, *, having: bool) -> tuple[str, ...]:
+    """The columns whose value is something, or nothing."""
+    return tuple(name for value, names in one.parts for name in names if (value not in (None, False)) == having)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _does(names: Sequence[str], singular: str, plural: str) -> str:
+    return singular if len(names) == 1 else plural
+
+
+def _launch(one: Uneven) -> str:
+    without, having = _columns(one, having=False), _columns(one, having=True)
+    most = format_time(max(value for value, _ in one.parts if value is not None))
+    lacking = f"{_listed(without)} {_does(without, 'has', 'have')} no launch overhead"
+    rest = f"{_listed(having)} {_does(having, 'has', 'have')} ({most})"
+    rule = "times in which that is felt cannot be compared"
+    return f"{lacking}, {rest}: {rule}. To give all of them one: --set launch_overhead={most.replace(' ', '')}"
+
+
+def _protocols(one: Uneven) -> str:
+    without, having = _columns(one, having=False), _columns(one, having=True)
+    return (
+        f"{_listed(having)} {_does(having, 'is', 'are')} priced by measured protocols, {_listed(without)} by "
+        f"{_does(without, 'its', 'their')} tiers' own numbers"
+    )
+
+
+def _software(one: Uneven) -> str:
+    without, having = _columns(one, having=False), _columns(one, having=True)
+    return f"what the library reaches is in the prices of {_listed(having)}, not in those of {_listed(without)}: no figures there"
+
+
+def _contention(one: Uneven) -> str:
+    without = _columns(one, having=False)
+    who = f"{_listed(without)} {_does(without, 'states', 'state')}"
+    return f"{who} no contention (eta) on some tier: 1 there, as if nobody else sent"
+
+
+def _library(one: Uneven) -> str:
+    return ", ".join(f"{LIBRARIES[name].spoken if name else 'any library'} on {_listed(columns)}" for name, columns in one.parts)
+
+
+def _group(one: Uneven) -> str:
+    sits = (f"{_across(shape)} on {_listed(columns)}" for shape, columns in one.parts)
+    return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
+
+
+def _across(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+_SAID: dict[Code, Callable[[Uneven], str]] = {
+    "launch": _launch,
+    "protocols": _protocols,
+    "software": _software,
+    "contention": _contention,
+    "library": _library,
+    "group": _group,
+}
+assert set(_SAID) == set(get_args(Code))

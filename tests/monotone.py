@@ -1,0 +1,186 @@
+"""What may only make a collective slower, and the few honest exceptions: gates that every fabric's prices are held against.
+
+At the same bytes a rank: more ranks, a larger message, less bandwidth, more latency, a thinner spine, a library that runs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.errors import ColltoolError
+from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
+from colltool.fabric.topology import kind_of
+from colltool.pricing.groups import place
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
+from colltool.pricing.walk import fits
+from colltool.primitives import Primitive
+
+SIZES = np.array([1e2, 1e4, 1e6, 16e6, 256e6, 1e10])
+_DUST = 1e-9
+
+
+class Leading(NamedTuple):
+    """The fastest of what the fabric's library runs, at each of :data:`SIZES`."""
+
+    seconds: NDArray[np.float64]
+    specs: tuple[str, ...]
+
+
+class Exempt(NamedTuple):
+    """A case in which more ranks are honestly faster: why, and whether a step from few to many ranks is one."""
+
+    reason: str
+    applies: Callable[[Fabric, int, int, str, str], bool]
+
+
+def _grown(where: Fabric, few: int, many: int) -> set[type[Tier]]:
+    """The kinds of the tiers that hold more members in the larger group."""
+    before, after = ({span.tier.name: span.endpoints for span in place(where, n).spans} for n in (few, many))
+    return {type(tier) for tier in where.tiers if after.get(tier.name, 1) > before.get(tier.name, 1)}
+
+
+def _copies(where: Fabric) -> bool:
+    return any(one.local_copy is not None for tier in where.tiers for one in tier.protocols or ())
+
+
+_DOUBLING = ("recursive-doubling", "recursive-halving", "rabenseifner", "bruck", "pat")
+
+EXEMPT = (
+    Exempt(
+        "a rank of a larger full mesh has more links",
+        lambda where, few, many, _, __: FullMeshTier in _grown(where, few, many),
+    ),
+    Exempt(
+        "a longer slice of a lattice closes an axis to a ring or gets another axis: more links a rank",
+        lambda where, few, many, _, __: LatticeTier in _grown(where, few, many),
+    ),
+    Exempt(
+        "recursive doubling, halving and their kin are made for powers of two: others take a round more, or another schedule",
+        lambda _, few, __, before, after: bool(few & (few - 1)) and any(name in after + before for name in _DOUBLING),
+    ),
+    Exempt(
+        "a rank's own share, M/N, is copied at a rate of its own: less of it on more ranks",
+        lambda where, _, __, before, after: _copies(where) and before == after,
+    ),
+)
+"""The table of exceptions. A row more needs a reason that is physics, or how the library is."""
+
+
+def leading(where: Fabric, primitive: Primitive, ranks: int, readings: Readings | None = None) -> Leading | None:
+    """None where the library runs nothing."""
+    try:
+        rows = price(where, primitive, SIZES, ranks, readings).leading
+    except ColltoolError:
+        return None
+    if not rows:
+        return None
+    totals = np.stack([np.broadcast_to(row.total_s, SIZES.shape) for row in rows])
+    return Leading(totals.min(axis=0), tuple(rows[index].spec for index in totals.argmin(axis=0)))
+
+
+def counts(where: Fabric, most: int = 8) -> list[int]:
+    """Rank counts that fit, small and large."""
+    found = [n for n in range(2, min(where.ranks, 96) + 1) if fits(where, n)]
+    found += [n for n in range(128, where.ranks, 64) if fits(where, n)]
+    step = max(1, len(found) // most)
+    return sorted({*found[::step], *_ends(where)})
+
+
+def _ends(where: Fabric) -> Iterator[int]:
+    inside = 1
+    for tier in where.tiers:
+        inside *= tier.endpoints
+        yield inside
+
+
+def fewer_faster(where: Fabric, primitive: Primitive, readings: Readings | None = None) -> tuple[list[str], list[str]]:
+    """Steps to more ranks, and to more bytes, that make it faster: those without an excuse, and the reasons of the others."""
+    broken, excused = [], []
+    priced = [(n, found) for n in counts(where) if (found := leading(where, primitive, n, readings))]
+    for n, found in priced:
+        if (np.diff(found.seconds) < -_DUST * found.seconds[1:]).any():
+            broken.append(f"{primitive} on {n} of {where.name}: a larger message is faster, {found.seconds}")
+    for (few, before), (many, after) in pairwise(priced):
+        for index in np.flatnonzero(after.seconds < before.seconds * (1 - _DUST)):
+            asked = (where, few, many, before.specs[index], after.specs[index])
+            reason = next((one.reason for one in EXEMPT if one.applies(*asked)), "")
+            ratio = after.seconds[index] / before.seconds[index]
+            said = f"{primitive} of {SIZES[index]:g} B, {few} to {many} of {where.name}: {ratio:.3f}, {asked[3]} -> {asked[4]}"
+            (excused if reason else broken).append(reason or said)
+    return broken, excused
+
+
+def better(where: Fabric) -> Iterator[tuple[str, Fabric]]:
+    """The fabric with more bandwidth, less latency or an even spine, tier by tier; and with any library."""
+    for at, tier in enumerate(where.tiers):
+        yield f"3 x bandwidth of {tier.name}", _put(where, at, _scaled(tier, "bandwidth", 3.0))
+        yield f"a third of alpha of {tier.name}", _put(where, at, _less_alpha(tier))
+        if isinstance(tier, ClosTier) and tier.levels:
+            even = tuple(level.model_copy(update={"oversubscription": 1.0}) for level in tier.levels)
+            yield f"{tier.name} at 1:1", _put(where, at, {"levels": even})
+    yield "any library", where.under("all")
+
+
+def _put(where: Fabric, at: int, update: dict[str, Any]) -> Fabric:
+    tiers = list(where.tiers)
+    tiers[at] = tiers[at].model_copy(update=update)
+    return where.model_copy(update={"tiers": tuple(tiers)})
+
+
+def _scaled(tier: Tier, name: str, factor: float) -> dict[str, Any]:
+    """A number of the tier and of its protocols."""
+    listed = tuple(
+        one.model_copy(update={name: factor * value}) if (value := getattr(one, name)) is not None else one
+        for one in tier.protocols or ()
+    )
+    own = getattr(tier, name)
+    return ({} if own is None else {name: factor * own}) | ({"protocols": listed} if listed else {})
+
+
+def _less_alpha(tier: Tier) -> dict[str, Any]:
+    found = _scaled(tier, "alpha", 1 / 3)
+    if isinstance(tier, ClosTier) and tier.levels:
+        found |= {"levels": tuple(level.model_copy(update={"alpha": level.alpha / 3}) for level in tier.levels)}
+    return found
+
+
+def slower_when_better(where: Fabric, primitive: Primitive, ranks: int, readings: Readings | None = None) -> list[str]:
+    """Changes for the better that make it slower."""
+    before = leading(where, primitive, ranks, readings)
+    if before is None:
+        return []
+    broken = []
+    for what, changed in better(where):
+        after = leading(changed, primitive, ranks, readings)
+        assert after is not None, f"{what} leaves nothing to run"
+        if (after.seconds > before.seconds * (1 + _DUST)).any():
+            worst = int(np.argmax(after.seconds / before.seconds))
+            ratio = after.seconds[worst] / before.seconds[worst]
+            broken.append(f"{what}: {primitive} of {SIZES[worst]:g} B on {ranks} of {where.name} takes {ratio:.4f} of the time")
+    return broken
+
+
+def ordered(where: Fabric) -> Fabric:
+    """The fabric as people build them, without protocols: each tier outwards has less bandwidth and more latency.
+
+    Else a larger group is honestly faster: it alone reaches the faster tier, or has its ports beside those inside.
+    """
+    tiers: list[Tier] = []
+    for tier in where.tiers:
+        update: dict[str, Any] = {"protocols": None}
+        if tiers:
+            inner, own = kind_of(tiers[-1]), kind_of(tier)
+            slowest = (
+                tiers[-1].bandwidth * tiers[-1].ports * tiers[-1].eta.beta / max(one.oversubscription for one in inner.reached)
+            )
+            longest = max(one.alpha_s for one in inner.reached) * tiers[-1].eta.alpha * max(1, inner.diameter_links)
+            update["bandwidth"] = min(tier.bandwidth, slowest / 4 / tier.ports)
+            update |= own.at_alpha(max(longest, own.reached[0].alpha_s))
+        tiers.append(tier.model_copy(update=update))
+    return where.model_copy(update={"tiers": tuple(tiers)})
