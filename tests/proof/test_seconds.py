@@ -73,7 +73,7 @@ def test_generated_fabrics(start: int) -> None:
         where = gated.made(seed)
         if any(tier.protocols for tier in where.tiers):
             continue  # a protocol's bandwidth is not the wires'
-        for who in [who for who in gated.groups(where, seed) if who.ranks <= 24]:
+        for who in [who for who in gated.groups(where, seed) if (who.ranks or 0) <= 24]:
             try:
                 result = verify(where, list(Primitive), 1e9, who)
             except ColltoolError:
