@@ -160,6 +160,30 @@ def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.
     return number
 
 
+_MOST_AXES = 8
+
+
+def parse_shape(text: str, argument: str) -> tuple[int, ...]:
+    """Endpoints along each axis of a lattice.
+
+    Args:
+        text: ``4x4x2``, also with commas.
+        argument: what it is given for, for errors.
+
+    Raises:
+        ColltoolError: no whole number of at least 1 for each of at most 8 axes.
+
+    >>> parse_shape("8x8x4", "shape")
+    (8, 8, 4)
+    """
+    sizes = [_whole(part) for part in text.lower().replace(",", "x").split("x")]
+    found = tuple(size for size in sizes if size and size > 0)
+    if len(found) < len(sizes) or len(found) > _MOST_AXES or max(found) > 10**_MOST_AXES:
+        fix = f"write {given(argument, (4, 4, 2), text='4x4x2')}"
+        raise ColltoolError(f"'{clipped(text, 40)}' is not a shape", argument=argument, fix=fix)
+    return found
+
+
 def _whole(value: object) -> int | None:
     """An integer, None where it is none."""
     if isinstance(value, str):

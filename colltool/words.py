@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+Shape = tuple[int, ...]
+"""Endpoints, or ranks, along each axis of a lattice."""
+
 _PREFIXES = {"": 1e0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0, "GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
 _BINARY = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
@@ -59,6 +62,11 @@ def size_text(size: float) -> str:
     counts = {unit: f"{size / factor:.4g}" for unit, factor in _UNITS.items() if factor <= size < 1000 * factor}
     exact = [f"{count} {unit}" for unit, count in counts.items() if float(count) * _UNITS[unit] == size]
     return min(exact, key=len, default=format_bytes(size))
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """``4x4x8``."""
+    return "x".join(map(str, shape))
 
 
 def ordinal(number: int) -> str:

@@ -6,9 +6,9 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from colltool.cost import Number
@@ -16,8 +16,8 @@ from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
-from colltool.pricing.who import Who
 from colltool.primitives import Primitive, parse_primitive
+from colltool.shown import clipped
 from colltool.units import parse_count, parse_size
 
 if TYPE_CHECKING:
@@ -75,9 +75,14 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name = text_of(library, "library", "nccl").lower()
     if name not in known:
-        hint = nearest(name, list(known))
-        raise ColltoolError(f"no library '{name}' is known", argument="library", fix=f"{hint} known: {', '.join(known)}".strip())
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     return fabric.under(name)
+
+
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
@@ -100,6 +105,11 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if not isinstance(fabrics, Sequence) or not fabrics:
         raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
     return list(fabrics)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether an argument of several values has none: None or empty, and never an array, whose truth is not told."""
+    return value is None or (isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value)
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
@@ -197,18 +207,15 @@ def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) 
     return parse_count(value, argument, least, most)
 
 
-def ranks_of(ranks: int | None) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say."""
-    return None if ranks is None else whole_of(ranks, "ranks")
+def seed_of(seed: int) -> int:
+    """Of what is drawn: any whole number that the command line takes too."""
+    return count_of(seed, "seed", 0, 10**9)
 
 
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False) -> Who:
-    """Who is in a group, where that can be said without its fabric.
-
-    Raises:
-        ColltoolError: ranks or stride that are no whole number, or ``alone`` that is neither True nor False.
-    """
-    return Who(ranks_of(ranks), whole_of(stride, "stride"), flag_of(alone, "alone"))
+def each_of(values: Any) -> list[Any]:
+    """One value, or several as a list; none of None."""
+    several = isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1
+    return list(values) if several else [] if values is None else [values]
 
 
 def number_of(value: Any, argument: str) -> float:
@@ -217,7 +224,7 @@ def number_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, infinite, or not a number.
     """
-    if not _is_real(value) or not abs(value) < inf:
+    if not _is_finite(value):
         raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
     return float(value)
 
@@ -228,7 +235,7 @@ def fraction_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, negative, infinite, or not a number.
     """
-    if not _is_real(value) or not 0 <= value < inf:
+    if not _is_finite(value) or value < 0:
         raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
     return float(value)
 
@@ -275,6 +282,14 @@ def _is_real(value: Any) -> bool:
     """A number of Python or a scalar of numpy, never a boolean or a complex one."""
     plain = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
     return isinstance(plain, int | float) and not isinstance(plain, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """A real number that a float can hold."""
+    try:
+        return _is_real(value) and isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _short(number: int, argument: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 from colltool.api.arguments import (
     AnyFabric,
     count_of,
+    each_of,
     fabric_of,
-    group_of,
+    is_nothing,
     names_of,
     primitive_of,
+    seed_of,
     several_of,
     size_of,
     under_library,
     vary_of,
 )
+from colltool.api.groups import AnyShape, group_of, groups_of
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
+from colltool.fabric.overrides import Overrides, texts_of
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
 from colltool.words import told_apart
 
 if TYPE_CHECKING:
-    from colltool.pricing.who import Who
     from colltool.study.compare import Comparison, Option
     from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
@@ -49,6 +51,7 @@ def sweep(
     algorithms: Sequence[str] | str = (),
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     limit: int | None = None,
     readings: Readings | None = None,
@@ -64,7 +67,7 @@ def sweep(
         vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``, ``"ideal=true,false"``.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
         algorithms: only these.
-        stride, alone: as in :func:`colltool.price`.
+        stride, alone, shape: as in :func:`colltool.price`.
         library: whose schedules may win; each fabric's own when None.
         limit: the most cells; 100,000 when None.
         readings: of the model; the defaults when None.
@@ -82,10 +85,11 @@ def sweep(
     from colltool.study.sweep import sweep as run
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
-    groups = _groups(ranks, stride, alone=alone)
+    groups = groups_of(ranks, stride, alone=alone, shape=shape)
     axes = axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, library)
-    return run(asked, where, groups, _sizes(sizes), axes, limit or MOST_CELLS)
+    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
+    return run(asked, where, groups, _sizes(sizes), axes, most)
 
 
 @remembering()
@@ -100,6 +104,7 @@ def compare(
     algorithms: Sequence[str] | str = (),
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -113,7 +118,7 @@ def compare(
         sizes: bytes per rank by nccl-tests' convention; six from 1 KB to 1 GB when empty.
         vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
-        algorithms, stride, alone, library, readings, **parts: as in :func:`sweep`.
+        algorithms, stride, alone, shape, library, readings, **parts: as in :func:`sweep`.
 
     Returns:
         A :class:`colltool.study.compare.Comparison`; seconds, bytes, bytes/s.
@@ -124,14 +129,14 @@ def compare(
     from colltool.study.compare import compare as run
     from colltool.study.grid import Asked
 
-    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, library)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
-    return run(asked, columns, _groups(ranks, stride, alone=alone), _sizes(sizes))
+    return run(asked, columns, groups_of(ranks, stride, alone=alone, shape=shape), _sizes(sizes))
 
 
 def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
@@ -139,17 +144,11 @@ def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
         return load([*own, *more])
 
 
-def _groups(ranks: Sequence[int] | int | None, stride: int, *, alone: bool) -> list[Who]:
-    counts: list[int | None] = list(ranks) if isinstance(ranks, list | tuple) and ranks else [None]
-    return [group_of(one, stride, alone) for one in (counts if not isinstance(ranks, int) else [ranks])]
-
-
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    several = [sizes] if isinstance(sizes, str | int | float) else sizes
     with called("python", size="sizes"):
-        return [size_of(size) for size in several] or list(STANDARD_SIZES)
+        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
 
 
 def sensitivity(
@@ -160,6 +159,7 @@ def sensitivity(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     vary: Sequence[str] | str = (),
     samples: int = 100_000,
     seed: int = 1,
@@ -174,7 +174,7 @@ def sensitivity(
         fabric: a fabric, or a path or shipped name to load.
         primitive: by short or long name.
         size: bytes per rank by nccl-tests' convention.
-        ranks, stride, alone: as in :func:`colltool.price`.
+        ranks, stride, alone, shape: as in :func:`colltool.price`.
         vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; those of the fabric's ``uncertainty`` when
             empty, and where it has none alpha to a factor of 2, eta.beta to 20% and bandwidth to 10%.
         samples: draws of all numbers at once.
@@ -192,6 +192,7 @@ def sensitivity(
     """
     from colltool.fabric.uncertain import ranges_of
     from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
     from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
@@ -200,11 +201,11 @@ def sensitivity(
     return run(
         loaded,
         asked,
-        group_of(ranks, stride, alone),
+        group_of(ranks, stride, alone, shape),
         size_of(size),
         numbers,
-        samples=count_of(samples, "samples"),
-        seed=count_of(seed, "seed"),
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
         assumed=assumed,
     )
 
@@ -254,9 +255,10 @@ def typed_of(fabric: AnyFabric) -> str:
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
     from colltool.study.sweep import Where
 
-    if isinstance(fabric, Fabric) and not overrides:
+    if isinstance(fabric, Fabric) and is_nothing(overrides):
         return Where(fabric.name, partial(_loaded, fabric, library))
-    pairs = list(overrides) if not hasattr(overrides, "items") else [f"{key}={value}" for key, value in overrides.items()]
+    mapped = isinstance(overrides, Mapping)
+    pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
     return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
 
 

@@ -15,7 +15,7 @@ from colltool.api.arguments import (
     fabric_of,
     fabrics_of,
     flag_of,
-    group_of,
+    is_other,
     names_of,
     number_of,
     primitive_of,
@@ -25,6 +25,8 @@ from colltool.api.arguments import (
     under_library,
     wrong,
 )
+from colltool.api.groups import AnyShape, group_of
+from colltool.api.picks import with_estimates, with_pick
 from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
@@ -32,7 +34,6 @@ from colltool.primitives import AR, Primitive
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition
-    from colltool.fabric.model import Fabric
     from colltool.pricing.explained import Explanation
     from colltool.pricing.results import Breakdown, Crossover, Ladder, Price, PriceList
     from colltool.proof.results import Verification
@@ -49,6 +50,7 @@ def price(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     slow_rank: float | None = None,
@@ -66,6 +68,7 @@ def price(
         stride: every so many-th rank of the fabric is in the group: 8 is one rank of each node of 8. The groups of the ranks
             in between run at the same time.
         alone: they are idle.
+        shape: of the slice on a torus or mesh, ``"4x4x4"`` or ``(4, 4, 4)``; as near a cube as fits when None.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``.
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
@@ -82,18 +85,12 @@ def price(
     """
     from colltool.pricing.price import price as run
 
-    reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    priced = run(loaded, primitive_of(primitive), sizes_of(size), group_of(ranks, stride, alone), reading, names_of(algorithms))
-    return slowed(_with_pick((priced,), loaded, reading, asked=library is not None), loaded, reading, slow_rank)[0]
-
-
-def _with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
-    """Prices of one group with what the library itself would pick for each, where it has a cost model."""
-    if prices[0].library is None or prices[0].library.name != "nccl":
-        return prices
-    from colltool.library.answer import answered
-
-    return answered(prices, fabric, readings, asked=asked)
+    reading, own = checked(readings, **parts), fabric_of(fabric)
+    loaded = under_library(own, library)
+    group = group_of(ranks, stride, alone, shape)
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names_of(algorithms))
+    picked = with_pick((priced,), loaded, reading, asked=is_other(library, own))
+    return slowed(picked, loaded, reading, slow_rank)[0]
 
 
 def price_list(
@@ -104,6 +101,7 @@ def price_list(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     slow_rank: float | None = None,
@@ -118,9 +116,11 @@ def price_list(
     reading = checked(readings, **parts)
     with called("python", size="sizes"):
         parsed = [size_of(size) for size in sizes]
-    loaded = under_library(fabric_of(fabric), library)
-    listed = run(loaded, primitive_of(primitive), parsed, group_of(ranks, stride, alone), reading, names_of(algorithms))
-    picked = _with_pick(listed.prices, loaded, reading, asked=library is not None)
+    own = fabric_of(fabric)
+    loaded = under_library(own, library)
+    group = group_of(ranks, stride, alone, shape)
+    listed = run(loaded, primitive_of(primitive), parsed, group, reading, names_of(algorithms))
+    picked = with_pick(listed.prices, loaded, reading, asked=is_other(library, own))
     return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 
@@ -131,6 +131,7 @@ def crossover(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     library: str | None = None,
     readings: Readings | None = None,
@@ -139,7 +140,7 @@ def crossover(
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
     Args:
-        fabric, primitive, ranks, stride, alone, library, readings: as :func:`price`.
+        fabric, primitive, ranks, stride, alone, shape, library, readings: as :func:`price`.
         algorithms: the first is compared with each of the others; the usual ones when empty.
         **parts: as :func:`price`.
 
@@ -149,7 +150,7 @@ def crossover(
     from colltool.pricing.crossover import crossover as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
-    found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone), reading, names_of(algorithms))
+    found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone, shape), reading, names_of(algorithms))
     if found.library != "nccl":
         return found
     from colltool.library.answer import picked
@@ -165,6 +166,7 @@ def breakdown(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithm: str | None = None,
     library: str | None = None,
     slow_rank: float | None = None,
@@ -178,7 +180,7 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     with called("python", algorithms="algorithm"):
         loaded = under_library(fabric_of(fabric), library)
-        found = run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone), reading, name)
+        found = run(loaded, primitive_of(primitive), size_of(size), group_of(ranks, stride, alone, shape), reading, name)
     first, beside = slowed((found.price, replace(found.price, results=found.baselines)), loaded, reading, slow_rank)
     return replace(found, price=first, baselines=beside.results)
 
@@ -206,6 +208,7 @@ def verify(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
     size: str | float = "16MB",
     segments: int | None = None,
@@ -216,7 +219,7 @@ def verify(
     Args:
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
-        ranks, stride, alone: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
+        ranks, stride, alone, shape: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
         algorithms: only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
@@ -231,7 +234,7 @@ def verify(
     from colltool.proof.verify import verify as run
 
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
-    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone)
+    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
     pieces = None if segments is None else count_of(segments, "segments", 1, MOST_SEGMENTS)
     steps = flag_of(trace, "trace")
     found = [run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in fabrics_of(fabrics)]
@@ -268,6 +271,7 @@ def explain(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     library: str | None = None,
     slow_rank: float | None = None,
     readings: Readings | None = None,
@@ -282,16 +286,15 @@ def explain(
     name = text_of(algorithm, "algorithm", "ring")
     reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
-    loaded = None if fabric is None else under_library(fabric_of(fabric), library)
+    own = None if fabric is None else fabric_of(fabric)
+    if own is None and library is not None:
+        raise ColltoolError("is of numbers", argument="library", fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
+    loaded = None if own is None else under_library(own, library)
     if (loaded is None) != (size is None):
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
     parsed = None if size is None else size_of(size)
     with called("python", algorithms="algorithm"):
-        explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone), reading)
+        explained = run(name, wanted, loaded, parsed, group_of(ranks, stride, alone, shape), reading)
     explained = explained_slow(explained, loaded, reading, slow_rank)
-    if loaded is None or not loaded.library_facts or loaded.library_facts.name != "nccl":
-        return explained
-    from colltool.library.parts import with_estimates
-
-    return with_estimates(explained, loaded, asked=library is not None)
+    return explained if own is None or loaded is None else with_estimates(explained, loaded, asked=is_other(library, own))

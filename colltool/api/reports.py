@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api import choices
-from colltool.api.arguments import AnyFabric, AnyPath, paths_of, primitive_of, ranks_of, several_of, size_of, vary_of
+from colltool.api.arguments import AnyFabric, AnyPath, is_nothing, paths_of, primitive_of, several_of, size_of, vary_of
+from colltool.api.groups import ranks_of
 from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
@@ -70,7 +71,7 @@ def report(
     from colltool.workload.job import load_job
 
     with taken_from(fabrics="against", fabric="against"):
-        fabrics = [fabric, *(several_of(against) if against else [])]
+        fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     page = of.Page(
         columns=_columns(fabrics, vary, overrides, library),
         fabrics=fabrics,
@@ -82,10 +83,10 @@ def report(
         library=library,
         readings=checked(readings, **parts),
     )
-    if job_overrides and job is None:
+    if job is None and not is_nothing(job_overrides):
         raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
-    files = [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")] if logs else []
+    files = [] if is_nothing(logs) else [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")]
     sections = [of.network(page), *(of.collective(page, one) for one in page.primitives)]
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
     sections += [of.logged(page, files)] if files else []

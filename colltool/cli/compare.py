@@ -42,6 +42,7 @@ def compare(
     algorithm: o.AlgorithmOption = None,
     stride: o.StrideOption = 1,
     alone: o.AloneOption = False,
+    shape: o.ShapeOption = None,
     library: o.LibraryOption = None,
     plot: o.PlotOption = None,
     *,
@@ -62,6 +63,7 @@ def compare(
         algorithms=o.names(algorithm),
         stride=stride,
         alone=alone,
+        shape=shape,
         library=library,
         readings=readings,
     )

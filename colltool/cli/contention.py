@@ -12,6 +12,7 @@ from colltool.cli import values
 from colltool.cli.schemas import LayoutSchemaOption
 from colltool.cli.shared import FabricChoice, Out, command
 from colltool.errors import ColltoolError, given
+from colltool.units import parse_shape
 
 EXAMPLES = """
 \b
@@ -91,7 +92,15 @@ def contention(
 
     Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
     """
-    laid = {"kind": pattern, "group": group, "count": count, "axis": axis, "stride": stride, "start": start, "seed": seed}
+    laid: dict[str, Any] = {
+        "kind": pattern,
+        "group": group,
+        "count": count,
+        "axis": axis,
+        "stride": stride,
+        "start": start,
+        "seed": seed,
+    }
     if layout is not None:
         extra = [key for key, value in (*laid.items(), ("shape", shape), ("placed", map_)) if value is not None]
         if extra:
@@ -99,7 +108,9 @@ def contention(
             raise ColltoolError(what, argument=extra[0], fix="give one of them")
     from colltool import api
 
-    kept = {key: value for key, value in laid.items() if value is not None} | ({"shape": _shape(shape)} if shape else {})
+    kept = {key: value for key, value in laid.items() if value is not None} | (
+        {"shape": parse_shape(shape, "shape")} if shape else {}
+    )
     if map_ == "random" and pattern != "random":
         kept.pop("seed", None)  # it is the map's
     factor, members = _hot(hot)
@@ -108,15 +119,6 @@ def contention(
         matrix=matrix, hot=factor, hot_members=members, zipf=zipf, per_link=per_link,
     )  # fmt: skip
     out.emit(result.as_eta() if as_eta else result)
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.replace(",", "x").split("x"))
-    except ValueError as error:
-        raise ColltoolError(
-            f"'{text}' is not a shape", argument="shape", fix=f"write {given('shape', (4, 2), text='4x2')}"
-        ) from error
 
 
 def _hot(text: str | None) -> tuple[float | None, tuple[int, ...]]:

@@ -107,6 +107,13 @@ StrideOption = Annotated[
         parser=values.count("stride", -values.MOST_RANKS), autocompletion=complete_stride,
     ),
 ]  # fmt: skip
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shape", metavar="4x4x4", help="On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
+        parser=values.shape("shape"),
+    ),
+]  # fmt: skip
 AloneOption = Annotated[bool, typer.Option("--alone", help="Of a stride: the groups in between are idle.")]
 SizeOption = Annotated[
     str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")

@@ -65,11 +65,12 @@ class FabricChoice(NamedTuple):
 
 
 class GroupChoice(NamedTuple):
-    """``--ranks``, ``--stride`` and ``--alone``: who is in the group."""
+    """``--ranks``, ``--stride``, ``--alone`` and ``--shape``: who is in the group."""
 
     ranks: int | None = None
     stride: int = 1
     alone: bool = False
+    shape: tuple[int, ...] | None = None
 
     @property
     def given(self) -> bool:
@@ -156,6 +157,7 @@ def _expanded(parameter: inspect.Parameter) -> Parameters:
         yield _option("ranks", o.RanksOption, None)
         yield _option("stride", o.StrideOption, 1)
         yield _option("alone", o.AloneOption, False)
+        yield _option("shape", o.ShapeOption, None)
     elif kind is Out:
         yield _option("form", o.FormatOption, None)
         yield _option("output", o.OutputOption, None)

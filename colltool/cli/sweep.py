@@ -52,6 +52,7 @@ def sweep(
     algorithm: o.AlgorithmOption = None,
     stride: o.StrideOption = 1,
     alone: o.AloneOption = False,
+    shape: o.ShapeOption = None,
     library: o.LibraryOption = None,
     limit: Annotated[
         int | None,
@@ -79,6 +80,7 @@ def sweep(
         algorithms=o.names(algorithm),
         stride=stride,
         alone=alone,
+        shape=shape,
         library=library,
         limit=limit,
         readings=readings,

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colltool.errors import ColltoolError, given, nearest
-from colltool.units import parse_count
+from colltool.units import parse_count, parse_shape
 
 if TYPE_CHECKING:
     from colltool.pricing.readings import Readings
@@ -79,6 +79,11 @@ def share(argument: str, example: str, *, zero: bool = False) -> Callable[[str],
         return value
 
     return quiet_in_completion(read)
+
+
+def shape(argument: str) -> Callable[[str], tuple[int, ...]]:
+    """A reader of shapes, ``4x4x4``, for an option."""
+    return quiet_in_completion(lambda text: parse_shape(text, argument))
 
 
 def choice(argument: str, kind: type[Choice]) -> Callable[[str], Choice]:

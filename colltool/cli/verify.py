@@ -54,6 +54,7 @@ def verify(
     ] = None,
     stride: o.StrideOption = 1,
     alone: o.AloneOption = False,
+    shape: o.ShapeOption = None,
     algorithm: o.AlgorithmOption = None,
     size: o.SizeOption = "16MB",
     segments: Annotated[
@@ -81,7 +82,7 @@ def verify(
     """
     from colltool import api
 
-    count = ranks if fabric or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
+    count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
     result = api.verify(
@@ -90,6 +91,7 @@ def verify(
         ranks=count,
         stride=stride,
         alone=alone,
+        shape=shape,
         algorithms=names,
         size=size,
         segments=segments,

@@ -14,6 +14,7 @@ from colltool.pricing.distances import Level, tier_reach
 from colltool.pricing.groups import Placed, Span
 from colltool.pricing.readings import Readings
 from colltool.primitives import A2A, AG, AR, RS, Primitive
+from colltool.words import shape_text
 
 COLLECTIVES = (AR, AG, RS, A2A)
 _LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
@@ -106,19 +107,12 @@ def _rings(span: Span, readings: Readings) -> list[Dimension]:
         ColltoolError: a mesh, or a part of an axis: both are open lines.
     """
     tier, kind = span.tier, kind_of(span.tier)
-    if not all(axis.wrap for axis in kind.axes):
-        what = f"'{tier.name}' is a mesh, and ASTRA-sim has no lines without wraparound"
-        raise ColltoolError(what, argument="fabric", fix="ASTRA-sim takes tori, stars, Closes and full meshes")
+    axes = [axis for axis in kind.part(span.endpoints, span.sits.stride) or () if axis.size > 1]
+    if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
+        what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
+        raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")
     (level,) = tier_reach(tier, span.endpoints, readings, sits=span.sits).used()
-    rings = []
-    for axis, part in zip(kind.axes, kind.part(span.endpoints, span.sits.stride) or (), strict=True):
-        taken = part.size
-        if taken not in (1, axis.size):
-            what = f"{taken} of the {axis.size} ranks of an axis of '{tier.name}' are an open line, and ASTRA-sim has only rings"
-            raise ColltoolError(what, argument="ranks", fix="take whole axes")
-        if taken > 1:
-            rings.append(_dimension("Ring", taken, level, 1))
-    return rings
+    return [_dimension("Ring", axis.size, level, 1) for axis in axes]
 
 
 def _dimension(topology: str, npus: int, level: Level, links: int) -> Dimension:

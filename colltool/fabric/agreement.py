@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from colltool.errors import ColltoolError, nearest
 from colltool.fabric.accepted import Slip, Slips
-from colltool.fabric.values import MAX_RATIO
+from colltool.fabric.values import MAX_RANKS, MAX_RATIO
 from colltool.primitives import SHORT, Primitive
 
 if TYPE_CHECKING:  # the model's validators call these
-    from colltool.fabric.model import Fabric, TierBase
+    from colltool.fabric.model import Fabric, LatticeTier, TierBase
     from colltool.fabric.tier_parts import InNetwork, Level, Protocol
 
 
@@ -75,6 +75,25 @@ def check_named_once(keys: Sequence[str]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
+
+
+def check_axes(tier: LatticeTier) -> None:
+    """A lattice is not too large, says what it says of its axes of every one, and has wraparound only as a torus.
+
+    Raises:
+        Slips: too many endpoints, ``wrap`` or a slice of another number of axes, or wraparound on a mesh.
+    """
+    slips, axes = [], len(tier.shape)
+    if tier.endpoints > MAX_RANKS:
+        slips.append(Slip(f"{tier.endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
+    if tier.wrap is not None and len(tier.wrap) != axes:
+        slips.append(Slip(f"says it of {len(tier.wrap)} axes, the shape has {axes}", "give one for each axis", ("wrap",)))
+    elif any(tier.wrap or ()) and not tier.closes:
+        slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+    for index, shape in enumerate(tier.slices or ()):
+        if len(shape) != axes:
+            slips.append(Slip(f"has {len(shape)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
+    _raise(slips)
 
 
 def check_tier_names(tiers: Sequence[TierBase]) -> None:

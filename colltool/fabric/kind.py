@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing
+from colltool.words import Shape, shape_text
 
 Joins = Literal["accelerators", "hosts", "either"]
 Of = TypeVar("Of", bound=Tier, covariant=True)
@@ -73,7 +74,7 @@ class Kind(ABC, Generic[Of]):
     @property
     def extent(self) -> str:
         """Its endpoints as people write them: ``72``, ``8x8x4``."""
-        return "x".join(str(axis.size) for axis in self.axes) or str(self.tier.endpoints)
+        return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
 
     @property
     @abstractmethod
@@ -98,6 +99,13 @@ class Kind(ABC, Generic[Of]):
             axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
             left, inner = left // taken, inner // axis.size if inner > 1 else 1
         return tuple(axes)
+
+    def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
+        """The tier as a group of so many endpoints has it: on a lattice the best box of them, or one of this shape.
+
+        None where no such box fits.
+        """
+        return self.tier
 
     def takes_stride(self, stride: int) -> bool:
         """Whether every ``stride``-th endpoint makes a group: as many in each domain of every class, or never two; whole axes."""

@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_val
 from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.fabric.agreement import (
     check_algorithms,
+    check_axes,
     check_common_protocols,
     check_levels,
     check_named_once,
@@ -26,7 +27,22 @@ from colltool.fabric.agreement import (
 from colltool.fabric.devices import DeviceName
 from colltool.fabric.library import FabricLibrary, Library, LibraryName
 from colltool.fabric.prices import Prices
-from colltool.fabric.tier_parts import ETA, IN_NETWORK, LEVEL, PROTOCOL, Eta, InNetwork, Level, Protocol, Sizing, totals
+from colltool.fabric.tier_parts import (
+    CUBE,
+    ETA,
+    IN_NETWORK,
+    LEVEL,
+    PROTOCOL,
+    SLICES,
+    WRAP,
+    Eta,
+    InNetwork,
+    Level,
+    Protocol,
+    Shape,
+    Sizing,
+    totals,
+)
 from colltool.fabric.values import (
     MAX_DEPTH,
     MAX_LISTED,
@@ -46,15 +62,19 @@ from colltool.fabric.values import (
 )
 from colltool.primitives import Primitive
 
+CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
-_SHAPE = Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size")
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has. ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy."""
+    """What every tier has.
+
+    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
+    message beyond the first takes of those that a rank sends to all peers at once.
+    """
 
     name: Name
     bandwidth: Bandwidth
@@ -63,6 +83,7 @@ class TierBase(Part):
     max_size: Count | None = None
     cable: Cable | None = None
     energy: BitEnergy | None = None
+    post: Overhead | None = None
     protocols: Annotated[tuple[Annotated[Protocol, PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
     algorithms: Annotated[
         dict[
@@ -147,23 +168,32 @@ class FullMeshTier(SizedTier):
 
 
 class LatticeTier(TierBase):
-    """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction."""
+    """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction; ``wrap``: which axes are closed.
+
+    What its maker rents out: shapes (``slices``), and boxes of whole cubes (``cube``, their edge), which alone have wraparound.
+    """
 
     topology: Literal["torus", "mesh"]
-    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_DEPTH), _SHAPE]
+    shape: Shape
+    wrap: Annotated[tuple[Flag, ...] | None, Field(min_length=1, max_length=MAX_DEPTH), WRAP] = None
+    slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=MAX_LISTED), SLICES] | None = None
+    cube: Annotated[int | None, Field(ge=2, le=MAX_RANKS, strict=True), CUBE] = None
     alpha: Alpha
 
-    @field_validator("shape")
-    @classmethod
-    def _small_enough(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if prod(shape) > MAX_RANKS:
-            raise Slips(Slip(f"{prod(shape)} endpoints are more than {MAX_RANKS}", "shorten an axis"))
-        return shape
+    @model_validator(mode="after")
+    def _axes_agree(self) -> LatticeTier:
+        check_axes(self)
+        return self
 
     @property
     def endpoints(self) -> int:
         """Endpoints that the tier joins: the product of its shape."""
         return prod(self.shape)
+
+    @property
+    def closes(self) -> bool:
+        """Whether lines of it may have wraparound."""
+        return CLOSES[self.topology]
 
 
 class ClosTier(SizedTier):

@@ -15,6 +15,7 @@ from colltool.fabric.agreement import check_named_once
 from colltool.fabric.values import (
     MAX_DEPTH,
     MAX_LISTED,
+    MAX_RANKS,
     Alpha,
     Bandwidth,
     Cable,
@@ -35,6 +36,9 @@ ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 _OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
 IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
+SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
+CUBE = Accepted(f"a whole number from 2 to {MAX_RANKS}, such as 4")
 _HOP = Accepted("a number from 1 to 1000, such as 2")
 _OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
@@ -42,6 +46,12 @@ _OPERATIONS = Accepted("a list of reductions, such as [sum, min, max]")
 _TYPES = Accepted("a list of types, such as [bf16, fp16, fp32]")
 _LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
 PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+
+Shape = Annotated[
+    tuple[Count, ...],
+    Field(min_length=1, max_length=MAX_DEPTH),
+    Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
+]
 
 
 class Eta(Part):

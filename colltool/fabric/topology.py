@@ -17,8 +17,10 @@ from colltool.algorithms.group import Axis
 from colltool.elementwise import largest
 from colltool.fabric.kind import DistanceClass, Kind, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.slices import axes_of, best, cut
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
 from colltool.fabric.values import MAX_RANKS
+from colltool.words import Shape
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
 
@@ -129,18 +131,12 @@ class Lattice(_Simple[LatticeTier]):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Those of its shape, closed on a torus."""
-        return tuple(Axis(size, wrap=self._wraps) for size in self.tier.shape)
+        """Those of its shape, closed on a torus unless the file says otherwise."""
+        return axes_of(self.tier)
 
-    @property
-    def _wraps(self) -> bool:
-        match self.tier.topology:
-            case "torus":
-                return True
-            case "mesh":
-                return False
-            case _:
-                assert_never(self.tier.topology)
+    def slice(self, endpoints: int, shape: Shape | None = None) -> LatticeTier | None:
+        """A box of endpoints as a lattice of its own."""
+        return best(self.tier, endpoints) if shape is None else cut(self.tier, shape)
 
     @property
     def neighbours(self) -> int:

@@ -20,10 +20,10 @@ Explainer Series 05 section 7), rates to what encoding and headers take."""
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
-_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
+_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch", "post"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
 """What a factor or a share of one name stands for: every latency, every part of a bandwidth that survives."""
 _READ: dict[str, Callable[[str], float]] = {
-    "alpha": parse_time, "alpha_switch": parse_time, "launch_overhead": parse_time, "startup": parse_time,
+    "alpha": parse_time, "alpha_switch": parse_time, "post": parse_time, "launch_overhead": parse_time, "startup": parse_time,
     "bandwidth": parse_rate, "local_copy": parse_rate,
 }  # fmt: skip
 _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)

@@ -37,7 +37,7 @@ def groups_of(sizes: Mapping[str, int], order: Sequence[str] = ORDER) -> dict[st
     groups, stride = {}, 1
     for name in order:
         ranks = parse_count(sizes.get(name, 1), name, least=1)
-        groups[name] = Who(ranks, stride)
+        groups[name] = Who(ranks, stride, in_order=True)
         stride *= ranks
     return groups
 
@@ -52,20 +52,20 @@ def group_over(sizes: Mapping[str, int], names: Sequence[str], order: Sequence[s
     Raises:
         ColltoolError: as for :func:`groups_of`, or a dimension in between that is not in the group: it has no one stride then.
 
-    >>> group_over({"tp": 8, "cp": 2, "dp": 4}, ["dp", "cp"])
-    Who(ranks=8, stride=8, alone=False)
+    >>> group_over({"tp": 8, "cp": 2, "dp": 4}, ["dp", "cp"])[:2]
+    (8, 8)
     """
     groups, inner_first = groups_of(sizes, order), list(order)
     _check(dict.fromkeys(names, 1), order)
     several = [name for name in inner_first if (groups[name].ranks or 1) > 1]
     mine = [name for name in several if name in names]
     if not mine:
-        return Who(1, groups[min(names, key=inner_first.index)].stride)
+        return groups[min(names, key=inner_first.index)]._replace(ranks=1)
     run = several[several.index(mine[0]) : several.index(mine[-1]) + 1]
     if between := [name for name in run if name not in mine]:
         what = f"{' and '.join(mine)} are no one stride: {' and '.join(between)} lies between them"
         raise ColltoolError(what, argument="order", fix=f"put {' and '.join(mine)} next to each other in the order")
-    return Who(prod(groups[name].ranks or 1 for name in mine), groups[mine[0]].stride)
+    return groups[mine[0]]._replace(ranks=prod(groups[name].ranks or 1 for name in mine))
 
 
 def _check(sizes: Mapping[str, int], order: Sequence[str]) -> None:

@@ -229,7 +229,7 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """One α, the longest; the busiest of all ports, links and boundaries sets the time.
+    """One α, the longest, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
 
     A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
     """
@@ -241,9 +241,12 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
             own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
-    sent = mean_energy([(level.energy, count) for level, count in reach.views()[0].peers])
+    peers = reach.views()[0].peers
+    waited = _latest(lanes, busiest)
+    posts = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
+    sent = mean_energy([(level.energy, count) for level, count in peers])
     per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
-    return [_latest(lanes, busiest)._replace(energy=per_load)]
+    return [waited._replace(alpha_s=waited.alpha_s + posts * waited.eta_alpha, energy=per_load)]
 
 
 @_charge.register

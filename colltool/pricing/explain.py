@@ -22,6 +22,7 @@ from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row
 from colltool.pricing.who import AnyGroup
 from colltool.primitives import SIZE_MEANS, Primitive
+from colltool.shown import clipped
 
 AnyRow = Algorithm | Composition
 
@@ -46,7 +47,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         known = list(dict.fromkeys(row.name for row in everything))
         ours = OTHER_NAMES.get(base.lower())
         hint = f"that is '{ours}' here." if ours else nearest(base, known)
-        raise ColltoolError(f"no algorithm '{name}'", fix=f"{hint} known: {', '.join(known)}".strip())
+        raise ColltoolError(f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip())
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if primitive is not None and not chosen:
         computes = ", ".join(row.primitive.spoken for row in rows)

@@ -1,5 +1,6 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains; with a stride, every so many-th rank."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.pricing.distances import PACKED, Reach, Sits, flat_reach, tier_reach
 from colltool.pricing.readings import Readings
-from colltool.pricing.walk import walk
+from colltool.pricing.walk import Stop, walk
 from colltool.pricing.who import AnyGroup, Seats, Who
 from colltool.primitives import Primitive
 
@@ -107,11 +108,16 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
             sits = Sits(stop.stride, _beside(tier, inside, members, who), who.alone)
             behind = members if who.alone or who.stride == 1 else inside
             at_once = -(-behind // _rails(tier, inside)) * (1 if who.alone else stop.stride)
-            spans.append(Span(tier, stop.members, members, sits, at_once))
+            spans.append(Span(stop.tier, stop.members, members, sits, at_once))
         inside *= tier.endpoints
         members *= stop.members
-    per_domain = tuple(stop.members for stop in stops)
-    return Placed(fabric, Seats(members, who.stride, per_domain, who.alone), tuple(spans), fabric.launch_overhead)
+    return Placed(fabric, _seats(who, members, stops), tuple(spans), fabric.launch_overhead)
+
+
+def _seats(who: Who, ranks: int, stops: Sequence[Stop]) -> Seats:
+    axes = [(stop.tier.name, kind_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
+    slices = tuple((name, tuple(axis.size for axis in part)) for name, part in axes if part)
+    return Seats(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
 
 
 def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
@@ -152,6 +158,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
         switch_groups=max(1, span.at_once // idle_nics),
         switch_room=hardware.limits.groups if hardware and hardware.limits else None,
         tree_beta=readings.tree_beta,
+        posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
     )
     return group, reach
@@ -171,9 +178,14 @@ def _flat_group(placed: Placed, readings: Readings) -> Seen:
     tiers = tuple((span.tier, span.sits) for span in placed.spans)
     lattice = any(kind_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
-    return Group(placed.ranks, topology, tree_beta=readings.tree_beta, one_port=readings.ports == "one"), flat_reach(
-        tiers, placed.ranks, readings
+    group = Group(
+        ranks=placed.ranks,
+        topology=topology,
+        tree_beta=readings.tree_beta,
+        posts_cost=all(tier.post is not None for tier, _ in tiers),
+        one_port=readings.ports == "one",
     )
+    return group, flat_reach(tiers, placed.ranks, readings)
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from colltool.cost import Pipelining
 from colltool.errors import ColltoolError, nearest
+from colltool.shown import clipped
 
 Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]
@@ -110,7 +111,7 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         if name not in DECLARED:
             hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
-            raise ColltoolError(f"no argument and no reading is called '{name}'", argument=name, fix=fix)
+            raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
     whole = readings._asdict() | parts
     return Readings(**{name: _checked(name, value) for name, value in whole.items()})
 
@@ -135,7 +136,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def _refused(name: str, value: Any) -> ColltoolError:
     kind, declared = KINDS[name], DECLARED[name]
-    shown = f"'{value}'" if isinstance(value, str) else _short(value)
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
     if kind is bool:
         return ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
     if kind is float:

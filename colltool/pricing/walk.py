@@ -11,17 +11,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
+from colltool.pricing.boxes import Boxes, boxes_of, contradiction, ranks_of
 from colltool.pricing.who import Who, spoken
 from colltool.units import parse_count
 
 
 class Stop(NamedTuple):
-    """A tier on the walk: the stride there, and how many members one of its domains holds."""
+    """A tier on the walk: the stride there, how many members one of its domains holds, and of a lattice the slice they take."""
 
     stride: int
     members: int
+    tier: Tier
 
 
 def walk(fabric: Fabric, who: Who) -> tuple[Stop, ...]:
@@ -36,15 +38,21 @@ def walk(fabric: Fabric, who: Who) -> tuple[Stop, ...]:
         fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
         raise ColltoolError(f"must be at least 1 and leave {fabric.name} two ranks, got {stride}", argument="stride", fix=fix)
     steps = strides(fabric, stride)
-    ranks = fabric.ranks // stride if who.ranks is None else parse_count(who.ranks, "ranks")
+    boxes = None if who.shape is None else boxes_of(fabric, who)
+    ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
     _check_ranks(fabric, ranks)
     if steps is None:
         raise _uneven(fabric, who.ranks or 2, stride)
     _check_room(fabric, ranks, stride)
-    members = _members(fabric, steps, ranks)
-    if members is None:
+    stops = _stops(fabric, steps, ranks, in_order=who.in_order or stride > 1)
+    if stops is None:
         raise _half_full(fabric, ranks, stride)
-    return tuple(map(Stop, steps, members))
+    return stops if boxes is None else _boxed(fabric, stops, boxes, who)
+
+
+def everybody(fabric: Fabric, who: Who) -> int:
+    """Ranks of a group that does not say how many: those of its shape, or all that the stride leaves of the fabric."""
+    return fabric.ranks // who.stride if who.shape is None else ranks_of(fabric, boxes_of(fabric, who))
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
@@ -59,22 +67,38 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     return tuple(steps) if left == 1 else None
 
 
-def _members(fabric: Fabric, steps: tuple[int, ...], ranks: int) -> tuple[int, ...] | None:
-    """How many ranks each domain holds, None where one, or an axis of a lattice, is left half full."""
-    members, left = [], ranks
+def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[Stop, ...] | None:
+    """How many ranks each domain holds, and where; None where one, or an axis of a lattice, is left half full."""
+    stops, left = [], ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
         here = min(tier.endpoints // step, left)
-        if left % here or kind_of(tier).part(here, step) is None:
+        taken = None if left % here else _taken(tier, here, step, in_order=in_order)
+        if taken is None:
             return None
-        members.append(here)
+        stops.append(Stop(step, here, taken))
         left //= here
-    return tuple(members) if left == 1 else None
+    return tuple(stops) if left == 1 else None
+
+
+def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
+    """The tier as so many members have it: a slice of a lattice, or its axes filled one by one."""
+    kind = kind_of(tier)
+    if in_order or members in (1, tier.endpoints):
+        return None if kind.part(members, step) is None else tier
+    return kind.slice(members)
+
+
+def _boxed(fabric: Fabric, stops: tuple[Stop, ...], boxes: Boxes, who: Who) -> tuple[Stop, ...]:
+    """The same walk through slices of the shape that was asked for."""
+    if any(box is not None and box.endpoints != stop.members for stop, box in zip(stops, boxes, strict=True)):
+        raise contradiction(fabric, boxes, who, tuple(stop.tier for stop in stops))
+    return tuple(stop if box is None else stop._replace(tier=box) for stop, box in zip(stops, boxes, strict=True))
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
     """Whether so many ranks at a stride fill whole domains."""
     steps = strides(fabric, stride)
-    return ranks > 1 and steps is not None and _members(fabric, steps, ranks) is not None
+    return ranks > 1 and steps is not None and _stops(fabric, steps, ranks, in_order=stride > 1) is not None
 
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
@@ -102,14 +126,14 @@ def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
     if steps is None:
         return None
     counts = range(min(most, fabric.ranks // stride), 1, -1)
-    return next((n for n in counts if _members(fabric, steps, n) is not None), None)
+    return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
 
 
 def _count_from(fabric: Fabric, least: int, stride: int) -> int | None:
     """The smallest that does from ``least`` on."""
     steps = strides(fabric, stride)
     counts = range(least, fabric.ranks // stride + 1) if steps else ()
-    return next((n for n in counts if steps and _members(fabric, steps, n) is not None), None)
+    return next((n for n in counts if steps and _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
 
 
 def _divisors(number: int) -> Iterator[int]:

@@ -24,4 +24,6 @@ def _exact(value: Any) -> Any:
         return ""
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return value if isinstance(value, int) else csv_text(str(value))

@@ -58,6 +58,11 @@ def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0,
     return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden)
 
 
+def flag(key: str, title: str, drop: int = 0, *, get: Callable[[Any], Any] | None = None, hidden: bool = False) -> Column:
+    """A column of True and False, for people of yes and no; None where it cannot be said."""
+    return Column(key, title, get or attrgetter(key), lambda value: "yes" if value else "no", drop, right=False, hidden=hidden)
+
+
 class Table(NamedTuple):
     """Records in columns; ``best`` is the record to point out."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import TOOK, Phase, Row
-from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.slow import slow_field
 from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import (
@@ -75,7 +75,8 @@ _ROW: tuple[Column, ...] = (
     label("status", "status", drop=4, get=lambda one: one.row.status),
     label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
     label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
-    label("leads", "leads", get=lambda one: "yes" if one.row.leads else "no", hidden=True),
+    flag("leads", "leads", get=lambda one: one.row.leads, hidden=True),
+    label("why_not", "why not", get=lambda one: why_not_ranked(one.row), hidden=True),
 )
 
 

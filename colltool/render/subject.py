@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.pricing.who import Seats
-from colltool.render.parts import Block, Column, Table, label, number
+from colltool.render.parts import Block, Column, Table, flag, label, number
+from colltool.words import shape_text
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -55,16 +56,18 @@ def set_field(overrides: Overrides) -> Document:
 
 def group_field(group: Seats) -> Document:
     """Who is in a group, as every document of a command that takes one echoes it."""
-    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone}
+    shape = {"shape": list(group.shape)} if group.shape else {}
+    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
 
 
 def group_columns(group: Seats | None, get: Callable[[Any], Seats | None]) -> tuple[Column, ...]:
-    """Columns of CSV that tell groups of one number of ranks apart; none for consecutive ranks."""
+    """Columns of CSV that tell groups of one number of ranks apart; none for consecutive ranks where there is no lattice."""
     if group is None or group.stride == 1:
-        return ()
+        shape = label("shape", "shape", get=lambda one: (seats := get(one)) and shape_text(seats.shape), hidden=True)
+        return (shape,) if group and group.shape else ()
     return (
         number("stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True),
-        label("alone", "alone", get=lambda one: (seats := get(one)) and ("yes" if seats.alone else "no"), hidden=True),
+        flag("alone", "alone", get=lambda one: (seats := get(one)) and seats.alone, hidden=True),
     )
 
 

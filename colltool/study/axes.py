@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError, given
+from colltool.fabric.overrides import spelt
 from colltool.pricing.readings import DECLARED, KINDS, checked, takes_count, words
 from colltool.shown import clipped
 
@@ -16,7 +17,6 @@ _OWN = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"
 
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
-_SHAPE = re.compile(r"\d+(x\d+)+")
 
 
 class Axis(NamedTuple):
@@ -70,7 +70,7 @@ def axis_of(text: str) -> Axis:
     found = _between(text, ranged) if ranged else tuple(_listed(text, values))
     if key in DECLARED:
         return Axis(key, tuple(_reading(text, key, one) for one in found))
-    return Axis(key, tuple(_spelt(one) for one in found))
+    return Axis(key, tuple(spelt(one) for one in found))
 
 
 def _listed(text: str, values: str) -> list[str]:
@@ -81,11 +81,6 @@ def _listed(text: str, values: str) -> list[str]:
     if len(set(parts)) < len(parts):
         raise _refused(text, "a value stands twice", "name each value once")
     return parts
-
-
-def _spelt(value: str) -> str:
-    """``8x8x4`` as a file has it."""
-    return f"[{', '.join(value.split('x'))}]" if _SHAPE.fullmatch(value) else value
 
 
 def _between(text: str, ranged: re.Match[str]) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -125,10 +127,12 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
     fabrics = [column.load(()) for column in columns]
-    ranks = [group.ranks or min(fabric.ranks for fabric in fabrics) for group in groups]
-    who = [group._replace(ranks=count) for group, count in zip(groups, ranks, strict=True)]
+    smallest = min(fabrics, key=lambda fabric: fabric.ranks)
+    who = [one if one.ranks is not None else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
+    if all(cell.algorithm is None for line in lines for cell in line.cells):
+        raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))

@@ -24,6 +24,7 @@ from colltool.study.grid import BLOCK, Asked, Floats, leading_rows, winner
 from colltool.study.measure import experiment
 
 SAMPLES, SEED = 100_000, 1
+MOST_SAMPLES = 1_000_000
 NOTHING = 1e-9  # of a time: less is the noise of sums
 BINS = 20  # of one number, to ask what knowing it would change
 

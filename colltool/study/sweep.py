@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.running import library_of
+from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
@@ -137,8 +138,9 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
-    given = any(group.ranks for group in groups)
-    ranks = tuple(group.ranks for group in groups) if given else (first.ranks if len(where) == 1 else "all",)
+    said = any(group.ranks is not None or group.shape for group in groups)
+    whole = first.ranks if len(where) == 1 else "all"
+    ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
     axes = (*own, *vary)
     count = prod(len(axis.values) for axis in axes)

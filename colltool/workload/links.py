@@ -208,7 +208,7 @@ def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
         return neighbours(len(next(iter(load.groups))), 1.0)
     if load.border:
         return traffic(P2P, "send", Members(2))
-    placed = place(in_strides(fabric, ran.stride), Who(ran.ranks, ran.stride))
+    placed = place(in_strides(fabric, ran.stride), Who(ran.ranks, ran.stride, in_order=True))
     spans = enumerate(placed.spans)
     groups = [tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0] for number, span in spans]
     return sent_by(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])

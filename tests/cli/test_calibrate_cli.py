@@ -95,7 +95,7 @@ def test_a_table_and_markdown(run: Run) -> None:
 def test_csv_has_a_row_for_every_point(run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(calibrate(run, "--format", "csv").out)))
     assert len(rows) == 20
-    assert {row["used"] for row in rows} == {"yes"}
+    assert {row["used"] for row in rows} == {"true"}
     assert all(abs(float(row["fitted_s"]) / float(row["measured_s"]) - 1 - float(row["relative_error"])) < 1e-9 for row in rows)
 
 

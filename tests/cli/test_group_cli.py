@@ -55,8 +55,8 @@ def test_csv_tells_groups_of_one_size_apart(args: tuple[str, ...], run: Any) -> 
     def lines(*more: str) -> list[dict[str, str]]:
         return list(csv.DictReader(io.StringIO(run(*args, *more, "--format", "csv").out)))
 
-    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED)} == {("8", "no")}
-    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED, "--alone")} == {("8", "yes")}
+    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED)} == {("8", "false")}
+    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED, "--alone")} == {("8", "true")}
     assert "stride" not in lines("-n", "16")[0]
 
 

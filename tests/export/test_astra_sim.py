@@ -251,8 +251,8 @@ def test_a_shard_that_is_no_whole_number_is_rounded_up_and_said_to_be() -> None:
     [
         (fabric(star(8), clos(8, (4, 2), (8, 2, 2))), 64, "'t2' is oversubscribed 2:1"),
         (fabric(star(8), clos(8, (4, 2), (8, 8))), 64, r"levels of 't2' with different alpha \(l1, l2\)"),
-        (fabric(mesh(4, 4)), 16, "'t1' is a mesh"),
-        (fabric(torus(4, 4)), 2, "2 of the 4 ranks of an axis of 't1' are an open line"),
+        (fabric(mesh(4, 4)), 16, "'t1' is an open 4x4 here"),
+        (fabric(torus(4, 4)), 3, "'t1' is an open 3 here"),
         (fabric(torus(2, 2, 2, 2, 2)), 32, "has 5 dimensions"),
         (fabric(star(8), star(4)), 12, "12 ranks leave a domain half full"),
     ],

@@ -97,6 +97,32 @@ def test_levels_are_the_fewest_that_fit() -> None:
         clos_plan(2049, 1, 64, levels=2)
 
 
+@pytest.mark.parametrize(("group", "height"), [(32, 1), (64, 2), (1024, 2), (1025, 3), (4096, 3)])
+def test_one_number_of_levels(group: int, height: int) -> None:
+    """Of what is bought, of what is shown and of what an in-network all-reduce climbs: 2k of its alpha (k = ceil(log_64 N) at
+    least, with no port left for an uplink; a file may say so)."""
+    tier = {
+        "name": "ib", "topology": "clos", "size": 4096, "alpha": "2us", "bandwidth": "50GB/s",
+        "in_network": {"reduce": True, "multicast": True, "alpha_switch": "0.5us"},
+        "sizing": {"rails": 1, "nics_per_rail": 1, "radix": 64},
+    }  # fmt: skip
+    sharp = load_fabric({"name": "sharp", "tiers": [tier]})
+    plan = fabric_facts(sharp).tiers[0].sizing
+    assert plan is not None
+    assert plan == colltool.size_fabric(4096, 64).plan
+    assert (len(plan.levels), plan.tree_levels, plan.least_levels) == (3, 3, 2)
+
+    def climbed(**levels: int) -> float:
+        own = tier | {"in_network": tier["in_network"] | levels}  # type: ignore[operator]
+        priced = colltool.price(
+            load_fabric({"name": "sharp", "tiers": [own]}), "ar", size="1MB", ranks=group, algorithms=["in-network"]
+        )
+        return float(priced.best.n_alpha or 0)
+
+    assert (climbed(), climbed(levels=2)) == (2 * height, 4)
+    assert plan.levels_over(group) == height
+
+
 def test_rails_divide_the_ports() -> None:
     plan = clos_plan(32, 72, 144, rails=4)
     assert (plan.ports, plan.leaves, plan.spines, plan.cables_per_pair, plan.switches) == (2304, 8, 4, 18, 48)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil, log2, prod
 
 import pytest
@@ -73,10 +73,10 @@ def test_a_group_that_leaves_a_domain_half_full_is_refused_with_the_nearest_that
     def fits(n: int) -> bool:
         left = n
         for tier in where.tiers:
-            for size in getattr(tier, "shape", (tier.endpoints,)):
-                if left % min(size, left):
-                    return False
-                left = max(1, left // min(size, left))
+            here, axes = min(tier.endpoints, left), getattr(tier, "shape", ())
+            if left % here or (axes and all(prod(box) != here for box in product(*(range(1, size + 1) for size in axes)))):
+                return False
+            left //= here
         return left == 1
 
     sizes = [n for n in range(2, where.ranks + 1) if fits(n)]
@@ -105,10 +105,11 @@ def test_too_few_and_too_many(ranks: int) -> None:
         (12, (Axis(4, True), Axis(3, True), Axis(1, False))),
         (8, (Axis(4, True), Axis(2, False), Axis(1, False))),
         (4, (Axis(4, True), Axis(1, False), Axis(1, False))),
-        (3, (Axis(3, False), Axis(1, False), Axis(1, False))),
+        (3, (Axis(1, False), Axis(3, True), Axis(1, False))),
+        (2, (Axis(2, False), Axis(1, False), Axis(1, False))),
     ],
 )
-def test_a_part_of_a_torus_axis_is_an_open_line(ranks: int, axes: tuple[Axis, ...]) -> None:
+def test_a_part_of_a_torus_axis_is_an_open_line_and_a_whole_one_is_a_ring(ranks: int, axes: tuple[Axis, ...]) -> None:
     group, _ = flat_group(place(ALL["torus"], ranks), Readings())
     assert group.axes == axes
 

@@ -318,10 +318,10 @@ def test_dimensions_that_make_no_groups_are_refused(sizes: dict[str, int], order
 
 def test_a_group_over_neighbouring_dimensions_is_one_stride() -> None:
     sizes = {"tp": 8, "cp": 2, "ep": 1, "dp": 4, "pp": 2}
-    assert group_over(sizes, ["dp", "cp"]) == Who(8, 8)  # an ep of 1 is nothing in between
+    assert group_over(sizes, ["dp", "cp"]) == Who(8, 8, in_order=True)  # an ep of 1 is nothing in between
     assert group_over(sizes, ["cp"]) == groups_of(sizes)["cp"]
-    assert group_over(sizes, ["ep"]) == Who(1, 16)
-    assert group_over(sizes, list(sizes)) == Who(128, 1)
+    assert group_over(sizes, ["ep"]) == Who(1, 16, in_order=True)
+    assert group_over(sizes, list(sizes)) == Who(128, 1, in_order=True)
     members = {end for dp in range(4) for cp in range(2) for end in [dp * 16 + cp * 8]}
     assert members == {8 * k for k in range(8)}
 

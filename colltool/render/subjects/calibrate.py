@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from colltool.errors import either, said
 from colltool.fitting.results import Calibration, Fitted, FittedSeries, Residual
-from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
+from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.words import format_count, format_rate, format_time, percent, size_text, whole_bytes
 
@@ -77,7 +77,7 @@ _POINTS: tuple[Column, ...] = (
     number("relative_error", "error", _signed, get=lambda of: of.residual.relative_error),
     label("algorithm", "algorithm", get=lambda of: of.residual.algorithm),
     label("protocol", "protocol", get=lambda of: of.residual.protocol),
-    label("used", "used", get=lambda of: "yes" if of.residual.used else "no"),
+    flag("used", "used", get=lambda of: of.residual.used),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.parts import Block, Lines, Table, flag, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import numbers_text
 from colltool.render.subjects.plan_facts import facts
@@ -43,7 +43,7 @@ _COLLECTIVES = (
     number("energy_J", "energy", format_energy, drop=8, get=lambda row: row[1].energy_J, hidden=True),
     label("bound", "bound by", drop=6, get=lambda row: row[1].sent.fare.bound),
     label("stages", "stages", drop=7, get=lambda row: numbers_text(row[1].stages), hidden=True),
-    label("paces", "paces", get=lambda row: "yes" if row[1].paces else "no", hidden=True),
+    flag("paces", "paces", get=lambda row: row[1].paces, hidden=True),
 )
 _CHANGES = (
     label("change", "what to change"),

@@ -72,8 +72,13 @@ def _table(result: Price) -> Table:
 
 
 def _every_row(prices: Sequence[Price]) -> Table:
-    ranked = [r.Ranked(one, row) for one in prices for row in one.results]
+    ranked = [r.Ranked(one, row) for one in prices for row in sorted(one.results, key=_as_ranked)]
     return r.row_table(ranked, sizes=len(prices) > 1)
+
+
+def _as_ranked(row: Row) -> tuple[int, float]:
+    """What leads first, the fastest of them first; an array of sizes has its rows in registry order."""
+    return row.standing, float(row.total_s)
 
 
 def _document(result: Price) -> Document:

@@ -10,7 +10,7 @@ from colltool.study.flips import Flip
 from colltool.study.sensitivity import Sensitivity
 from colltool.words import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 
-_RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "launch_overhead")
+_RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")
 
 _ROWS = (
     label("fabric", "fabric", get=lambda one: one[0].fabric, hidden=True),

@@ -7,7 +7,7 @@ from typing import Any
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.render.grounds import ground_block, ground_field
-from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
 from colltool.study.grid import Cell
@@ -56,7 +56,7 @@ _CELL = (
     number("alpha_share", "alpha%", whole_percent, 6),
     label("runner_up", "runner-up", drop=3),
     number("runner_up_s", "its total", format_time, 4),
-    label("close", "close", drop=5, get=lambda cell: "yes" if is_close(cell) else ""),
+    flag("close", "close", drop=5, get=is_close),
     label("ideal_algorithm", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
     label("spec", "spec", hidden=True),
     label("reason", "why not", drop=8),

@@ -153,10 +153,12 @@ class Fares:
 
     def _priced(self, primitive: Primitive, group: Group, size: float, closed: bool) -> Fare:
         if primitive is P2P:
-            far = [Who(group.ranks, group.stride)] if closed and self._open(group) else []
-            pairs = [self._one(P2P, who, size) for who in (*far, *(Who(2, apart) for apart in self._apart(group)))]
+            far = [_numbered(group.ranks, group.stride)] if closed and self._open(group) else []
+            pairs = [self._one(P2P, who, size) for who in (*far, *(_numbered(2, apart) for apart in self._apart(group)))]
             return max(pairs, key=lambda one: one.each_s)
-        parts = [self._one(kind, Who(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)]
+        parts = [
+            self._one(kind, _numbered(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)
+        ]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, group: Group) -> bool:
@@ -200,6 +202,11 @@ class Fares:
         """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
+
+
+def _numbered(ranks: int, stride: int) -> Who:
+    """A group of a job's ranks, which are numbered along the axes of a lattice."""
+    return Who(ranks, stride, in_order=True)
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:

@@ -1,0 +1,30 @@
+"""What NCCL itself would pick beside what is priced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from colltool.pricing.readings import Readings
+
+if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric
+    from colltool.pricing.explained import Explanation
+    from colltool.pricing.results import Price
+
+
+def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
+    """Prices of one group with what the library itself would pick for each, where it has a cost model."""
+    if prices[0].library is None or prices[0].library.name != "nccl":
+        return prices
+    from colltool.library.answer import answered
+
+    return answered(prices, fabric, readings, asked=asked)
+
+
+def with_estimates(explained: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
+    """An explanation with the parts of NCCL's own estimate, where that is what runs."""
+    if fabric.library_facts is None or fabric.library_facts.name != "nccl":
+        return explained
+    from colltool.library.parts import with_estimates as run
+
+    return run(explained, fabric, asked=asked)

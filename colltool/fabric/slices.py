@@ -1,0 +1,116 @@
+"""The slice of a lattice that a group of so many endpoints takes: a box of whole lines, as near a cube as fits.
+
+Of all boxes of N endpoints the one with the largest bisection, then the least diameter. Where the file says what its maker
+rents out (``slices``, ``cube``), the best of those; a box of whole cubes is joined by optical switches, so that it need not lie
+inside the lattice, and has wraparound. Any other box has it along the axes that it takes whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from colltool.algorithms.group import Axis
+from colltool.fabric.model import LatticeTier
+from colltool.words import Shape
+
+
+class _Box(NamedTuple):
+    """A box by what ranks it: its longest axis, half of it where that is a ring, and its diameter."""
+
+    narrow: float
+    diameter: int
+    shape: Shape
+
+
+def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
+    """The axes of a lattice, each with whether it is closed.
+
+    ``wrap`` says it axis by axis; else a torus is closed, one that is built of cubes only where every axis is whole cubes
+    (source: MaxText's table of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound).
+    """
+    if tier.wrap is not None:
+        return tuple(map(Axis, tier.shape, tier.wrap))
+    closed = tier.closes and (tier.cube is None or _of_cubes(tier, tier.shape))
+    return tuple(Axis(size, closed) for size in tier.shape)
+
+
+def best(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
+    """The slice of so many endpoints; None where no box of them fits."""
+    found = min(_rented(tier, endpoints), default=None) or _fitting(axes_of(tier), endpoints)
+    return None if found is None else cut(tier, found.shape)
+
+
+def cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
+    """The slice of this shape as a lattice of its own, the tier itself where it is all of it; None where it does not fit."""
+    if shape == tier.shape:
+        return tier
+    axes = _axes(tier, shape)
+    if axes is None:
+        return None
+    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)})
+
+
+def _axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
+    if _of_cubes(tier, shape):
+        return tuple(Axis(size, tier.closes) for size in shape) if prod(shape) <= tier.endpoints else None
+    if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
+        return None
+    if tier.cube is not None and shape in (tier.slices or ()):
+        return tuple(Axis(size, False) for size in shape)
+    return tuple(Axis(size, axis.wrap and size == axis.size) for size, axis in zip(shape, axes_of(tier), strict=True))
+
+
+def _of_cubes(tier: LatticeTier, shape: Shape) -> bool:
+    return tier.cube is not None and all(size % tier.cube == 0 for size in shape)
+
+
+def _rented(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
+    """The boxes of so many endpoints that the maker rents out."""
+    for shape in tier.slices or ():
+        if prod(shape) == endpoints and (axes := _axes(tier, shape)):
+            yield _box(axes)
+    if tier.cube is not None and endpoints <= tier.endpoints and endpoints % tier.cube ** len(tier.shape) == 0:
+        cubes = endpoints // tier.cube ** len(tier.shape)
+        for box in _boxes(tuple(Axis(cubes + 1, False) for _ in tier.shape), cubes):
+            yield _box([Axis(tier.cube * size, tier.closes) for size in reversed(box.shape)])  # the longest last, as makers write
+
+
+def _fitting(axes: tuple[Axis, ...], endpoints: int) -> _Box | None:
+    """The best box inside the lattice; of equal ones that which takes most of the innermost axes."""
+    return next(iter(_boxes(axes, endpoints)), None)
+
+
+@lru_cache(maxsize=4096)
+def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
+    """The boxes that no other beats in both, the largest bisection first.
+
+    Axis by axis: what is best of all is best along the axes that are left, so that no more need be kept of these.
+    """
+    if not axes:
+        return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
+    found = []
+    for size in (size for size in range(min(axes[0].size, endpoints), 0, -1) if endpoints % size == 0):
+        first = Axis(size, axes[0].wrap and size == axes[0].size)
+        for rest in _boxes(axes[1:], endpoints // size):
+            found.append(_Box(max(_narrow(first), rest.narrow), _across(first) + rest.diameter, (size, *rest.shape)))
+    kept: list[_Box] = []
+    for box in sorted(found, key=lambda one: one[:2]):  # stable: the longer inner axis stays first
+        if not kept or box.diameter < kept[-1].diameter:
+            kept.append(box)
+    return tuple(kept)
+
+
+def _box(axes: Sequence[Axis]) -> _Box:
+    return _Box(max(map(_narrow, axes)), sum(map(_across, axes)), tuple(axis.size for axis in axes))
+
+
+def _narrow(axis: Axis) -> float:
+    """Of a box of N ranks N over it is the number of links that halve the axis."""
+    return axis.size / (2 if axis.is_ring else 1) if axis.size > 1 else 0.0
+
+
+def _across(axis: Axis) -> int:
+    return axis.size // 2 if axis.wrap else axis.size - 1
