@@ -147,7 +147,7 @@ ON_ARRAYS = {
     ),
     "colltool.proof.on_wires",
     "colltool.fitting",
-    *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
+    *(f"colltool.study.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
     "colltool.traces.covered",
 }
 

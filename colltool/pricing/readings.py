@@ -4,6 +4,7 @@ From the declaration come the arguments of the public functions and their checks
 JSON and the list of unusual readings under a table. A reading more is a field more.
 """
 
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from colltool.cost import Pipelining
@@ -84,6 +85,7 @@ DECLARED: dict[str, Reading] = {name: get_args(kind)[1] for name, kind in Readin
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 
 
+@cache
 def words(name: str) -> tuple[str, ...]:
     """The words that a reading may be; empty for a number or a flag."""
     kind = KINDS[name]
@@ -91,6 +93,7 @@ def words(name: str) -> tuple[str, ...]:
     return get_args(literal)
 
 
+@cache
 def takes_count(name: str) -> bool:
     """Whether a reading may also be a whole number."""
     return int in get_args(KINDS[name])

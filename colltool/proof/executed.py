@@ -12,13 +12,15 @@ from colltool.fabric.topology import kind_of
 from colltool.pricing.costed import Costed, Part
 from colltool.pricing.groups import Placed, tier_group
 from colltool.pricing.readings import Readings
+from colltool.primitives import A2A
 from colltool.proof.on_wires import OnWires
 from colltool.proof.results import COUNTS_ONLY
 from colltool.schedules.composed import compose
 from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
-from colltool.schedules.network import Loads, Network, network_of
+from colltool.schedules.network import Lattice, Loads, Network, network_of
 from colltool.schedules.network_tiers import Tiers
+from colltool.schedules.relayed import traced_by_hops
 from colltool.schedules.step import Program, Step
 from colltool.schedules.trace import Trace, traced
 
@@ -70,8 +72,11 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int) -> Trace:
-    """The same run, step by step."""
-    return traced(*_on_wires(row, group, segments))
+    """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
+    program, network = _on_wires(row, group, segments)
+    if isinstance(network, Lattice) and program.primitive is A2A:
+        return traced_by_hops(program, network)
+    return traced(program, network)
 
 
 def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:

@@ -61,13 +61,9 @@ class Line(NamedTuple):
     def ratio(self, column: int) -> float | None:
         """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
         first, other = self.cells[0].total_s, self.cells[column].total_s
-        if first is None or other is None or (self.missing[0] != self.missing[column] and self._felt(column, first, other)):
+        if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
             return None
         return other / first
-
-    def _felt(self, column: int, first: float, other: float) -> bool:
-        filled = (other + self.missing[column]) / (first + self.missing[0])
-        return any(map(self.is_bound, (0, column))) or told(filled) != told(other / first)
 
     def is_bound(self, column: int) -> bool:
         """Whether a column's time leaves out a launch that would be a tenth of it or more."""
@@ -97,6 +93,14 @@ class Finding(NamedTuple):
     primitive: Primitive
     ranks: tuple[int, ...]
     runs: tuple[Run, ...]
+
+    @property
+    def in_short(self) -> Finding:
+        """The same without the model's error, which cuts runs of one outcome in parts."""
+        parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
+        joined = (Run(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, _farthest([run.ratio for run in part]))
+                  for part in parts)  # fmt: skip
+        return self._replace(runs=tuple(joined))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,6 +257,15 @@ def _outcome(line: Line, column: int) -> Outcome:
     if ratio is None:
         return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
     return told(ratio)
+
+
+def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether a launch that one of two times leaves out is a tenth of it, or would turn which is faster."""
+    if missing[0] == missing[1]:
+        return False
+    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
+    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
+    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
 
 
 def told(ratio: float) -> Literal["same", "slower", "faster"]:

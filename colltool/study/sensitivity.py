@@ -114,7 +114,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     drawn = draws(numbers, samples, seed)
     best = winner(fabric, asked, group, size)
     today = best.title
-    names, totals = _totals(fabric, asked, group, size, drawn, best)
+    names, totals = totals_of(fabric, asked, group, size, drawn, best)
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
     titles = list(names)
     least = totals.min(axis=0)
@@ -165,7 +165,7 @@ def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, 
     return found
 
 
-def _totals(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
+def totals_of(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
             today: Row) -> tuple[dict[str, str], Floats]:  # fmt: skip
     """The spec of every schedule that matters by its title, today's winner first, and its seconds in every sample.
 
