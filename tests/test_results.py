@@ -67,6 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "comparison": colltool.compare([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
         "sensitivity": colltool.sensitivity(WHERE, "ar", size="1MB", samples=200),
         "plans": colltool.compare_plans("mixtral-8x7b", ["dgx-h100", "hgx-h200"], 128),
+        "contest": colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100),
         "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, samples=5),
         "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
     }
@@ -76,7 +77,7 @@ NAMES = (
     "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
-    "plan spread", "search",
+    "contest", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -89,6 +89,12 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
     return tuple(found.values())
 
 
+def names_a_number(fabric: Fabric, typed: str) -> bool:
+    """Whether the key of a range names a number of a fabric at all."""
+    key = typed.partition("=")[0].strip()
+    return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
+
+
 def ranges_of(fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None) -> tuple[tuple[Uncertain, ...], bool]:
     """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
 

@@ -212,8 +212,10 @@ SENSITIVITY: Shape = HEAD | {
 }  # fmt: skip
 COMPARE: Shape = HEAD | {
     "columns": [{"name": str, "fabric": str, "set": dict}],
-    "rows": [{"ranks": int, "bytes": int, "values": [{"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": Number}]}],
-    "verdict": [str],
+    "rows": [{"ranks": int, "bytes": int, "values": [
+        {"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": (*Number, type(None)), "lower_bound": bool},
+    ]}],
+    "verdict": [str], "ground": [{"code": str, "values": list, "primitives": [str], "ranks": [int], "says": str}],
 }  # fmt: skip
 TRACE: Shape = HEAD | {
     "fabric": str, "library": str, "world": int, "steps": int, "window_s": float, "share": float, "exposed": float,
