@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from colltool.algorithms.group import Group, Topology
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
-from colltool.pricing.distances import PACKED, Reach, Sits, flat_reach, tier_reach
+from colltool.pricing.distances import Reach, flat_reach, tier_reach
 from colltool.pricing.readings import Readings
+from colltool.pricing.sits import PACKED, Sits
 from colltool.pricing.walk import Stop, walk
 from colltool.pricing.who import AnyGroup, Seats, Who
 from colltool.primitives import Primitive
