@@ -7,7 +7,8 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 
 __version__ = "0.7.0"
 __all__ = [
-    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "contention",
+    "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
+    "contention",
     "crossover", "diff", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan",
     "plan_sensitivity", "price", "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep",
     "trace", "validate", "verify",
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         calibrate,
         compare,
         compare_plans,
+        compare_sensitivity,
         contention,
         crossover,
         diff,

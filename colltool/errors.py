@@ -176,6 +176,10 @@ class ManyErrors(ColltoolError):
         super().__init__("\n".join(problem.what for problem in problems))
         self.problems = tuple(problems)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is made: an exception's own way would hand the text to where the errors belong."""
+        return type(self), (list(self.problems),), {"names": self.names}
+
     def spelled(self, audience: Audience) -> str:
         """All of them, one after the other."""
         return "\n".join(problem.spelled(audience) for problem in self.problems)

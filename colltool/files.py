@@ -85,7 +85,7 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
     made: list[Path] = []
     try:
         for folder in folders:
-            if not folder.is_dir():
+            if not os.path.isdir(folder):
                 try:
                     folder.mkdir()
                 except (OSError, ValueError) as error:

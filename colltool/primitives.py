@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from colltool.errors import ColltoolError, nearest
+from colltool.shown import clipped
 
 
 class Primitive(StrEnum):
@@ -55,7 +56,7 @@ def parse_primitive(text: str) -> Primitive:
         return by_name[word]
     known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
     hint = nearest(word, list(by_name))
-    raise ColltoolError(f"unknown primitive '{text}'", fix=f"{hint} known: {known}".strip())
+    raise ColltoolError(f"unknown primitive '{clipped(text)}'", fix=f"{hint} known: {known}".strip())
 
 
 def busbw_factor(primitive: Primitive, ranks: int) -> float:

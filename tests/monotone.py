@@ -32,17 +32,31 @@ class Leading(NamedTuple):
     specs: tuple[str, ...]
 
 
+class Step(NamedTuple):
+    """From few to many ranks, and what is fastest on either side."""
+
+    where: Fabric
+    few: int
+    many: int
+    before: str
+    after: str
+    readings: Readings
+
+    def spans(self, ranks: int) -> dict[str, int]:
+        """The members in a domain of each tier."""
+        return {span.tier.name: span.endpoints for span in place(self.where, ranks).spans}
+
+    def grows(self, kind: type[Tier]) -> bool:
+        """Whether a tier of a kind holds more members in the larger group."""
+        before, after = self.spans(self.few), self.spans(self.many)
+        return any(isinstance(t, kind) and after.get(t.name, 1) > before.get(t.name, 1) for t in self.where.tiers)
+
+
 class Exempt(NamedTuple):
-    """A case in which more ranks are honestly faster: why, and whether a step from few to many ranks is one."""
+    """A case in which more ranks are honestly faster: why, and whether a step is one."""
 
     reason: str
-    applies: Callable[[Fabric, int, int, str, str], bool]
-
-
-def _grown(where: Fabric, few: int, many: int) -> set[type[Tier]]:
-    """The kinds of the tiers that hold more members in the larger group."""
-    before, after = ({span.tier.name: span.endpoints for span in place(where, n).spans} for n in (few, many))
-    return {type(tier) for tier in where.tiers if after.get(tier.name, 1) > before.get(tier.name, 1)}
+    applies: Callable[[Step], bool]
 
 
 def _copies(where: Fabric) -> bool:
@@ -52,21 +66,28 @@ def _copies(where: Fabric) -> bool:
 _DOUBLING = ("recursive-doubling", "recursive-halving", "rabenseifner", "bruck", "pat")
 
 EXEMPT = (
-    Exempt(
-        "a rank of a larger full mesh has more links",
-        lambda where, few, many, _, __: FullMeshTier in _grown(where, few, many),
-    ),
+    Exempt("a rank of a larger full mesh has more links", lambda step: step.grows(FullMeshTier)),
     Exempt(
         "a longer slice of a lattice closes an axis to a ring or gets another axis: more links a rank",
-        lambda where, few, many, _, __: LatticeTier in _grown(where, few, many),
+        lambda step: step.grows(LatticeTier),
     ),
     Exempt(
         "recursive doubling, halving and their kin are made for powers of two: others take a round more, or another schedule",
-        lambda _, few, __, before, after: bool(few & (few - 1)) and any(name in after + before for name in _DOUBLING),
+        lambda step: bool(step.few & (step.few - 1)) and any(name in step.after + step.before for name in _DOUBLING),
     ),
     Exempt(
         "a rank's own share, M/N, is copied at a rate of its own: less of it on more ranks",
-        lambda where, _, __, before, after: _copies(where) and before == after,
+        lambda step: _copies(step.where) and step.before == step.after,
+    ),
+    Exempt(
+        "scattered ranks are counted whole: of 11 another one sits in one's own leaf than of 8, and less crosses",
+        lambda step: step.readings.placement == "scattered",
+    ),
+    Exempt(
+        "a library's tree is over the outermost tier: one tier more may stream what ran in turn, or make a ring of a tree",
+        lambda step: (
+            "double-binary-tree" in step.before + step.after and len(step.spans(step.many)) > len(step.spans(step.few)) > 1
+        ),
     ),
 )
 """The table of exceptions. A row more needs a reason that is physics, or how the library is."""
@@ -108,10 +129,12 @@ def fewer_faster(where: Fabric, primitive: Primitive, readings: Readings | None 
             broken.append(f"{primitive} on {n} of {where.name}: a larger message is faster, {found.seconds}")
     for (few, before), (many, after) in pairwise(priced):
         for index in np.flatnonzero(after.seconds < before.seconds * (1 - _DUST)):
-            asked = (where, few, many, before.specs[index], after.specs[index])
-            reason = next((one.reason for one in EXEMPT if one.applies(*asked)), "")
+            step = Step(where, few, many, before.specs[index], after.specs[index], readings or Readings())
+            reason = next((one.reason for one in EXEMPT if one.applies(step)), "")
             ratio = after.seconds[index] / before.seconds[index]
-            said = f"{primitive} of {SIZES[index]:g} B, {few} to {many} of {where.name}: {ratio:.3f}, {asked[3]} -> {asked[4]}"
+            said = (
+                f"{primitive} of {SIZES[index]:g} B, {few} to {many} of {where.name}: {ratio:.3f}, {step.before} -> {step.after}"
+            )
             (excused if reason else broken).append(reason or said)
     return broken, excused
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "comparison": colltool.compare([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
         "sensitivity": colltool.sensitivity(WHERE, "ar", size="1MB", samples=200),
         "plans": colltool.compare_plans("mixtral-8x7b", ["dgx-h100", "hgx-h200"], 128),
+        "contest": colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100),
         "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, samples=5),
         "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
     }
@@ -76,7 +78,7 @@ NAMES = (
     "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
-    "plan spread", "search",
+    "contest", "plan spread", "search",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 
@@ -99,6 +101,23 @@ def test_columns_are_of_one_length_and_plain(name: str, results: dict[str, Resul
     for values in columns.values():
         assert values
         assert {type(value) for value in values} <= {str, int, float, bool, type(None), tuple, list}
+
+
+@every_result
+def test_every_number_of_csv_is_in_json(name: str, results: dict[str, Result]) -> None:
+    held = {value for value in _plain(document(results[name])) if isinstance(value, int | float)}
+    for key, values in results[name].to_columns().items():
+        numbers = [value for value in _plain(values) if isinstance(value, int | float) and not isinstance(value, bool)]
+        assert set(numbers) <= held, key
+
+
+def _plain(part: Any) -> Iterator[Any]:
+    """Every value within, keys left out."""
+    if isinstance(part, dict | list | tuple):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _plain(one)
+    else:
+        yield part
 
 
 @every_result

@@ -99,6 +99,7 @@ class Group(NamedTuple):
         switch_groups: groups that compute in those switches at once, this one among them.
         switch_room: for how many they have room; None: for any number.
         tree_beta: c, the double binary tree's n_β.
+        posts_cost: whether the fabric says what each further message takes of those that a rank posts at once.
         one_port: a rank drives one port or link at a time, and posts one message after the other.
         servers: K, machines apart from the ranks that a parameter server has.
     """
@@ -112,6 +113,7 @@ class Group(NamedTuple):
     switch_groups: int = 1
     switch_room: int | None = None
     tree_beta: float = 2.0
+    posts_cost: bool = False
     one_port: bool = False
     servers: int = 1
 

@@ -24,5 +24,7 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
 
 
 def many_sends(group: Group) -> Caveat | None:
-    """What is taken for granted where all messages leave at once."""
-    return None if group.one_port else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
+    """What is taken for granted where all messages leave at once, and the fabric does not say what that takes."""
+    return (
+        None if group.one_port or group.posts_cost else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
+    )

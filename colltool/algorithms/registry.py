@@ -12,6 +12,7 @@ from colltool.algorithms.libraries import Running
 from colltool.cost import Schedule, Terms
 from colltool.errors import ColltoolError, given, nearest
 from colltool.primitives import SHORT, Primitive
+from colltool.shown import clipped
 
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -238,7 +239,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
-    raise ColltoolError(f"no algorithm '{name}' for {primitive.spoken}", fix=fix)
+    raise ColltoolError(f"no algorithm '{clipped(name)}' for {primitive.spoken}", fix=fix)
 
 
 Approximation = Callable[[int, float, float], dict[str, float]]

@@ -5,7 +5,7 @@ Each imports its part of the house when it is called, so that a price does not w
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.api.arguments import readings
-from colltool.api.choices import compare, sensitivity, sweep
+from colltool.api.choices import compare, compare_sensitivity, sensitivity, sweep
 from colltool.api.fabrics import draw_fabric, size_fabric
 from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
 from colltool.api.layouts import contention
@@ -19,7 +19,8 @@ from colltool.pricing.readings import Readings
 
 assert _filled
 __all__ = [
-    "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "compare_plans", "contention", "crossover", "diff",
+    "ColltoolError", "Readings", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
+    "contention", "crossover", "diff",
     "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan", "plan_sensitivity",
     "price", "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep", "trace",
     "validate", "verify",

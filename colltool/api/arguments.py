@@ -6,9 +6,9 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from colltool.cost import Number
@@ -17,6 +17,7 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive, parse_primitive
+from colltool.shown import clipped
 from colltool.units import parse_count, parse_size
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name = text_of(library, "library", "nccl").lower()
     if name not in known:
-        hint = nearest(name, list(known))
-        raise ColltoolError(f"no library '{name}' is known", argument="library", fix=f"{hint} known: {', '.join(known)}".strip())
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     return fabric.under(name)
 
 
@@ -104,6 +105,11 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if not isinstance(fabrics, Sequence) or not fabrics:
         raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
     return list(fabrics)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether an argument of several values has none: None or empty, and never an array, whose truth is not told."""
+    return value is None or (isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value)
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
@@ -201,13 +207,24 @@ def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) 
     return parse_count(value, argument, least, most)
 
 
+def seed_of(seed: int) -> int:
+    """Of what is drawn: any whole number that the command line takes too."""
+    return count_of(seed, "seed", 0, 10**9)
+
+
+def each_of(values: Any) -> list[Any]:
+    """One value, or several as a list; none of None."""
+    several = isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1
+    return list(values) if several else [] if values is None else [values]
+
+
 def number_of(value: Any, argument: str) -> float:
     """A finite real number.
 
     Raises:
         ColltoolError: another type, infinite, or not a number.
     """
-    if not _is_real(value) or not abs(value) < inf:
+    if not _is_finite(value):
         raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
     return float(value)
 
@@ -218,7 +235,7 @@ def fraction_of(value: Any, argument: str) -> float:
     Raises:
         ColltoolError: another type, negative, infinite, or not a number.
     """
-    if not _is_real(value) or not 0 <= value < inf:
+    if not _is_finite(value) or value < 0:
         raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
     return float(value)
 
@@ -265,6 +282,14 @@ def _is_real(value: Any) -> bool:
     """A number of Python or a scalar of numpy, never a boolean or a complex one."""
     plain = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
     return isinstance(plain, int | float) and not isinstance(plain, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """A real number that a float can hold."""
+    try:
+        return _is_real(value) and isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _short(number: int, argument: str) -> int:

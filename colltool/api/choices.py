@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import product
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import (
     AnyFabric,
     count_of,
+    each_of,
     fabric_of,
     names_of,
     primitive_of,
+    seed_of,
     several_of,
     size_of,
     under_library,
     vary_of,
-    wrong,
 )
+from colltool.api.columns import columns_of, wheres
 from colltool.api.groups import AnyShape, group_of, groups_of
-from colltool.errors import ColltoolError, called, given, taken_from
-from colltool.fabric.load import load_fabric
-from colltool.fabric.model import Fabric
+from colltool.errors import ColltoolError, called, given
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
-from colltool.words import told_apart
 
 if TYPE_CHECKING:
-    from colltool.study.compare import Comparison, Option
-    from colltool.study.grid import Load
+    from colltool.study.compare import Comparison
+    from colltool.study.contest import Contest
     from colltool.study.sensitivity import Sensitivity
-    from colltool.study.sweep import Sweep, Where
+    from colltool.study.sweep import Sweep
 
 
 @remembering()
@@ -84,9 +80,9 @@ def sweep(
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = groups_of(ranks, stride, alone=alone, shape=shape)
-    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
     axes = axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, library)
+    most = MOST_CELLS if limit is None else count_of(limit, "limit", 1)
     return run(asked, where, groups, _sizes(sizes), axes, most)
 
 
@@ -127,7 +123,7 @@ def compare(
     from colltool.study.compare import compare as run
     from colltool.study.grid import Asked
 
-    several = list(primitives) if isinstance(primitives, list | tuple) else [primitives]
+    several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
     asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, library)
@@ -137,18 +133,11 @@ def compare(
     return run(asked, columns, groups_of(ranks, stride, alone=alone, shape=shape), _sizes(sizes))
 
 
-def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
-        return load([*own, *more])
-
-
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
-    single = isinstance(sizes, str | int | float) or getattr(sizes, "ndim", 1) == 0
-    several: Sequence[Any] = [sizes] if single else sizes
     with called("python", size="sizes"):
-        return [size_of(size) for size in several] or list(STANDARD_SIZES)
+        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
 
 
 def sensitivity(
@@ -192,6 +181,7 @@ def sensitivity(
     """
     from colltool.fabric.uncertain import ranges_of
     from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
     from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
@@ -203,78 +193,74 @@ def sensitivity(
         group_of(ranks, stride, alone, shape),
         size_of(size),
         numbers,
-        samples=count_of(samples, "samples"),
-        seed=count_of(seed, "seed"),
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
         assumed=assumed,
     )
 
 
-def columns_of(
-    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
-) -> list[Option]:
-    """Every fabric under every combination of values, called by what tells it apart.
+def compare_sensitivity(
+    fabrics: Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: AnyShape | None = None,
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Contest:
+    """How often each of several fabrics is faster than the first, where numbers of all may be other than the files say.
+
+    A number that two fabrics have under one key is drawn once for both, at the same place between the ends that each has for it;
+    all others are drawn for each by itself. In every sample each fabric runs what is its fastest there.
+
+    Args:
+        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
+        primitive, size, ranks, stride, alone, shape, samples, seed, algorithms, library, readings, **parts: as of
+            :func:`sensitivity`;
+            ranks: all of the smallest fabric when None.
+        vary: ranges as of :func:`sensitivity`, each on every fabric that has such a number.
+        overrides: as of :func:`colltool.load_fabric`, on every fabric.
+
+    Returns:
+        A :class:`colltool.study.contest.Contest`; seconds and shares.
 
     Raises:
-        ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
+        ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
     """
-    from colltool.study.axes import axes_of
-    from colltool.study.compare import Option
+    from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
+    from colltool.study.contest import Entry, contest
+    from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
 
-    axes = axes_of(vary_of(vary))
-    if other := next((axis for axis in axes if axis.is_reading), None):
+    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    where = wheres(several_of(fabrics), overrides, library)
+    if len(where) < 2:
         raise ColltoolError(
-            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
+            "one fabric has nothing to be held against", argument="fabrics", fix=f"another {given('fabrics', ...)}"
         )
-    found = []
-    for where in wheres(fabrics, overrides, library):
-        where.load(())  # what is wrong with the overrides of all columns is theirs
-        for chosen in product(*(axis.values for axis in axes)):
-            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
-            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
-            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
-            more = [f"{key}={value}" for key, value in pairs]
-            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
-    return found
-
-
-def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
-    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
-    if not isinstance(overrides, Mapping | list | tuple):
-        raise wrong(overrides, "overrides", "overrides", f"write {given('overrides', ['ib.size=64'])}")
-    found = [_where(one, overrides, library) for one in fabrics]
-    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
-    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
-
-
-def typed_of(fabric: AnyFabric) -> str:
-    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
-    if isinstance(fabric, Fabric):
-        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
-    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
-
-
-def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
-    from colltool.study.sweep import Where
-
-    if isinstance(fabric, Fabric) and not overrides:
-        return Where(fabric.name, partial(_loaded, fabric, library))
-    pairs = list(overrides) if not hasattr(overrides, "items") else [f"{key}={value}" for key, value in overrides.items()]
-    return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
-
-
-def _loaded(fabric: Fabric, library: str | None, more: Sequence[str]) -> Fabric:
-    """One that is loaded, as it is: with other values it would have to be loaded again."""
-    _given_once(library, more)
-    return under_library(load_fabric(fabric, more) if more else fabric, library)  # type: ignore[arg-type]
-
-
-def _loading(fabric: Any, overrides: Sequence[str], library: str | None, more: Sequence[str]) -> Fabric:
-    _given_once(library, more)
-    return under_library(load_fabric(fabric, [*overrides, *more]), library)
-
-
-def _given_once(library: str | None, more: Sequence[str]) -> None:
-    """Refuse a library for all fabrics where it is varied: every column would be of the same."""
-    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
-        what = f"the library is varied, and {given('library', library)} would take the place of every value"
-        raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
+    typed, loaded = vary_of(vary), [one.load(()) for one in where]
+    for text in typed:
+        if not any(names_a_number(fabric, text) for fabric in loaded):
+            uncertain(loaded[0], [text])
+    entries = []
+    for one, fabric in zip(where, loaded, strict=True):
+        mine = [text for text in typed if names_a_number(fabric, text)]
+        numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        entries.append(Entry(one.name, fabric, numbers, assumed))
+    return contest(
+        entries,
+        asked,
+        group_of(ranks, stride, alone, shape),
+        size_of(size),
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import count_of
+from colltool.api.arguments import count_of, is_nothing
 from colltool.errors import ColltoolError, given
 from colltool.inputs import remembering
 
@@ -77,7 +77,7 @@ def size_fabric(
     from colltool.fabric.results import FabricSized
     from colltool.fabric.sizing import clos_plan, fat_tree_plan
 
-    known = load_prices(prices, overrides) if prices is not None or overrides else None
+    known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
     if fat_tree is not None:
         _alone(endpoints=endpoints, radix=radix, levels=levels, oversubscription=oversubscription or None)
         _alone(rails=rails if rails != 1 else None, ports_per_endpoint=ports_per_endpoint if ports_per_endpoint != 1 else None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from colltool.api.arguments import count_of, flag_of, whole_of, wrong
+from colltool.api.arguments import count_of, each_of, flag_of, whole_of, wrong
 from colltool.errors import given
 from colltool.fabric.values import MAX_DEPTH, MAX_RANKS
 from colltool.pricing.who import Who
@@ -14,9 +15,9 @@ from colltool.words import Shape
 AnyShape = str | Sequence[int]
 
 
-def ranks_of(ranks: int | None) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say."""
-    return None if ranks is None else whole_of(ranks, "ranks")
+def ranks_of(ranks: int | None, least: float = -inf) -> int | None:
+    """N, where it was given: what a group may have is the fabric's to say, a job has one rank at ``least``."""
+    return None if ranks is None else whole_of(count_of(ranks, "ranks", least), "ranks")
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:
@@ -49,7 +50,5 @@ def groups_of(ranks: Sequence[int] | int | None, stride: int, *, alone: bool, sh
     Raises:
         ColltoolError: as :func:`group_of`.
     """
-    if ranks is None or isinstance(ranks, list | tuple | range) or getattr(ranks, "ndim", 0) == 1:
-        several: list[int | None] = [] if ranks is None else list(ranks)  # type: ignore[arg-type]
-        return [group_of(one, stride, alone, shape) for one in several or [None]]
-    return [group_of(ranks, stride, alone, shape)]  # type: ignore[arg-type] # what is no number is refused there
+    counts: list[int | None] = [whole_of(one, "ranks") for one in each_of(ranks)]
+    return [group_of(one, stride, alone, shape) for one in counts or [None]]

@@ -6,10 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, count_of, fabric_of, flag_of, several_of, under_library, vary_of, wrong
-from colltool.api.choices import typed_of, wheres
+from colltool.api.arguments import (
+    AnyFabric,
+    count_of,
+    fabric_of,
+    flag_of,
+    seed_of,
+    several_of,
+    under_library,
+    vary_of,
+    wrong,
+)
+from colltool.api.columns import typed_of, wheres
 from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
+from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 
 if TYPE_CHECKING:
@@ -19,6 +30,9 @@ if TYPE_CHECKING:
     from colltool.workload.search.keep import Keep
     from colltool.workload.search.results import Search
     from colltool.workload.search.search import Watch
+
+MOST_DRAWS = 10_000
+"""Steps that are planned one after the other."""
 
 
 def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrides = ()) -> Job:
@@ -72,8 +86,13 @@ def plan(
     from colltool.workload.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
-    on, follow = under_library(fabric_of(fabric), library), flag_of(links, "links")
-    return run(loaded, on, ranks_of(ranks), checked(readings, **parts), links=follow)
+    return run(
+        loaded,
+        under_library(fabric_of(fabric), library),
+        ranks_of(ranks, 1),
+        checked(readings, **parts),
+        links=flag_of(links, "links"),
+    )
 
 
 def search_layouts(
@@ -118,9 +137,10 @@ def search_layouts(
     if watch is not None and not callable(watch):
         raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
     on = under_library(fabric_of(fabric), library)
-    return run(loaded, on, ranks_of(ranks), keep, top=top, readings=checked(readings, **parts), watch=watch)
+    return run(loaded, on, ranks_of(ranks, 1), keep, top=top, readings=checked(readings, **parts), watch=watch)
 
 
+@remembering()
 def compare_plans(
     job: Job | str | os.PathLike[str] | Mapping[str, Any],
     fabrics: Sequence[AnyFabric],
@@ -152,7 +172,7 @@ def compare_plans(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     where = wheres(several_of(fabrics), overrides, library)
     typed = [typed_of(one) for one in several_of(fabrics)]
-    return run(loaded, [one.load(()) for one in where], ranks_of(ranks), checked(readings, **parts), typed)
+    return run(loaded, [one.load(()) for one in where], ranks_of(ranks, 1), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(
@@ -191,5 +211,5 @@ def plan_sensitivity(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     on = under_library(fabric_of(fabric), library)
     numbers, assumed = ranges_of(on, vary_of(vary))
-    drawn = {"samples": count_of(samples, "samples", 2), "seed": count_of(seed, "seed", 0)}
-    return run(loaded, on, ranks_of(ranks), checked(readings, **parts), numbers, assumed=assumed, **drawn)
+    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": seed_of(seed)}
+    return run(loaded, on, ranks_of(ranks, 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)

@@ -14,6 +14,7 @@ from colltool.api.arguments import (
     fabric_of,
     flag_of,
     fraction_of,
+    is_nothing,
     names_of,
     number_of,
     paths_of,
@@ -87,7 +88,8 @@ def calibrate(
     wanted = Wanted(only, tuple(names_of(algorithms)), None if line_rate is None else _rate(line_rate))
     data = fabric_data(fabric, overrides)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    return run(data, read, wanted, re.sub(r"[^A-Za-z0-9_-]+", "-", name or "").strip("-_") or f"{data['name']}-calibrated")
+    called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", text_of(name, "name", "measured")).strip("-_")
+    return run(data, read, wanted, called or f"{data['name']}-calibrated")
 
 
 @remembering()
@@ -218,7 +220,7 @@ def doctor(
         seen = Evidence(logs)
     else:
         seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
-    held = None if fabric is None else load_fabric(fabric, overrides) if overrides else fabric_of(fabric)  # type: ignore[arg-type]
+    held = None if fabric is None else fabric_of(fabric) if is_nothing(overrides) else load_fabric(fabric, overrides)  # type: ignore[arg-type]
     return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
 
 

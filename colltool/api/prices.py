@@ -287,6 +287,8 @@ def explain(
     reading = checked(readings, **parts)
     wanted = None if primitive is None else primitive_of(primitive)
     own = None if fabric is None else fabric_of(fabric)
+    if own is None and library is not None:
+        raise ColltoolError("is of numbers", argument="library", fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = None if own is None else under_library(own, library)
     if (loaded is None) != (size is None):
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}, or leave both out"

@@ -6,8 +6,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api import choices
-from colltool.api.arguments import AnyFabric, AnyPath, count_of, flag_of, paths_of, primitive_of, several_of, size_of, vary_of
+from colltool.api.arguments import (
+    AnyFabric,
+    AnyPath,
+    count_of,
+    flag_of,
+    is_nothing,
+    paths_of,
+    primitive_of,
+    several_of,
+    size_of,
+    vary_of,
+)
+from colltool.api.columns import columns_of
 from colltool.api.groups import ranks_of
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.overrides import Overrides
@@ -77,7 +88,7 @@ def report(
     from colltool.workload.job import load_job
 
     with taken_from(fabrics="against", fabric="against"):
-        fabrics = [fabric, *(several_of(against) if against else [])]
+        fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     page = of.Page(
         columns=_columns(fabrics, vary, overrides, library),
         fabrics=fabrics,
@@ -89,10 +100,10 @@ def report(
         library=library,
         readings=checked(readings, **parts),
     )
-    if job_overrides and job is None:
+    if job is None and not is_nothing(job_overrides):
         raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
-    files = [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")] if logs else []
+    files = [] if is_nothing(logs) else [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")]
     sections = [of.network(page), *(of.collective(page, one) for one in page.primitives)]
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
     with called("python", primitive="collective"):
@@ -128,15 +139,15 @@ def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Ove
     """
     from colltool.api.exhibits import Column
 
-    asked, plain = (choices.columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
+    asked, plain = (columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
     if len(asked) > MOST_COLUMNS:
         what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
         raise ColltoolError(what, argument="vary" if vary_of(vary) else "against", fix="colltool compare takes more")
-    titles = [one.name for one in asked]
-    if again := next((one for at, one in enumerate(titles) if one in titles[:at]), None):
-        raise ColltoolError(f"{again} stands twice", argument="against", fix="another fabric, or another name in its file")
+    columns = [(plain[at].load(()), one.set) for at, one in enumerate(asked)]
+    if again := next((fabric for at, (fabric, values) in enumerate(columns) if (fabric, values) in columns[:at]), None):
+        raise ColltoolError(f"{again.name} stands twice", argument="against", fix="another fabric")
     typed = [_typed(fabrics[at * len(fabrics) // len(asked)]) for at in range(len(asked))]
-    return [Column(one.name, typed[at], plain[at].load(()), one.load(())) for at, one in enumerate(asked)]
+    return [Column(one.name, typed[at], columns[at][0], one.load(())) for at, one in enumerate(asked)]
 
 
 def _typed(source: Any) -> str:

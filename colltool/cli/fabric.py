@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -153,7 +154,7 @@ def init(
     if path is not None and path.suffix not in FABRIC_SUFFIXES:
         fix = f"name it {path.stem}.yaml"
         raise ColltoolError(f"a fabric file ends in .yaml, got {path}", argument="output", fix=fix)
-    if path is not None and path.exists():
+    if path is not None and os.path.exists(path):
         what = f"{path} is there already, and somebody may have filled it in"
         raise ColltoolError(what, argument="output", fix="name another file, or remove it first")
     write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -90,7 +91,7 @@ def report(
         from colltool.render.page import check_page
 
         check_page()
-        if out.path is not None and not out.path.parent.is_dir():
+        if out.path is not None and not os.path.isdir(out.path.parent):
             what = f"cannot write {out.path}: no such folder"
             raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
     working("pricing the page ...")

@@ -9,6 +9,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.errors import ColltoolError
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -16,6 +17,7 @@ EXAMPLES = """
 Examples:
   colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB
   colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB --vary alpha=2x --vary ib.eta.beta=0.6:0.95
+  colltool sensitivity ar -f dgx-h100 -f hgx-h200 -n 64 -M 256MB
   colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
 """
 
@@ -47,21 +49,21 @@ def sensitivity(
     out: Out,
     readings: Readings,
 ) -> None:
-    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what to measure."""
+    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what to measure.
+
+    Of several fabrics (-f A -f B): how often each is faster than the first.
+    """
     from colltool import api
 
     o.check_plot(plot)
-    result = api.sensitivity(
-        fabric.load(),
-        primitive,
-        size=o.single(size, "size", "size"),
-        vary=vary or (),
-        samples=samples,
-        seed=seed,
-        algorithms=o.names(algorithm),
-        library=library,
-        readings=readings,
-        **group.arguments,
-    )
+    asked = {"size": o.single(size, "size", "size"), "vary": vary or (), "samples": samples, "seed": seed,
+             "algorithms": o.names(algorithm), "library": library, "readings": readings, **group.arguments}  # fmt: skip
+    several = fabric.several
+    if len(several) > 1:
+        if plot is not None:
+            raise ColltoolError("is of one fabric", argument="plot", fix="colltool compare draws several")
+        out.emit(api.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))
+        return
+    result = api.sensitivity(fabric.load(), primitive, **asked)
     o.draw(plot, result)
     out.emit(result)

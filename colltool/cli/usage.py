@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.errors import ColltoolError, nearest
+from colltool.shown import clipped
 
 
 def reworded(error: Any) -> ColltoolError:
@@ -18,11 +19,11 @@ def reworded(error: Any) -> ColltoolError:
     kind = type(error).__name__
     if kind == "NoSuchOption":
         hint = nearest(error.option_name, list(_options(context)))
-        return ColltoolError(f"no option '{error.option_name}'", fix=f"{hint} {_help(context)}".strip())
+        return ColltoolError(f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip())
     if kind == "MissingParameter":
         return _missing(error.param, context)
     name = _name(getattr(error, "param", None)) or str(getattr(error, "option_name", ""))
-    message = str(error.message).rstrip(".")
+    message = clipped(str(error.message).rstrip("."), 200)
     return ColltoolError(message, where=name, fix=_help(context))
 
 

@@ -70,7 +70,11 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has. ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy."""
+    """What every tier has.
+
+    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
+    message beyond the first takes of those that a rank sends to all peers at once.
+    """
 
     name: Name
     bandwidth: Bandwidth
@@ -79,6 +83,7 @@ class TierBase(Part):
     max_size: Count | None = None
     cable: Cable | None = None
     energy: BitEnergy | None = None
+    post: Overhead | None = None
     protocols: Annotated[tuple[Annotated[Protocol, PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
     algorithms: Annotated[
         dict[

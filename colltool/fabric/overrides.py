@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -50,11 +50,12 @@ def apply(
     model: type[BaseModel], data: dict[str, Any], overrides: Overrides, short: Shorthand
 ) -> tuple[dict[str, Any], list[Override], list[ColltoolError]]:
     """The data with each override put in, the overrides made, and the errors of those that could not be."""
-    if not overrides:
+    pairs = _pairs(overrides, short.argument)
+    if not pairs:
         return data, [], []
     data = deepcopy(data)
     setter = _Setter(model, data, short)
-    for where, key, value in _pairs(overrides, short.argument):
+    for where, key, value in pairs:
         setter.put(where, key, value)
     return data, setter.applied, setter.unusable
 
@@ -63,9 +64,24 @@ def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
     """What errors call each override, its key, and its value: text to be read, or a value of Python's; None for none."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
-    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
-        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(overrides)}", argument="overrides", fix="put it in a list")
-    return [(_called(str(option), argument), *_split(str(option))) for option in overrides]
+    return [(_called(option, argument), *_split(option)) for option in texts_of(overrides)]
+
+
+def texts_of(overrides: Any) -> list[str]:
+    """Overrides that are no mapping as a list; None is none.
+
+    Raises:
+        ColltoolError: something else.
+    """
+    if overrides is None:
+        return []
+    listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(overrides, str | bytes)
+    options = list(overrides) if listed else [overrides]
+    wrong = [option for option in options if not (listed and isinstance(option, str))]
+    if wrong:
+        fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
+        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix)
+    return options
 
 
 def _called(option: str, argument: str) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.derive import FabricFacts
+from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.model import Fabric
 from colltool.fabric.plans import ClosPlan
 from colltool.fabric.plausible import Checked
@@ -34,6 +35,11 @@ class FabricShown(Result):
         """Its parts, with what they cost where the file has prices."""
         return bill_of(self.fabric)
 
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What one failed part of it takes down."""
+        return failures_of(self.fabric)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricDrawn(Result):
@@ -54,6 +60,11 @@ class FabricSized(Result):
     ports_per_endpoint: int
     plan: ClosPlan
     bill: Bill
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What one failed part of it takes down."""
+        return failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,6 +9,7 @@ ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from math import ceil, inf, prod
 
 from colltool.errors import ColltoolError, given
@@ -88,6 +89,22 @@ def tree_levels(endpoints: int, radix: int) -> int:
     while joined < endpoints:
         levels, joined = levels + 1, joined * radix
     return levels
+
+
+@cache
+def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
+    """Levels of switches up to where ``group`` packed endpoints meet, in the Clos of :func:`clos_plan` that joins all of them.
+
+    Where that cannot be built, :func:`tree_levels`.
+
+    >>> levels_under(4096, 1, 1, 64, 4096), levels_under(4096, 1, 1, 64, 64), levels_under(4096, 1, 1, 64, 32)
+    (3, 2, 1)
+    """
+    try:
+        plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
+    except ColltoolError:
+        return tree_levels(group * nics_per_rail, radix)
+    return plan.levels_over(group * nics_per_rail)
 
 
 def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:

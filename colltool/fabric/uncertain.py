@@ -20,10 +20,10 @@ Explainer Series 05 section 7), rates to what encoding and headers take."""
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
-_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
+_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch", "post"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
 """What a factor or a share of one name stands for: every latency, every part of a bandwidth that survives."""
 _READ: dict[str, Callable[[str], float]] = {
-    "alpha": parse_time, "alpha_switch": parse_time, "launch_overhead": parse_time, "startup": parse_time,
+    "alpha": parse_time, "alpha_switch": parse_time, "post": parse_time, "launch_overhead": parse_time, "startup": parse_time,
     "bandwidth": parse_rate, "local_copy": parse_rate,
 }  # fmt: skip
 _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
@@ -87,6 +87,12 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
             raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", f"two ends, such as {key}=0us:10us")
         found |= {place: _between(text, how, place, known[place], every[place]) for place in places}
     return tuple(found.values())
+
+
+def names_a_number(fabric: Fabric, typed: str) -> bool:
+    """Whether the key of a range names a number of a fabric at all."""
+    key = typed.partition("=")[0].strip()
+    return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
 
 
 def ranges_of(fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None) -> tuple[tuple[Uncertain, ...], bool]:

@@ -24,6 +24,7 @@ from colltool.fitting.tier import SeriesFit, calibrate_tier
 from colltool.fitting.told import note_intervals, without_intervals
 from colltool.measured.series import Measurements, Series
 from colltool.pricing.readings import Readings
+from colltool.shown import clipped
 from colltool.words import format_rate
 
 _LONGEST_NAME = 64  # as the model has it
@@ -101,7 +102,7 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     names = [tier.name for tier in fabric.tiers]
     if only is not None and only not in names:
         fix = f"{nearest(only, names)} tiers: {', '.join(names)}".strip()
-        raise ColltoolError(f"{fabric.name} has no tier '{only}'", argument="tier", fix=fix)
+        raise ColltoolError(f"{fabric.name} has no tier '{clipped(only)}'", argument="tier", fix=fix)
     found: dict[str, list[Series]] = {name: [] for name in names}
     for one in series:
         found[check_fits(fabric, one).spans[-1].tier.name].append(one)

@@ -17,6 +17,7 @@ from colltool.pricing.price import price
 from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row, bound_by
 from colltool.primitives import Primitive
+from colltool.shown import clipped
 
 
 class Quote(NamedTuple):
@@ -87,7 +88,7 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
     known = _known(series.primitive)
     for name in only:
         if (base := parse_choice(name).base) not in everything:
-            raise ColltoolError(f"no algorithm '{base}'", argument="algorithms", fix=_those(base, known))
+            raise ColltoolError(f"no algorithm '{clipped(base)}'", argument="algorithms", fix=_those(base, known))
     mine = [name for name in only if parse_choice(name).base in known]
     if not mine:
         what = f"{series.title}: {', '.join(only)} is no algorithm of {series.primitive.spoken}"

@@ -141,7 +141,8 @@ class Costed:
             moved = self._bandwidth(took)
             return self._row(size, alpha, moved, self._short(took, moved), phases)
         line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
-        short: Moved = 0.0 if line is slowed else lambda: _moved(slowed, size) - _moved(line, size)
+        extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
+        short: Moved = 0.0 if line is slowed else lambda: _moved(extra, size)
         return self._row(size, line.a, lambda: _moved(line, size), short, partial(self._phases, size))
 
     @cached_property

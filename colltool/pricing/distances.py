@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
 from colltool.elementwise import anywhere, least
 from colltool.fabric.kind import cable_s
 from colltool.fabric.model import Tier
+from colltool.fabric.sizing import levels_under
 from colltool.fabric.tier_parts import InNetwork, Limits
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
+from colltool.pricing.sits import PACKED, Sits
 from colltool.primitives import Primitive
 
 Flows = Callable[[int], float]
@@ -40,6 +43,7 @@ class Level(NamedTuple):
         dedicated: every pair has a link of its own.
         energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
         cable_s: what cables have in α.
+        post_s: what each further message takes of those that one rank posts at once, seconds, without η.
         crowd: of a lattice, what its busiest link carries of messages between all pairs for each byte that an endpoint sends; 1
             where every endpoint has a port of its own, or where that is less.
     """
@@ -56,6 +60,7 @@ class Level(NamedTuple):
     dedicated: bool = False
     energy: float | None = None
     cable_s: float = 0.0
+    post_s: float = 0.0
     crowd: float = 1.0
 
     def share(self, flows: Flows) -> Any:
@@ -70,28 +75,6 @@ class View(NamedTuple):
 
     peers: tuple[tuple[Level, int], ...]
     flows: Flows
-
-
-class Sits(NamedTuple):
-    """How the members of a group sit on the endpoints of a tier.
-
-    Args:
-        stride: from one member's endpoint to the next: so many groups are interleaved there.
-        beside: ranks behind an endpoint for each member behind it, where their ports share uplinks.
-        alone: the ports of those other groups are idle.
-    """
-
-    stride: int = 1
-    beside: int = 1
-    alone: bool = False
-
-    def members(self, endpoints: int) -> int:
-        """Of a domain of so many endpoints those that are the group's."""
-        return max(1, endpoints // self.stride)
-
-    def ports(self, endpoints: int) -> int:
-        """Ports of such a domain that each endpoint of the group's may count as its own, those of idle siblings included."""
-        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
 
 
 class InSwitch(NamedTuple):
@@ -146,6 +129,14 @@ class Reach:
                 return level
         return self._used[-1]
 
+    def met(self, apart: int, far: Level) -> tuple[Level, ...]:
+        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one."""
+        near, below = [], 1
+        for level in takewhile(lambda level: level is not far, self._used):
+            near += [level] if level.span > max(apart, below) else []
+            below = level.span
+        return (far, *near)
+
     def views(self) -> tuple[View, ...]:
         """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
         return self._views
@@ -175,7 +166,7 @@ class Reach:
             inside = self._own_domain(level.span, full=full)
             counts.append((level, inside - near))
             near = inside
-        return View(tuple((level, n) for level, n in counts if n), lambda g: float(self._own_domain(g, full=full)))
+        return View(tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
         """Ranks of the group in one's own domain of that many endpoints."""
@@ -185,10 +176,6 @@ class Reach:
         if full or span >= self.ranks:
             return min(span, self.ranks)
         return self.ranks % span or span
-
-
-PACKED = Sits()
-"""Every endpoint from the first on, and all ranks behind each."""
 
 
 def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:
@@ -225,6 +212,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: S
                 dedicated=dedicated,
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_s=cable_s(one.cable_m),
+                post_s=tier.post or 0.0,
             )
         )
     return tuple(levels)
@@ -239,11 +227,23 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, s
     """The reach of a group on one tier alone, counted in the endpoints that are its own."""
     levels = _tier_levels(tier, 1, readings, idle_nics, sits)
     spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
-    in_switch = None if spec is None else _in_switch(spec, levels, ranks, readings)
+    in_switch = None
+    if spec is not None:
+        spanned = tier.endpoints if scattered else min(ranks * sits.stride, tier.endpoints)
+        in_switch = _in_switch(spec, levels, ranks, readings, _only_height(tier, spanned))
     return Reach(ranks, _placed(levels, readings), levels, scattered, in_switch=in_switch)
 
 
-def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings) -> InSwitch:
+def _only_height(tier: Tier, endpoints: int) -> int:
+    """Levels of switches under so many endpoints of a tier with one distance class: those that its sizing takes, else 1."""
+    kind = kind_of(tier)
+    if kind.levels or kind.sizing is None:
+        return 1
+    block = kind.sizing
+    return levels_under(tier.endpoints, block.rails, block.nics_per_rail, block.radix, endpoints)
+
+
+def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings: Readings, only: int) -> InSwitch:
     """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit.
 
     The way through it is as long as from one endpoint to another: each pass has its part of that cable.
@@ -252,7 +252,7 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
     if readings.placement == "scattered":
         spanned = len(levels)
     only_level = len(levels) == 1
-    height = (spec.levels or 1) if only_level else min(spec.levels or spanned, spanned)
+    height = (spec.levels or only) if only_level else min(spec.levels or spanned, spanned)
     passes = 2 * height  # up and down again
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / passes
     return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)

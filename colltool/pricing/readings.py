@@ -4,10 +4,12 @@ From the declaration come the arguments of the public functions and their checks
 JSON and the list of unusual readings under a table. A reading more is a field more.
 """
 
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from colltool.cost import Pipelining
 from colltool.errors import ColltoolError, nearest
+from colltool.shown import clipped
 
 Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]
@@ -73,16 +75,25 @@ class Readings(NamedTuple):
             if declared.echoed == "always" or (declared.echoed == "given" and getattr(self, name) != default[name])
         }
 
+    def spoken(self) -> str:
+        """Those that are not the defaults, in words: ``ideal, ring_alpha=worst``; empty where none is."""
+        return ", ".join(
+            [*(["ideal"] if self.ideal else []), *(f"{name}={value}" for name, value in self.unlike(Readings()).items())]
+        )
+
     def unlike(self, usual: "Readings") -> dict[str, Any]:
         """The readings that a table is to mention: those that machine output may repeat and that are not the usual ones."""
         mentioned = [name for name, declared in DECLARED.items() if declared.echoed != "never"]
         return {name: getattr(self, name) for name in mentioned if getattr(self, name) != getattr(usual, name)}
 
 
+USUAL = Readings()
+"""The defaults."""
 DECLARED: dict[str, Reading] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 
 
+@cache
 def words(name: str) -> tuple[str, ...]:
     """The words that a reading may be; empty for a number or a flag."""
     kind = KINDS[name]
@@ -90,6 +101,7 @@ def words(name: str) -> tuple[str, ...]:
     return get_args(literal)
 
 
+@cache
 def takes_count(name: str) -> bool:
     """Whether a reading may also be a whole number."""
     return int in get_args(KINDS[name])
@@ -110,7 +122,7 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         if name not in DECLARED:
             hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
-            raise ColltoolError(f"no argument and no reading is called '{name}'", argument=name, fix=fix)
+            raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
     whole = readings._asdict() | parts
     return Readings(**{name: _checked(name, value) for name, value in whole.items()})
 
@@ -135,7 +147,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def _refused(name: str, value: Any) -> ColltoolError:
     kind, declared = KINDS[name], DECLARED[name]
-    shown = f"'{value}'" if isinstance(value, str) else _short(value)
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
     if kind is bool:
         return ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
     if kind is float:

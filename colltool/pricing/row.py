@@ -177,7 +177,11 @@ class Row:
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        return (self.alpha_s + self.overhead_s) + _now(self.moved) + _now(self.short) + _now(self.fitted)
+        seconds = self.alpha_s + self.overhead_s
+        for part in (self.moved, self.short, self.fitted):
+            if not (isinstance(part, float) and part == 0):  # a walk through an array is not for nothing
+                seconds = seconds + _now(part)
+        return seconds
 
     @property
     def lower_bound_s(self) -> Number | None:

@@ -26,6 +26,7 @@ from colltool.pricing.reached import as_reached
 from colltool.pricing.readings import Phases, Readings
 from colltool.pricing.running import running_on
 from colltool.primitives import AG, Primitive
+from colltool.shown import clipped
 
 Tier = TypeVar("Tier")
 MOST_COMBINATIONS = 20_000
@@ -217,9 +218,8 @@ class Workbench:
         """
         tiers = [span.tier.name for span in self.placed.spans]
         if len(names) != len(tiers):
-            what = (
-                f"'{Choice(self.row.name, tuple(names)).spec}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
-            )
+            typed = clipped(Choice(self.row.name, tuple(names)).spec)
+            what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
             raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
         chosen = []
         for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.render.parts import Block, Lines
 from colltool.study.ground import Code, Uneven
-from colltool.words import format_time
+from colltool.words import counted, format_time
 
 
 def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:
@@ -19,6 +19,12 @@ def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Bl
 def ground_lines(ground: Sequence[Uneven], every: Sequence[int] = ()) -> tuple[str, ...]:
     """A sentence for each; ``every`` are all numbers of ranks, which none is said of."""
     return tuple(_where(one, every) + _SAID[one.code](one) for one in ground)
+
+
+def ground_summary(ground: Sequence[Uneven]) -> tuple[str, ...]:
+    """What is not alike in a few words; nothing where all is."""
+    ways = len({one.code for one in ground})
+    return (f"not alike in {counted(ways, 'way')}",) if ground else ()
 
 
 def ground_field(ground: Sequence[Uneven]) -> list[dict[str, Any]]:

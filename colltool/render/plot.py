@@ -16,6 +16,7 @@ from warnings import catch_warnings, filterwarnings
 
 from colltool.errors import ColltoolError
 from colltool.render.plot_style import STYLE, Sheet
+from colltool.shown import clipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,13 +97,18 @@ def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> N
         argument: that asked for it.
 
     Raises:
-        ColltoolError: no matplotlib.
+        ColltoolError: no matplotlib, or one that does not load.
     """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         hint = f"install it: pip install 'colltool[{extra}]'"
         raise ColltoolError(f"{what} needs matplotlib, which is missing", argument=argument, fix=hint) from error
+    except ValueError as error:  # it reads its settings as it loads
+        backend = os.environ.get("MPLBACKEND")
+        cause = f"MPLBACKEND={clipped(backend)} names none of its backends" if backend else clipped(str(error), 200)
+        hint = "leave it out of the environment: unset MPLBACKEND" if backend else "mend its settings: matplotlibrc"
+        raise ColltoolError(f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint) from error
 
 
 def check_plot(path: Path) -> None:

@@ -57,23 +57,24 @@ class Trace(NamedTuple):
 
 def traced(program: Program, network: Network) -> Trace:
     """Run a schedule and write down every step; ``program`` is consumed, ``network`` counts what the steps load."""
-    state = _State(program)
+    state = State(program)
     start, steps = state.holdings(), []
     for batch in program.batches:
         before = network.hops, network.peak
         network.carry(batch, program.chunk_bytes)
-        messages = _messages(batch)
+        messages = messages_of(batch)
         state.apply(messages)
         steps.append(Traced(messages, network.hops - before[0], network.peak - before[1], state.holdings()))
     return Trace(program.ranks, tuple(program.chunk_bytes.tolist()), state.summed, start, tuple(steps))
 
 
-def _messages(batch: tuple[Step, ...]) -> tuple[Message, ...]:
+def messages_of(batch: tuple[Step, ...]) -> tuple[Message, ...]:
+    """The messages of a batch, one by one."""
     columns = [(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), [one.add] * len(one.src)) for one in batch]
     return tuple(Message(*each) for one in columns for each in zip(*one, strict=True))
 
 
-class _State:
+class State:
     """``held[node][chunk]``: the ranks whose contributions are in it."""
 
     def __init__(self, program: Program) -> None:

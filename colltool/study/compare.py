@@ -11,8 +11,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import place
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -61,13 +63,9 @@ class Line(NamedTuple):
     def ratio(self, column: int) -> float | None:
         """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
         first, other = self.cells[0].total_s, self.cells[column].total_s
-        if first is None or other is None or (self.missing[0] != self.missing[column] and self._felt(column, first, other)):
+        if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
             return None
         return other / first
-
-    def _felt(self, column: int, first: float, other: float) -> bool:
-        filled = (other + self.missing[column]) / (first + self.missing[0])
-        return any(map(self.is_bound, (0, column))) or told(filled) != told(other / first)
 
     def is_bound(self, column: int) -> bool:
         """Whether a column's time leaves out a launch that would be a tenth of it or more."""
@@ -98,6 +96,14 @@ class Finding(NamedTuple):
     ranks: tuple[int, ...]
     runs: tuple[Run, ...]
 
+    @property
+    def in_short(self) -> Finding:
+        """The same without the model's error, which cuts runs of one outcome in parts."""
+        parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
+        joined = (Run(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, _farthest([run.ratio for run in part]))
+                  for part in parts)  # fmt: skip
+        return self._replace(runs=tuple(joined))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
@@ -109,6 +115,7 @@ class Comparison(Result):
     findings: tuple[Finding, ...]
     ideal: bool
     ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -128,16 +135,17 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
         raise too_many(count, MOST_CELLS)
     fabrics = [column.load(()) for column in columns]
     smallest = min(fabrics, key=lambda fabric: fabric.ranks)
-    who = [one if one.ranks else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
+    who = [one if one.ranks is not None else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
-    if not any(cell.total_s for line in lines for cell in line.cells):
+    if all(cell.algorithm is None for line in lines for cell in line.cells):
         place(fabrics[0], who[0])  # where the group fits nowhere, its error says what does
+        raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground)
+    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground, asked[0].readings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +261,15 @@ def _outcome(line: Line, column: int) -> Outcome:
     if ratio is None:
         return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
     return told(ratio)
+
+
+def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether a launch that one of two times leaves out is a tenth of it, or would turn which is faster."""
+    if missing[0] == missing[1]:
+        return False
+    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
+    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
+    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
 
 
 def told(ratio: float) -> Literal["same", "slower", "faster"]:

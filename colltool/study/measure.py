@@ -24,7 +24,7 @@ class Sizes(NamedTuple):
 
 SMALL_SIZES = Sizes("-b 8 -e 64K -f 2", "8:65536")
 LARGE_SIZES = Sizes("-b 256M -e 4G -f 2", "268435456:4294967296")
-_LATENCIES = frozenset({"alpha", "alpha_switch", "launch_overhead"})
+_LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
 
 
 def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> str:

@@ -14,6 +14,7 @@ from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
 from colltool.pricing.groups import place
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.row import Row
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Seats, Who
@@ -24,6 +25,7 @@ from colltool.study.grid import BLOCK, Asked, Floats, leading_rows, winner
 from colltool.study.measure import experiment
 
 SAMPLES, SEED = 100_000, 1
+MOST_SAMPLES = 1_000_000
 NOTHING = 1e-9  # of a time: less is the noise of sums
 BINS = 20  # of one number, to ask what knowing it would change
 
@@ -91,6 +93,7 @@ class Sensitivity(Result):
     numbers: tuple[Uncertain, ...]
     assumed: bool
     experiment: str
+    readings: Readings = USUAL
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -113,7 +116,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     drawn = draws(numbers, samples, seed)
     best = winner(fabric, asked, group, size)
     today = best.title
-    names, totals = _totals(fabric, asked, group, size, drawn, best)
+    names, totals = totals_of(fabric, asked, group, size, drawn, best)
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
     titles = list(names)
     least = totals.min(axis=0)
@@ -132,6 +135,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         group=seats,
         bytes=size,
         ideal=asked.readings.ideal,
+        readings=asked.readings,
         library=library_of(fabric),
         winner=today,
         spec=names[today],
@@ -164,7 +168,7 @@ def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, 
     return found
 
 
-def _totals(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
+def totals_of(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
             today: Row) -> tuple[dict[str, str], Floats]:  # fmt: skip
     """The spec of every schedule that matters by its title, today's winner first, and its seconds in every sample.
 

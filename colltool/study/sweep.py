@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import place
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.running import library_of
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
@@ -57,6 +58,7 @@ class Sweep(Result):
     ideal: bool
     pivot: Pivot | None = None
     ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
 
     @property
     def varied(self) -> tuple[Axis, ...]:
@@ -139,9 +141,9 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
-    said = any(group.ranks or group.shape for group in groups)
+    said = any(group.ranks is not None or group.shape for group in groups)
     whole = first.ranks if len(where) == 1 else "all"
-    ranks = tuple(group.ranks or everybody(first, group) for group in groups) if said else (whole,)
+    ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
     own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
     axes = (*own, *vary)
     count = prod(len(axis.values) for axis in axes)
@@ -158,6 +160,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         overrides=_common(fabrics),
         library=library_of(first),
         ideal=asked.readings.ideal,
+        readings=asked.readings,
         ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)),
     )
 

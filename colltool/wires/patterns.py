@@ -8,9 +8,10 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
+from colltool.shown import clipped
 
 KINDS = ("block", "cyclic", "random", "axis", "box")
 MAP_KINDS = ("identity", "reverse", "cyclic", "rotate", "random")
@@ -74,7 +75,7 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
         PatternError: an unknown kind, or groups that do not fit.
     """
     if pattern.kind not in KINDS:
-        raise PatternError("kind", f"unknown pattern '{pattern.kind}'", _known(pattern.kind, KINDS))
+        raise PatternError("kind", f"unknown pattern '{clipped(pattern.kind)}'", _known(pattern.kind, KINDS))
     _only_used(pattern)
     for key in ("group", "count", "stride", "axis"):
         value = getattr(pattern, key)
@@ -211,7 +212,7 @@ def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
     """
     total = fabric.ranks
     if pattern.kind not in MAP_KINDS:
-        raise PatternError("kind", f"unknown map '{pattern.kind}'", _known(pattern.kind, MAP_KINDS))
+        raise PatternError("kind", f"unknown map '{clipped(pattern.kind)}'", _known(pattern.kind, MAP_KINDS))
     domain = fabric.tiers[0].endpoints if pattern.domain is None else pattern.domain
     if domain < 1 or total % domain:
         raise PatternError(

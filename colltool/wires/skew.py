@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colltool.errors import ColltoolError
+from colltool.shown import shown
 from colltool.units import MAX_SIZE
 from colltool.wires.arrays import Floats
 from colltool.wires.traffic import Traffic
@@ -115,7 +116,7 @@ def _hot_members(given: Any, ranks: int) -> list[int]:
         isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given
     )
     if not whole:
-        raise ColltoolError(f"hot members are numbers of members, got {given!r}", argument="hot_members", fix=fix)
+        raise ColltoolError(f"hot members are numbers of members, got {shown(given)}", argument="hot_members", fix=fix)
     members = sorted(map(int, given))
     if not members or members[0] < 0 or members[-1] >= ranks:
         raise ColltoolError(f"a hot member is outside the group of {ranks}", argument="hot_members", fix=fix)
@@ -139,4 +140,4 @@ def _number(value: Any, argument: str, fix: str) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ColltoolError(f"expected a number, got {value!r}", argument=argument, fix=fix)
+    raise ColltoolError(f"expected a number, got {shown(value)}", argument=argument, fix=fix)

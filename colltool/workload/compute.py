@@ -189,7 +189,7 @@ def _attention_gemms(shape: Shape, cut: _Cut) -> list[Gemm]:
         mla = shape.mla
         return [
             Gemm(tokens, mla.q_rank + mla.kv_rank + mla.rope, h),
-            Gemm(tokens, heads * (mla.nope + mla.rope), mla.q_rank),
+            Gemm(tokens, heads * (mla.nope + mla.rope), mla.q_rank or h),
             Gemm(tokens, heads * (mla.nope + mla.value), mla.kv_rank),
             Gemm(tokens, h, heads * mla.value),
         ]

@@ -42,21 +42,21 @@ def attention_projections(shape: Shape, tokens: float, tp: int = 1) -> float:
     if shape.mla is not None:
         mla = shape.mla
         down = h * (mla.q_rank + mla.kv_rank + mla.rope)
-        up = a * (mla.q_rank * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + mla.value * h)
+        up = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + mla.value * h)
         return 2.0 * tokens * (down + up / tp)
     kv = max(shape.kv_heads / tp, 1.0)  # a kv head is on several ranks where tp is more than there are
     return 2.0 * tokens * h * shape.head_dim * (2 * a / tp + 2 * kv)
 
 
 def attention_core(shape: Shape, tokens: float, sequence: int, tp: int = 1, *, halved: bool = True) -> float:
-    """Scores and their sum over values, 4Tsad/t; half of it where the causal half is left out.
+    """Scores and their sum over values, 4Tsad/t; half of it where the causal half is left out, less where layers have windows.
 
     >>> gpt = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
     >>> attention_core(gpt, tokens=8, sequence=8, halved=False)
     1024.0
     """
     of_head = 2 * shape.head_dim if shape.mla is None else shape.mla.nope + shape.mla.rope + shape.mla.value
-    return 2.0 * tokens * sequence * shape.heads * of_head / tp * (0.5 if halved else 1.0)
+    return 2.0 * tokens * (shape.keys(sequence) if halved else sequence) * shape.heads * of_head / tp
 
 
 def ffn(shape: Shape, tokens: float, width: int, tp: int = 1) -> float:

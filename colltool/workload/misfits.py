@@ -99,6 +99,9 @@ def _context(setup: Setup, shape: Shape) -> Iterator[Misfit]:
     layout = setup.layout
     if layout.cp == 1:
         return
+    if shape.window and shape.windowed and shape.window < setup.sequence:
+        what = f"cp {layout.cp} over a sequence of {setup.sequence} with windows of {shape.window} is not modelled"
+        yield Misfit(("layout", "cp"), what, f"cp: 1, or a sequence of at most {shape.window}")
     parts = 2 * layout.cp if layout.cp_mode == "ring" else layout.cp  # two each, so that a causal mask is shared evenly
     if setup.sequence % parts:
         what = f"cp {layout.cp} ({layout.cp_mode}) cuts a sequence in {parts} parts, and {setup.sequence} is no multiple"

@@ -21,7 +21,10 @@ class Moe(NamedTuple):
 
 
 class Mla(NamedTuple):
-    """Latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the bottlenecks, and the sizes of a head."""
+    """Latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the bottlenecks, and the sizes of a head.
+
+    ``q_rank`` 0: queries come from the hidden state at once, as in DeepSeek-V2-Lite.
+    """
 
     q_rank: int
     kv_rank: int
@@ -31,7 +34,10 @@ class Mla(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The sizes of a transformer. ``matrices`` of the FFN: 2, or 3 where it is gated; ``positions``: learned ones."""
+    """The sizes of a transformer. ``matrices`` of the FFN: 2, or 3 where it is gated; ``positions``: learned ones.
+
+    ``window``: keys that a query meets in a share ``windowed`` of the layers; 0 where all meet all before them.
+    """
 
     hidden: int
     heads: int
@@ -46,15 +52,30 @@ class Shape(NamedTuple):
     positions: int = 0
     moe: Moe | None = None
     mla: Mla | None = None
+    window: int = 0
+    windowed: float = 0.0
+
+    def keys(self, sequence: int) -> float:
+        """Keys that a query of a causal model meets, the mean over queries and layers: s/2; in a window w - w^2/2s.
+
+        >>> gpt = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
+        >>> gpt.keys(8), gpt._replace(window=4, windowed=1.0).keys(8), gpt._replace(window=4, windowed=0.5).keys(8)
+        (4.0, 3.0, 3.5)
+        """
+        whole = 0.5 * sequence
+        if not self.window or self.window >= sequence:
+            return whole
+        return (1 - self.windowed) * whole + self.windowed * (self.window - 0.5 * self.window**2 / sequence)
 
 
 class Model(NamedTuple):
-    """A model. Without a shape only its layers and parameters are known."""
+    """A model. Without a shape only its layers and parameters are known. ``left_out``: what of it is not counted."""
 
     name: str
     layers: int
     shape: Shape | None
     given_parameters: float | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> float:
@@ -94,7 +115,7 @@ def attention_parameters(shape: Shape) -> LayerParameters:
     if shape.mla is not None:
         mla = shape.mla
         down = h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
-        up = a * (mla.q_rank * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
+        up = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
         return LayerParameters(up, down + norm)
     qkv = (a + 2 * shape.kv_heads) * shape.head_dim
     biases = qkv if shape.bias else 0
@@ -152,7 +173,7 @@ def model_of(file: ModelFile, name: str = "") -> Model:
     """The record of a model file."""
     called = file.name or name or "model"
     if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
-        return Model(called, file.layers, None, file.parameters)
+        return Model(called, file.layers, None, file.parameters, file.left_out)
     shape = Shape(
         hidden=file.hidden,
         heads=file.heads,
@@ -167,8 +188,10 @@ def model_of(file: ModelFile, name: str = "") -> Model:
         positions=file.positions,
         moe=Moe(**_numbers(file.moe, Moe._fields)) if file.moe else None,
         mla=Mla(**_numbers(file.mla, Mla._fields)) if file.mla else None,
+        window=file.window or 0,
+        windowed=(file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers if file.window else 0.0,
     )
-    return Model(called, file.layers, shape, file.parameters)
+    return Model(called, file.layers, shape, file.parameters, file.left_out)
 
 
 def _numbers(part: object, names: tuple[str, ...]) -> dict[str, int]:

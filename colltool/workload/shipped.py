@@ -12,7 +12,8 @@ from colltool.fabric.load import SUFFIX, exists
 from colltool.fabric.values import Part
 from colltool.inputs import read_text
 from colltool.shown import printable
-from colltool.workload.files.huggingface import ConfigFile, shape_of
+from colltool.workload.files.config_keys import unmodelled
+from colltool.workload.files.huggingface import USED, ConfigFile, shape_of
 from colltool.workload.files.machine import DeviceFile, StackFile
 from colltool.workload.files.model import ModelFile, unknown
 
@@ -59,7 +60,10 @@ def read_model(name: str, folder: Path) -> ModelFile:
     path, called = find("models", name, folder)
     if not path.endswith(".json"):
         return read(ModelFile, read_text(path, "definition", called), called).result()
-    config = read(ConfigFile, read_text(path, "config", called), called).result()
+    reading = read(ConfigFile, read_text(path, "config", called), called)
+    for one in unmodelled(reading.data, USED):
+        reading.refuse((one.key,), one.what, one.fix, about_key=True)
+    config = reading.result()
     title = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
     try:
         return read(ModelFile, shape_of(config, title[:100])).result()

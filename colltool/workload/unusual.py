@@ -22,7 +22,14 @@ class Odd(NamedTuple):
 
 def odd(job: Job) -> tuple[Odd, ...]:
     """Everything odd about a job."""
-    return tuple(Odd(job.where(path), what, why) for path, what, why in (*_sizes(job.draft), *_batch(job.draft)))
+    return tuple(
+        Odd(job.where(path), what, why) for path, what, why in (*_left_out(job.draft), *_sizes(job.draft), *_batch(job.draft))
+    )
+
+
+def _left_out(setup: Setup) -> list[tuple[KeyPath, str, str]]:
+    left = setup.model.left_out if setup.model is not None else ()
+    return [(("model",), f"not counted: {one}", "work and memory of it are missing from every figure") for one in left]
 
 
 def _sizes(setup: Setup) -> list[tuple[KeyPath, str, str]]:

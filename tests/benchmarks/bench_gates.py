@@ -1,7 +1,8 @@
 """The gates of prices over thousands of generated fabrics: ``python tests/benchmarks/bench_gates.py [FABRICS]`` (default 2,000).
 
-Each fabric of ``tests/gated.py`` with some of its groups, every primitive at a size and under a reading of its own. What breaks
-a gate is printed with its seed; the exit status is 1 then.
+Each fabric of ``tests/gated.py`` with some of its groups, every primitive at a size and under a reading of its own; then, one
+primitive a fabric, more ranks, more bytes, more bandwidth, less latency, an even spine, any library. What breaks a gate is
+printed with its seed; the exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from gated import cases
+from gated import READINGS, cases, made
+from monotone import fewer_faster, ordered, slower_when_better
 
 from colltool.pricing.price import price
+from colltool.primitives import Primitive
 
 _DUST = 1e-9
 
@@ -41,6 +44,25 @@ def cut_bound(fabrics: int) -> int:
     return seen["below"]
 
 
+def never_faster(fabrics: int) -> int:
+    """Nothing that makes it harder makes it faster; in how many cases it does."""
+    seen: Counter[str] = Counter()
+    start = time.perf_counter()
+    for seed in range(fabrics):
+        where, readings = made(seed), READINGS[seed % len(READINGS)]
+        primitive = list(Primitive)[seed % len(Primitive)]
+        worse, excused = fewer_faster(ordered(where), primitive, readings)
+        broken = [*slower_when_better(where, primitive, where.ranks, readings), *worse]
+        for line in broken:
+            print(f"seed {seed}: {line}, {readings}")
+        seen.update(excused)
+        seen["broken"] += len(broken)
+    excuses = "".join(f"\n  {count:,} times: {reason}" for reason, count in seen.items() if reason != "broken")
+    print(f"never faster: {fabrics:,} fabrics, {seen['broken']} broken, {time.perf_counter() - start:.0f} s{excuses}")
+    return seen["broken"]
+
+
 if __name__ == "__main__":
-    broken = cut_bound(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    broken = cut_bound(count) + never_faster(count)
     sys.exit(1 if broken else 0)

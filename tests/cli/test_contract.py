@@ -212,8 +212,10 @@ SENSITIVITY: Shape = HEAD | {
 }  # fmt: skip
 COMPARE: Shape = HEAD | {
     "columns": [{"name": str, "fabric": str, "set": dict}],
-    "rows": [{"ranks": int, "bytes": int, "values": [{"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": Number}]}],
-    "verdict": [str],
+    "rows": [{"ranks": int, "bytes": int, "values": [
+        {"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": (*Number, type(None)), "lower_bound": bool},
+    ]}],
+    "verdict": [str], "ground": [{"code": str, "values": list, "primitives": [str], "ranks": [int], "says": str}],
 }  # fmt: skip
 TRACE: Shape = HEAD | {
     "fabric": str, "library": str, "world": int, "steps": int, "window_s": float, "share": float, "exposed": float,
@@ -239,6 +241,10 @@ PART: Shape = {
 COST: Shape = {
     "currency": str, "parts": COUNT, "power_W": COUNT, "energy_per_year": COUNT, "years": COUNT, "total": COUNT,
 }  # fmt: skip
+FAILURE: Shape = {
+    "tier": str, "part": str, "level": str, "count": int, "nics": int, "endpoints": int, "ranks": int, "share": float,
+    "beyond": str, "cut_off": int,
+}  # fmt: skip
 SIZED: Shape = HEAD | {
     "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
     "cables": int, "oversubscription": float, "pods": int, "planes": int, "paths": int, "tree_levels": int,
@@ -248,11 +254,13 @@ SIZED: Shape = HEAD | {
         "oversubscription": float, "cables": int, "parallel": int, "optics": int,
     }],
     "notes": [str],
+    "failures": [FAILURE],
 }  # fmt: skip
 SHOWN: Shape = HEAD | {
     "fabric": {"name": str, "tiers": list},
     "facts": {"tiers": [{"name": str, "links": int, "notes": [str], "levels": list}]},
     "bill": {"parts": [PART], "cost": (dict, type(None)), "notes": [str]},
+    "failures": [FAILURE],
 }
 DRAWN: Shape = HEAD | {
     "fabric": str, "ranks": int,

@@ -97,6 +97,33 @@ def test_levels_are_the_fewest_that_fit() -> None:
         clos_plan(2049, 1, 64, levels=2)
 
 
+@pytest.mark.parametrize(("group", "height"), [(32, 1), (64, 2), (1024, 2), (1025, 3), (4096, 3)])
+def test_one_number_of_levels(group: int, height: int) -> None:
+    """Of what is bought, of what is shown and of what an in-network all-reduce climbs: 2k of its alpha (k = ceil(log_64 N) at
+    least, with no port left for an uplink; a file may say so)."""
+    tier = {
+        "name": "ib", "topology": "clos", "size": 4096, "alpha": "2us", "bandwidth": "50GB/s",
+        "in_network": {"reduce": True, "multicast": True, "alpha_switch": "0.5us"},
+        "sizing": {"rails": 1, "nics_per_rail": 1, "radix": 64},
+    }  # fmt: skip
+    sharp = load_fabric({"name": "sharp", "tiers": [tier]})
+    plan = fabric_facts(sharp).tiers[0].sizing
+    assert plan is not None
+    assert plan == colltool.size_fabric(4096, 64).plan
+    assert (len(plan.levels), plan.tree_levels, plan.least_levels) == (3, 3, 2)
+    assert fabric_facts(sharp).tiers[0].diameter_links == 6
+
+    def climbed(**levels: int) -> float:
+        own = tier | {"in_network": tier["in_network"] | levels}  # type: ignore[operator]
+        priced = colltool.price(
+            load_fabric({"name": "sharp", "tiers": [own]}), "ar", size="1MB", ranks=group, algorithms=["in-network"]
+        )
+        return float(priced.best.n_alpha or 0)
+
+    assert (climbed(), climbed(levels=2)) == (2 * height, 4)
+    assert plan.levels_over(group) == height
+
+
 def test_rails_divide_the_ports() -> None:
     plan = clos_plan(32, 72, 144, rails=4)
     assert (plan.ports, plan.leaves, plan.spines, plan.cables_per_pair, plan.switches) == (2304, 8, 4, 18, 48)
@@ -148,6 +175,14 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
 def test_what_cannot_be_sized(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
         colltool.size_fabric(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_fabric_of_one_level_has_no_uplinks() -> None:
+    """64 nodes, all that one switch of a rail has ports for: eight switches, not a leaf that lacks 64 uplinks."""
+    leaf = [{"name": "leaf", "group": 64, "alpha": "2us"}]
+    facts = fabric_facts(load_fabric("dgx-h100", {"ib.size": 64, "ib.levels": leaf, "ib.in_network.levels": 1})).tiers[1]
+    assert facts.sizing is not None
+    assert (facts.switches, facts.diameter_links, facts.misfits) == (8, 2, ())
 
 
 def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:

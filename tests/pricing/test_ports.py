@@ -7,6 +7,8 @@ import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.cost import total_n_alpha, total_n_beta
+from colltool.fabric.load import load_fabric
+from colltool.pricing.row import Row
 from colltool.primitives import A2A, AG, AR, RS, Primitive
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run
@@ -114,3 +116,36 @@ def test_rails_through_a_full_mesh_on_one_port_use_one_link(tmp_path) -> None:  
     )
     assert float(every.busbw_Bps) > 5 * float(one.busbw_Bps)
     assert float(one.busbw_Bps) <= 64e9
+
+
+def _direct(post: str = "", *, primitive: str = "ag", algorithm: str = "direct", ranks: int = 16) -> Row:
+    fabric = load_fabric("dgx-h100", ["ib.post=300ns", f"nvlink.post={post}"] if post else [])
+    return next(iter(colltool.price(fabric, primitive, size="1KB", ranks=ranks, algorithms=algorithm).results))
+
+
+def test_posting_takes_o_for_each_message_but_the_first() -> None:
+    """LogGP: alpha + (N-2) o, on each tier its own; twice where messages are posted twice."""
+    assert float(_direct("100ns", ranks=8).total_s - _direct(ranks=8).total_s) == pytest.approx(6 * 100e-9)
+    assert float(_direct("0us", ranks=8).total_s) == float(_direct(ranks=8).total_s)
+    for algorithm, primitive, passes in (("direct", "ag", 1), ("direct", "a2a", 1), ("two-shot", "ar", 2)):
+        paid, free = (_direct(post, primitive=primitive, algorithm=algorithm) for post in ("100ns", ""))
+        inflated = 1.2  # the eta of the farthest peer's tier
+        assert float(paid.total_s - free.total_s) == pytest.approx(passes * inflated * (7 * 100e-9 + 7 * 300e-9))
+    ring = [_direct(post, algorithm="multi-rail-ring").total_s for post in ("100ns", "")]
+    assert ring[0] == ring[1]
+
+
+def test_who_says_what_posting_takes_is_not_told_that_it_is_free() -> None:
+    free = "assumes that a rank posts N-1 messages for one alpha"
+    assert free in _direct().notes
+    assert free not in _direct("100ns").notes
+
+
+def test_a_post_as_long_as_alpha_is_one_port() -> None:
+    """On one switch, where one message after the other carries no fewer bytes."""
+    fabric = load_fabric("star512", ["star.post=0.5us"])
+    for primitive, algorithm in (("ag", "direct"), ("a2a", "direct"), ("ar", "two-shot"), ("ar", "one-shot")):
+        posted, in_turn = (
+            colltool.price(fabric, primitive, size="1MB", algorithms=algorithm, ports=ports).best for ports in ("all", "one")
+        )
+        assert float(posted.total_s) == pytest.approx(float(in_turn.total_s))

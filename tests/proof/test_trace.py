@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import colltool
 from colltool.errors import ColltoolError
+from colltool.fabric.topology import kind_of
 from colltool.render.door import document, rendered
+from colltool.schedules.network import network_of
 from colltool.schedules.trace import Trace
 from tests import small
 
@@ -97,3 +100,35 @@ def test_more_ranks_than_a_page_holds_are_refused() -> None:
     with pytest.raises(ColltoolError, match="the steps of 16 ranks are too many to read") as refused:
         colltool.verify(small.fabric(small.star(16)), "ar", trace=True)
     assert "take -n 8 or fewer" in refused.value.spelled("shell")
+
+
+@pytest.mark.parametrize("algorithm", ["shortest-path", "dim-by-dim"])
+@pytest.mark.parametrize(
+    "where", [small.torus(4), small.torus(5), small.torus(2, 4), small.mesh(4), small.mesh(3, 2), small.torus(2, 2, 2)]
+)
+def test_what_a_lattice_relays_goes_hop_by_hop(where: Any, algorithm: str) -> None:
+    """Every message joins neighbours, every step is one hop, and the sums are the formula's."""
+    fabric = small.fabric(where)
+    (one,) = colltool.verify(fabric, "a2a", algorithms=algorithm, trace=True).results
+    assert one.trace is not None
+    network = network_of("neighbour_links", fabric.ranks, kind_of(fabric.tiers[0]).axes)
+    for step in one.trace.steps:
+        ends = np.array([(message.src, message.dst) for message in step.messages])
+        assert network.distance(ends[:, 0], ends[:, 1]) == step.n_alpha == 1
+    assert len(one.trace.steps) == one.n_alpha[0]
+    assert sum(step.n_beta for step in one.trace.steps) == pytest.approx(one.n_beta[0])
+    chunks = len(one.trace.chunk_bytes)
+    assert sorted(chunk for node in holds(one.trace, len(one.trace.steps)) for chunk in node) == list(range(chunks))
+    at_home = fabric.ranks**2
+    for rank, node in enumerate(holds(one.trace, len(one.trace.steps))):
+        assert {chunk % fabric.ranks for chunk in node if chunk < at_home} == {rank}
+
+
+def test_the_relay_of_four_forwards_what_came() -> None:
+    """On a ring of four: to both neighbours, and half of the opposite rank's chunk with each; then the halves go on."""
+    (one,) = colltool.verify(small.fabric(small.torus(4)), "a2a", algorithms="shortest-path", trace=True).results
+    assert one.trace is not None
+    first, second = one.trace.steps
+    assert (first.n_beta, second.n_beta) == (3 / 8, 1 / 8)
+    assert [(m.src, m.dst) for m in first.messages if m.chunk in (2, 16)] == [(0, 1), (0, 3)]
+    assert [(m.src, m.dst) for m in second.messages if m.chunk in (2, 16)] == [(1, 2), (3, 2)]

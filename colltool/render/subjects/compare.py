@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from colltool.render.grounds import ground_block, ground_field, ground_lines
+from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject
 from colltool.study.compare import Comparison, Finding, Line, Run
 from colltool.study.why import Reason, Why
@@ -49,7 +50,7 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 def _blocks(result: Comparison) -> list[Block]:
     out: list[Block] = [_table(result, _title(result), people=True)]
     out.append(Lines("what follows", verdict(result)))
-    out += ground_block(result.ground, _ranks(result))
+    out += readings_block(result.readings) + ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
     return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
@@ -69,18 +70,20 @@ def _ranks(result: Comparison) -> tuple[int, ...]:
     return tuple(dict.fromkeys(line.ranks for line in result.lines))
 
 
-def _sentence(result: Comparison, one: Finding) -> str:
+def _sentence(result: Comparison, one: Finding, *, brief: bool = False) -> str:
+    """A finding; ``brief`` without reasons and errors."""
     every = _ranks(result)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
     ranks = "" if one.ranks == every else f" on {counts} ranks"
-    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(result, one))}"
+    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(result, one, brief=brief))}"
 
 
-def _runs(result: Comparison, one: Finding) -> Iterator[str]:
+def _runs(result: Comparison, one: Finding, *, brief: bool) -> Iterator[str]:
     for at, run in enumerate(one.runs):
         here = _sizes(run, first=at == 0, last=at == len(one.runs) - 1)
         within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
-        yield f"{here}{_SAID[run.outcome].format(_times(run))}{within}{_because(result, one, run)}"
+        more = "" if brief else f"{within}{_because(result, one, run)}"
+        yield f"{here}{_SAID[run.outcome].format(_times(run))}{more}"
 
 
 def _because(result: Comparison, one: Finding, run: Run) -> str:
@@ -136,6 +139,7 @@ def _document(result: Comparison) -> Document:
     return {
         "primitive": primitives[0] if len(primitives) == 1 else primitives,
         "mode": "ideal" if result.ideal else "realistic",
+        **model_field(result.readings),
         "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
         "rows": [_row(line) for line in result.lines],
         "verdict": list(verdict(result)),
@@ -159,7 +163,8 @@ def _row(line: Line) -> Document:
 
 
 def _summary(result: Comparison) -> str:
-    return "; ".join((*verdict(result), *ground_lines(result.ground, _ranks(result))))
+    brief = (_sentence(result, one.in_short, brief=True) for one in result.findings)
+    return "; ".join((*brief, *ground_summary(result.ground)))
 
 
 SUBJECTS = {Comparison: Subject("compare", _blocks, _document, _table, _summary)}

@@ -13,6 +13,7 @@ from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, described, on_fabric, set_field
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
+from colltool.render.subjects.fabric_failures import failure_blocks, failure_documents
 from colltool.render.subjects.fabric_size import plan_lines, sizing_document
 from colltool.render.subjects.fabric_words import (
     alpha_text,
@@ -33,6 +34,7 @@ def _blocks(result: FabricShown) -> list[Block]:
     for derived in result.facts.tiers:
         out += _sizing(derived)
     out += bill_blocks(result.bill)
+    out += failure_blocks(result.failures)
     return [*out, *_library(result.fabric.library_facts), *_notes(result)]
 
 
@@ -81,7 +83,9 @@ def _document(result: FabricShown) -> Document:
     facts = asdict(result.facts)
     for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
         told["sizing"] = tier.sizing and sizing_document(tier.sizing)
-    return {"fabric": given} | set_field(result.fabric.overrides) | {"facts": facts, "bill": bill_document(result.bill)}
+    return {"fabric": given} | set_field(result.fabric.overrides) | {
+        "facts": facts, "bill": bill_document(result.bill), "failures": failure_documents(result.failures)
+    }  # fmt: skip
 
 
 def fabric_summary(result: FabricShown | FabricDrawn) -> str:
@@ -124,9 +128,10 @@ def _tier_lines(tier: Tier, facts: TierFacts, indent: str) -> list[str]:
     per = "port" if kind.joined_by == "switches" else "link"
     listed_levels = bool(kind.levels)
     alpha = "" if listed_levels else f"{alpha_text(kind.classes[0])}, "
-    energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+    beside = f", post {format_time(tier.post)}" if tier.post else ""
+    beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
     lines = [
-        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{energy}"
+        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{beside}"
     ]
     for index, (one, level) in reversed(list(enumerate(zip(kind.classes, facts.levels, strict=False)))):
         s = f", {oversubscription_text(level)}" if index else ""

@@ -30,8 +30,9 @@ def tier_in_values(tier: Tier) -> str:
     alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+    post = f"post {format_time(tier.post)}, " if tier.post else ""
     eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {_cable(tier)}{rate}, {eta}{energy}"
+    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {post}{_cable(tier)}{rate}, {eta}{energy}"
 
 
 def _cable(tier: Tier) -> str:

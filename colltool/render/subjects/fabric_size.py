@@ -9,6 +9,7 @@ from colltool.fabric.results import FabricSized
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
+from colltool.render.subjects.fabric_failures import failure_blocks, failure_documents
 from colltool.words import counted
 
 _COLUMNS = (
@@ -43,6 +44,7 @@ def _blocks(result: FabricSized) -> list[Block]:
     plan = result.plan
     out: list[Block] = [_table(result), Lines("in all", tuple(_totals(plan)))]
     out += bill_blocks(result.bill) if result.bill.cost else []
+    out += failure_blocks(result.failures, ranks=False)
     notes = (*plan.notes, *result.bill.notes)
     return [*out, Lines("notes", notes)] if notes else out
 
@@ -108,7 +110,8 @@ def _document(result: FabricSized) -> Document:
     head = {"endpoints": result.endpoints, "ports_per_endpoint": result.ports_per_endpoint}
     optics = _optics(result)
     levels = [one | {"optics": optics.get(one["name"], 0)} for one in levels]
-    return {**head, **plan, "levels": levels, "notes": list(notes), "bill": bill_document(result.bill)}
+    rest = {"failures": failure_documents(result.failures), "bill": bill_document(result.bill)}
+    return {**head, **plan, "levels": levels, "notes": list(notes), **rest}
 
 
 def _summary(result: FabricSized) -> str:

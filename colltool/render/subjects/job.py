@@ -107,7 +107,11 @@ def model_text(job: Job) -> str:
         return "no model"
     text = f"{model.name}: {model.layers} layers, {model.parameters / 1e9:.4g}e9 parameters"
     active = active_parameters(model)
-    return text + (f", {active / 1e9:.4g}e9 of them active" if active != model.parameters else "")
+    text += f", {active / 1e9:.4g}e9 of them active" if active != model.parameters else ""
+    shape = model.shape
+    if shape is not None and shape.window:
+        text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
+    return text
 
 
 def _compute(result: JobShown) -> list[str]:

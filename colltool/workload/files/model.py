@@ -37,9 +37,11 @@ class MoeFile(Part):
 
 
 class MlaFile(Part):
-    """Latent attention: ranks of the two bottlenecks, and what a head has with and without position, and as a value."""
+    """Latent attention: ranks of the two bottlenecks (``q_rank`` 0: queries have none), and what a head has with and without
+    position, and as a value.
+    """  # fmt: skip
 
-    q_rank: Dimension
+    q_rank: _NONE
     kv_rank: Dimension
     nope: Dimension
     rope: Dimension
@@ -51,7 +53,8 @@ class ModelFile(Part):
 
     ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices of the FFN instead of two.
     ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``: trained with it, as models with
-    biases are unless told. ``positions``: learned ones.
+    biases are unless told. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
+    layers, all of them unless given, spread evenly. ``left_out``: what of the model is not counted, for people.
     """
 
     schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
@@ -69,9 +72,12 @@ class ModelFile(Part):
     bias: Flag = False
     dropout: Annotated[Flag | None, Accepted("true or false")] = None
     positions: _NONE = 0
+    window: Dimension | None = None
+    windowed_layers: _NONE | None = None
     moe: Annotated[MoeFile | None, _MOE] = None
     mla: Annotated[MlaFile | None, _MLA] = None
     parameters: Parameters | None = None
+    left_out: Annotated[tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> ModelFile:
@@ -95,6 +101,9 @@ class ModelFile(Part):
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
             what = f"hidden {self.hidden} is no multiple of {self.heads} heads"
             raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
+        if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
+            what = "no window" if self.window is None else f"{self.windowed_layers} windowed layers of {self.layers}"
+            raise Slips(Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",)))
         if self.moe and self.moe.dense_layers >= self.layers:
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
             raise Slips(Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers")))
