@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.errors import ColltoolError, given
+from colltool.errors import ColltoolError, given, said
 from colltool.fabric.model import Fabric
 from colltool.pricing.readings import Readings
 from colltool.results import Result
+from colltool.words import shape_text
 from colltool.workload.device import on_fabric
 from colltool.workload.flops import model_flops
 from colltool.workload.grounds import grounds
@@ -25,6 +26,7 @@ from colltool.workload.step.energy import energy_J
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.squeezed import Squeezed, squeezed
 from colltool.workload.step.whole import Step, StepPart, step_of
+from colltool.workload.taken import slice_of, taken
 
 MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
 
@@ -163,6 +165,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     job = on_fabric(job, fabric)
     setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     seated(job, fabric, setup.layout.ranks)
+    whole, fabric = fabric, taken(fabric, setup.layout.ranks)
     fares, plain = Fares(fabric, readings), job.plain_calls(setup)
     step = step_of(setup, fares, plain)
     anchor = anchored(job, setup, fares, plain, step)
@@ -188,13 +191,19 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
-        grounds=(*_asked(job, fabric), *grounds(setup, fares, step, energy=job.energy)),
+        grounds=(*_asked(job, whole, fabric), *grounds(setup, fares, step, energy=job.energy)),
         links=links_of(setup, fabric, step, readings) if links else None,
     )
 
 
-def _asked(job: Job, fabric: Fabric) -> Iterator[str]:
-    """Whose device computes, where that is not the job's own word, and what of the model is not counted."""
+def _asked(job: Job, fabric: Fabric, cut: Fabric) -> Iterator[str]:
+    """Whose device computes, where that is not the job's own word, the slice of a lattice, what of the model is not counted."""
+    if (part := slice_of(fabric, cut)) is not None:
+        tier, shape = part
+        other = given("overrides", [f"{tier.name}.shape=[{','.join(map(str, shape[::-1]))}]"])
+        yield said(
+            f"the ranks are a slice of {shape_text(shape)} of {tier.name}; another, such as {other}, is asked for by its shape"
+        )
     device = job.draft.device
     if device is not None and job.device_from == "fabric":
         yield f"computes on {device.name}, the device of {fabric.name}"
