@@ -200,7 +200,8 @@ def _spread_document(result: PlanSpread) -> Document:
 
 def _one_moved(one: Moved) -> Document:
     own = one.number
-    return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s}
+    return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s,
+            "span_s": one.span_s}  # fmt: skip
 
 
 def _spread_summary(result: PlanSpread) -> str:
