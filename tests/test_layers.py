@@ -145,8 +145,9 @@ ON_ARRAYS = {
         f"colltool.wires.{name}"
         for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest", "seated", "executed")
     ),
+    "colltool.proof.on_wires",
     "colltool.fitting",
-    *(f"colltool.study.{name}" for name in ("compare", "flips", "grid", "sensitivity")),
+    *(f"colltool.study.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
     "colltool.traces.covered",
 }
 

@@ -51,6 +51,13 @@ def test_large_messages_are_near_what_is_published() -> None:
     assert [one for one in judged if one.off > 0.35] == []
 
 
+def test_thirty_two_racks_take_no_less_than_two_were_measured_to() -> None:
+    """Oracle's two racks of 64 take 395 us for 16 MiB: between that and twice it stands the first command of the README."""
+    priced = colltool.price("nvl72", "all_reduce", size="16MiB").best
+    assert 395e-6 < priced.total_s < 2 * 395e-6
+    assert any("not measured on 2304 ranks" in note for note in priced.notes)
+
+
 @pytest.mark.parametrize("row", rows("source"), ids=lambda row: f"{row['source_id']}-{row['collective']}-{row['bytes']}")
 def test_a_fabric_gives_back_the_figure_it_was_made_from(row: dict[str, str]) -> None:
     assert judge(row, {}).off <= 0.10

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import product
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import (
@@ -13,7 +10,6 @@ from colltool.api.arguments import (
     count_of,
     each_of,
     fabric_of,
-    is_nothing,
     names_of,
     primitive_of,
     seed_of,
@@ -22,22 +18,19 @@ from colltool.api.arguments import (
     under_library,
     vary_of,
 )
+from colltool.api.columns import columns_of, wheres
 from colltool.api.groups import AnyShape, group_of, groups_of
-from colltool.errors import ColltoolError, called, given, taken_from
-from colltool.fabric.load import load_fabric
-from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides, texts_of
+from colltool.errors import ColltoolError, called, given
+from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
-from colltool.words import told_apart
 
 if TYPE_CHECKING:
-    from colltool.study.compare import Comparison, Option
+    from colltool.study.compare import Comparison
     from colltool.study.contest import Contest
-    from colltool.study.grid import Load
     from colltool.study.sensitivity import Sensitivity
-    from colltool.study.sweep import Sweep, Where
+    from colltool.study.sweep import Sweep
 
 
 @remembering()
@@ -140,11 +133,6 @@ def compare(
     return run(asked, columns, groups_of(ranks, stride, alone=alone, shape=shape), _sizes(sizes))
 
 
-def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
-        return load([*own, *more])
-
-
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.pricing.price import STANDARD_SIZES
 
@@ -219,6 +207,7 @@ def compare_sensitivity(
     ranks: int | None = None,
     stride: int = 1,
     alone: bool = False,
+    shape: AnyShape | None = None,
     vary: Sequence[str] | str = (),
     overrides: Overrides = (),
     samples: int = 100_000,
@@ -235,7 +224,8 @@ def compare_sensitivity(
 
     Args:
         fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
-        primitive, size, ranks, stride, alone, samples, seed, algorithms, library, readings, **parts: as of :func:`sensitivity`;
+        primitive, size, ranks, stride, alone, shape, samples, seed, algorithms, library, readings, **parts: as of
+            :func:`sensitivity`;
             ranks: all of the smallest fabric when None.
         vary: ranges as of :func:`sensitivity`, each on every fabric that has such a number.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
@@ -249,6 +239,7 @@ def compare_sensitivity(
     from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
     from colltool.study.contest import Entry, contest
     from colltool.study.grid import Asked
+    from colltool.study.sensitivity import MOST_SAMPLES
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     where = wheres(several_of(fabrics), overrides, library)
@@ -268,78 +259,8 @@ def compare_sensitivity(
     return contest(
         entries,
         asked,
-        group_of(ranks, stride, alone),
+        group_of(ranks, stride, alone, shape),
         size_of(size),
-        samples=count_of(samples, "samples"),
-        seed=count_of(seed, "seed"),
+        samples=count_of(samples, "samples", 1, MOST_SAMPLES),
+        seed=seed_of(seed),
     )
-
-
-def columns_of(
-    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
-) -> list[Option]:
-    """Every fabric under every combination of values, called by what tells it apart.
-
-    Raises:
-        ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
-    """
-    from colltool.study.axes import axes_of
-    from colltool.study.compare import Option
-
-    axes = axes_of(vary_of(vary))
-    if other := next((axis for axis in axes if axis.is_reading), None):
-        raise ColltoolError(
-            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
-        )
-    found = []
-    for where in wheres(fabrics, overrides, library):
-        where.load(())  # what is wrong with the overrides of all columns is theirs
-        for chosen in product(*(axis.values for axis in axes)):
-            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
-            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
-            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
-            more = [f"{key}={value}" for key, value in pairs]
-            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
-    return found
-
-
-def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
-    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
-    found = [_where(one, overrides, library) for one in fabrics]
-    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
-    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
-
-
-def typed_of(fabric: AnyFabric) -> str:
-    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
-    if isinstance(fabric, Fabric):
-        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
-    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
-
-
-def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
-    from colltool.study.sweep import Where
-
-    if isinstance(fabric, Fabric) and is_nothing(overrides):
-        return Where(fabric.name, partial(_loaded, fabric, library))
-    mapped = isinstance(overrides, Mapping)
-    pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
-    return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
-
-
-def _loaded(fabric: Fabric, library: str | None, more: Sequence[str]) -> Fabric:
-    """One that is loaded, as it is: with other values it would have to be loaded again."""
-    _given_once(library, more)
-    return under_library(load_fabric(fabric, more) if more else fabric, library)  # type: ignore[arg-type]
-
-
-def _loading(fabric: Any, overrides: Sequence[str], library: str | None, more: Sequence[str]) -> Fabric:
-    _given_once(library, more)
-    return under_library(load_fabric(fabric, [*overrides, *more]), library)
-
-
-def _given_once(library: str | None, more: Sequence[str]) -> None:
-    """Refuse a library for all fabrics where it is varied: every column would be of the same."""
-    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
-        what = f"the library is varied, and {given('library', library)} would take the place of every value"
-        raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")

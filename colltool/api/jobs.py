@@ -17,7 +17,7 @@ from colltool.api.arguments import (
     vary_of,
     wrong,
 )
-from colltool.api.choices import typed_of, wheres
+from colltool.api.columns import typed_of, wheres
 from colltool.api.groups import ranks_of
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api import choices
 from colltool.api.arguments import AnyFabric, AnyPath, is_nothing, paths_of, primitive_of, several_of, size_of, vary_of
+from colltool.api.columns import columns_of
 from colltool.api.groups import ranks_of
 from colltool.errors import ColltoolError, given, taken_from
 from colltool.fabric.overrides import Overrides
@@ -116,7 +116,7 @@ def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Ove
     """
     from colltool.api.exhibits import Column
 
-    asked, plain = (choices.columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
+    asked, plain = (columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
     if len(asked) > MOST_COLUMNS:
         what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
         raise ColltoolError(what, argument="vary" if vary_of(vary) else "against", fix="colltool compare takes more")

@@ -76,8 +76,9 @@ def verify(
 ) -> None:
     """Execute every algorithm message by message, and hold its formula against what was counted.
 
-    proved: the right result everywhere, and the counts of the formula. idealised: the right result, and the formula is a bound
-    or an ideal that the note describes. mismatch: exit 1.
+    proved: the right result everywhere, the counts of the formula, and no port, link or uplink slower than its price. counts
+    only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
+    describes. mismatch: exit 1.
     """
     from colltool import api
 

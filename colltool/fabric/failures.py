@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 
 from colltool.fabric.derive import TierFacts, fabric_facts
@@ -42,11 +43,7 @@ class Failure:
     ranks: int
     share: float
     beyond: str = ""
-
-    @property
-    def cut_off(self) -> int:
-        """All of them, where nothing is left."""
-        return self.ranks if self.share >= 1 and not self.beyond else 0
+    cut_off: int = 0
 
 
 def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
@@ -61,18 +58,23 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
         return
     if facts.sizing is not None:
         for one in failures_of_plan(facts.sizing, facts.endpoints, ports):
-            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=one.endpoints * facts.planes)
+            ranks, cut_off = one.endpoints * facts.planes, one.cut_off * facts.planes
+            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, cut_off=cut_off)
         return
-    level, count = kind.reached[0].name, facts.links * facts.domains
+    known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
     if kind.joined_by != "switches":
-        share = 1 / (kind.neighbours * ports)
-        yield Failure(tier.name, "link", level, count, 0, 2, 2 * facts.planes, share)
+        # at a corner of a mesh there are the fewest
+        links = ports * (sum(1 + axis.is_ring for axis in kind.axes if axis.size > 1) or kind.neighbours)
+        cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
+        count, ranks = facts.links * facts.domains, 2 * facts.planes
+        yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)
         return
-    nics = ports * facts.endpoints
-    port = "port" if kind.joins == "accelerators" else "NIC"
-    yield Failure(tier.name, port, level, nics * facts.domains, 1, 1, facts.planes, 1 / ports)
+    part, nics, ranks = "port" if kind.joins == "accelerators" else "NIC", ports * facts.endpoints, facts.planes
+    cut_off = ranks if ports == 1 else 0
+    yield known(part=part, count=nics * facts.domains, nics=1, endpoints=1, ranks=ranks, share=1 / ports, cut_off=cut_off)
     if facts.switches is not None:
-        yield Failure(tier.name, "switches", level, facts.switches * facts.domains, nics, facts.endpoints, facts.ranks, 1.0)
+        count, ranks = facts.switches * facts.domains, facts.ranks
+        yield known(part="switches", count=count, nics=nics, endpoints=facts.endpoints, ranks=ranks, share=1.0, cut_off=ranks)
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> tuple[Failure, ...]:
@@ -90,8 +92,18 @@ def _of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
         """``nics`` of one rail lose a share of their traffic, so endpoints that of one of their rails."""
         whole = nics in (1, on_rail) or nics % of_endpoint == 0  # else an endpoint at either end is there in part
         touched = min(members, ceil(nics / of_endpoint) if whole else (nics - 2) // of_endpoint + 2)
-        dark = 0 if beyond else nics
-        return Failure("", part, plan.levels[at].name, count, dark, touched, touched, share, beyond)
+        return Failure(
+            tier="",
+            part=part,
+            level=plan.levels[at].name,
+            count=count,
+            nics=0 if beyond else nics,
+            endpoints=touched,
+            ranks=touched,
+            share=share,
+            beyond=beyond,
+            cut_off=touched if share >= 1 and not beyond else 0,
+        )
 
     leaf, *above = plan.levels
     under_leaf = min(leaf.down_ports, on_rail)

@@ -9,10 +9,10 @@ from functools import singledispatch
 from itertools import groupby
 from typing import NamedTuple
 
-from colltool.algorithms.trees import edges_leaving
 from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Servers, Switch, Terms, Trees
 from colltool.elementwise import anywhere, first_by, least, pick, record_at, taken
 from colltool.pricing.distances import Flows, Level, Reach
+from colltool.pricing.flows import at_most, everybody, leaving, one_alone, tree_flows
 from colltool.pricing.readings import Readings
 from colltool.pricing.spent import mean_energy, part_of, round_energy, walk_energy
 from colltool.primitives import log2_ceil
@@ -62,34 +62,27 @@ def _charge(route: Route, terms: Terms, reach: Reach, readings: Readings) -> lis
     raise TypeError(f"no route {route!r}")
 
 
-def _all(endpoints: int) -> float:
-    return float(endpoints)
-
-
-def _at_most(count: float) -> Flows:
-    return lambda endpoints: min(count, endpoints)
-
-
-_one = _at_most(1)
-
-
-def _leaving(stride: int, ranks: int) -> Flows:
-    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
-
-    def leaving(domain: int) -> int:
-        return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
-
-    return lambda endpoints: max(leaving(min(endpoints, ranks)), leaving(ranks % endpoints))
-
-
 def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
     """A charge within one class, with ``flows(g)`` messages leaving a domain of g at once; all, where scattered.
 
     β is min(η_β, share): contention and oversubscription are never charged twice.
     """
-    count = _all if reach.scattered else flows
+    count = everybody if reach.scattered else flows
     share = level.share(count)
     return _charged(level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share)
+
+
+def _slowest(met: Sequence[Level], n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
+    """A charge for pairs that meet in several classes at once, the farthest first: the longest α, the least bandwidth."""
+    charges = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
+    slowest = pick(charges, lambda c: c.effective_Bps)
+    return _latest(charges, slowest)._replace(crosses=any(one.crosses for one in charges))
+
+
+def _latest(charges: Sequence[Charge], carrying: Charge) -> Charge:
+    """A charge that waits for the longest α of several."""
+    latest = pick(charges, lambda c: c.alpha_s, most=True)
+    return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
 def _charged(level: Level, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> Charge:
@@ -135,7 +128,7 @@ def _blend(charges: Sequence[tuple[Charge, float]], n_alpha: float, n_beta: floa
 @_charge.register
 def _ring(route: Ring, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     if route.via in ("outermost", "innermost"):
-        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, _all)]
+        return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, everybody)]
     lanes = _lanes(reach.hops(), reach, route, readings)
     one = _blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")
     return [one._replace(energy=walk_energy(route, reach, one.energy))]
@@ -153,7 +146,7 @@ def _lanes(
     nics = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
     lanes: list[tuple[Charge, float]] = []
     for level, count in hops:
-        lane = _at(level, 0, 0, reach, _at_most(nics))
+        lane = _at(level, 0, 0, reach, at_most(nics))
         apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
         lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
     return lanes
@@ -178,35 +171,26 @@ def _chain(route: Chain, terms: Terms, reach: Reach, readings: Readings) -> list
 def _trees(route: Trees, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges counted as flows."""
     lanes = []
+    flows = tree_flows(terms, reach.ranks, route)
     for k in range(log2_ceil(reach.ranks)):
-        level = reach.block(2 << k)
-        lanes.append((_at(level, 0, 0, reach, _tree_flows(terms, reach, route)), 1))
+        lanes.append((_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1))
     edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
     return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))]
 
 
-def _tree_flows(terms: Terms, reach: Reach, route: Trees) -> Flows:
-    """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
-
-    def leaving(domain: int) -> float:
-        edges = edges_leaving(reach.ranks, domain, both_ways=route.both_ways)
-        return min(max(edges / 2 / terms.n_beta, 1e-9), domain)
-
-    return leaving
-
-
 @_charge.register
 def _rounds(route: Rounds, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """Every round pays its slowest pair; neighbouring rounds of one class and share are merged."""
+    """Every round pays its slowest pair; neighbouring rounds of one class, share and α are merged."""
     charges = []
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
-        swapped = _at_most(2 * stride) if route.folded else _all
-        flows = {"xor": swapped, "shift": _leaving(stride, reach.ranks), "fanout": _one}[route.partner]
-        one = _at(level, 1, load, reach, flows)
+        swapped = at_most(2 * stride) if route.folded else everybody
+        flows = {"xor": swapped, "shift": leaving(stride, reach.ranks), "fanout": one_alone}[route.partner]
+        apart = min(stride, reach.ranks - stride) if route.partner == "shift" else stride
+        one = _slowest(reach.met(apart, level), 1, load, reach, flows)
         charges.append(one._replace(energy=round_energy(route, stride, reach, one.energy)))
     merged = []
-    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, Same(c.eta_beta), c.energy)):
+    for _, run in groupby(charges, key=lambda c: (c.tier, c.level, Same(c.eta_beta), Same(c.alpha_s), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
@@ -224,7 +208,7 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
     """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
     if route.via != "packed":
         edge = _edge_level(reach, route.via)
-        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, _all)]
+        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
     views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views()]
     slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
@@ -245,7 +229,7 @@ def _peers(route: Peers, terms: Terms, reach: Reach, readings: Readings) -> list
 
 @_charge.register
 def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    """One α, of the farthest peer, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
+    """One α, the longest, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
 
     A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
     """
@@ -258,29 +242,29 @@ def _all_peers(route: AllPeers, terms: Terms, reach: Reach, readings: Readings) 
             own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     peers = reach.views()[0].peers
-    farthest = peers[-1][0]
-    alpha_s = farthest.alpha_s + sum(level.post_s * count for level, count in peers) - farthest.post_s
+    waited = _latest(lanes, busiest)
+    posts = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
     sent = mean_energy([(level.energy, count) for level, count in peers])
     per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
-    return [busiest._replace(alpha_s=alpha_s * farthest.eta_alpha, eta_alpha=farthest.eta_alpha, energy=per_load)]
+    return [waited._replace(alpha_s=waited.alpha_s + posts * waited.eta_alpha, energy=per_load)]
 
 
 @_charge.register
 def _pair(route: Pair, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone)
     return [one._replace(energy=part_of(one.energy, 1 / reach.ranks))]
 
 
 @_charge.register
 def _servers(route: Servers, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
     """A server's port, or a rank's where there are many servers; every rank sends M and takes M."""
-    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, _one)
+    one = _at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone)
     return [one._replace(energy=part_of(one.energy, 2 / terms.n_beta))]
 
 
 @_charge.register
 def _links(route: Links, terms: Terms, reach: Reach, readings: Readings) -> list[Charge]:
-    return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, _one)]
+    return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, one_alone)]
 
 
 @_charge.register
@@ -288,6 +272,6 @@ def _switch(route: Switch, terms: Terms, reach: Reach, readings: Readings) -> li
     """Every rank sends at once, so oversubscription caps the bandwidth; n_α is already times the levels."""
     top, hardware = reach.top(), reach.in_switch
     assert hardware is not None  # the requirement switch_can let nobody else in
-    share = top.share(_all)
+    share = top.share(everybody)
     beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
     return [_charged(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
@@ -13,6 +14,7 @@ from colltool.fabric.sizing import levels_under
 from colltool.fabric.tier_parts import InNetwork, Limits
 from colltool.fabric.topology import kind_of
 from colltool.pricing.readings import Readings
+from colltool.pricing.sits import PACKED, Sits
 from colltool.primitives import Primitive
 
 Flows = Callable[[int], float]
@@ -75,28 +77,6 @@ class View(NamedTuple):
     flows: Flows
 
 
-class Sits(NamedTuple):
-    """How the members of a group sit on the endpoints of a tier.
-
-    Args:
-        stride: from one member's endpoint to the next: so many groups are interleaved there.
-        beside: ranks behind an endpoint for each member behind it, where their ports share uplinks.
-        alone: the ports of those other groups are idle.
-    """
-
-    stride: int = 1
-    beside: int = 1
-    alone: bool = False
-
-    def members(self, endpoints: int) -> int:
-        """Of a domain of so many endpoints those that are the group's."""
-        return max(1, endpoints // self.stride)
-
-    def ports(self, endpoints: int) -> int:
-        """Ports of such a domain that each endpoint of the group's may count as its own, those of idle siblings included."""
-        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
-
-
 class InSwitch(NamedTuple):
     """In-network hardware that covers the reach: α per switch passed (without η), the η_β of what has one of its own, and what
     it refuses."""
@@ -149,6 +129,14 @@ class Reach:
                 return level
         return self._used[-1]
 
+    def met(self, apart: int, far: Level) -> tuple[Level, ...]:
+        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one."""
+        near, below = [], 1
+        for level in takewhile(lambda level: level is not far, self._used):
+            near += [level] if level.span > max(apart, below) else []
+            below = level.span
+        return (far, *near)
+
     def views(self) -> tuple[View, ...]:
         """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
         return self._views
@@ -188,10 +176,6 @@ class Reach:
         if full or span >= self.ranks:
             return min(span, self.ranks)
         return self.ranks % span or span
-
-
-PACKED = Sits()
-"""Every endpoint from the first on, and all ranks behind each."""
 
 
 def _eta(tier: Tier, readings: Readings) -> tuple[float, float]:

@@ -7,21 +7,24 @@ from colltool.algorithms.composed import natural_order
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.cost import Pipeline, total_n_alpha, total_n_beta
+from colltool.fabric.kind import DistanceClass
+from colltool.fabric.topology import kind_of
 from colltool.pricing.costed import Costed, Part
-from colltool.pricing.distances import Reach
 from colltool.pricing.groups import Placed, tier_group
 from colltool.pricing.readings import Readings
 from colltool.primitives import A2A
+from colltool.proof.on_wires import OnWires
+from colltool.proof.results import COUNTS_ONLY
 from colltool.schedules.composed import compose
 from colltool.schedules.library import maker
 from colltool.schedules.machine import Outcome, run
-from colltool.schedules.network import Clos, Lattice, Network, network_of
+from colltool.schedules.network import Lattice, Loads, Network, network_of
 from colltool.schedules.network_tiers import Tiers
 from colltool.schedules.relayed import traced_by_hops
-from colltool.schedules.step import Program
+from colltool.schedules.step import Program, Step
 from colltool.schedules.trace import Trace, traced
 
-_SAME = 1e-9
+_SAME, _SAME_TIME = 1e-9, 1e-6
 
 
 class Counts(NamedTuple):
@@ -29,6 +32,25 @@ class Counts(NamedTuple):
 
     n_alpha: float
     n_beta: float
+
+
+class Seconds(NamedTuple):
+    """An execution in seconds.
+
+    Args:
+        alpha_s: of the farthest message of each step, added up.
+        carried_s: bytes, every step waiting for its busiest port, link or uplink; of streams of the busiest of all.
+        busiest_s: bytes of the busiest port, link or uplink, whoever waits: what no order of the same messages undercuts.
+    """
+
+    alpha_s: float
+    carried_s: float
+    busiest_s: float
+
+    @property
+    def total_s(self) -> float:
+        """In lock step."""
+        return self.alpha_s + self.carried_s
 
 
 class Execution(NamedTuple):
@@ -69,24 +91,40 @@ def network_for(group: Group, servers: int = 0) -> Network:
     return network_of(group.joined_by, group.ranks + servers, group.axes)
 
 
-def lock_step_seconds(row: Algorithm, group: Group, reach: Reach, costed: Costed, execution: Execution, *, size: float,
-                      segments: int) -> float:  # fmt: skip
-    """Seconds of the execution without contention, every step waiting for its slowest message and busiest resource.
+def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execution: Execution, *, size: float,
+            segments: int) -> Seconds | str:  # fmt: skip
+    """Seconds of the execution without contention, or why there are none.
 
-    On a Clos of several levels each message pays its class's α and each domain's uplinks drain g/s ports' worth, and those of
-    idle siblings beside.
+    Where all pairs are alike they follow from the counts; else every message is put on the wires.
     """
-    used = reach.used()
-    bandwidth = used[-1].bandwidth_Bps
-    if len(used) == 1 or execution.streamed:
-        return execution.counts.n_alpha * costed.parts[0].charge.alpha_s + execution.counts.n_beta * size / bandwidth
+    alone = len(placed.spans) == 1
+    met = _met(placed) if alone else ()
+    if row.in_switch and any(one.oversubscription > 1 for one in met):
+        return "seconds are not compared: what reducing switches send each other over thinned uplinks is not executed"
+    if alone and (row.in_switch or len(met) == 1):
+        first = costed.parts[0].charge
+        carried = execution.counts.n_beta * size / first.bandwidth_Bps
+        return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
+    if not alone and any(kind_of(span.tier).axes for span in placed.spans):
+        return "seconds are not compared: which links of the lattice a flat schedule takes is not told"
     make = maker(row.primitive, row.name)
     assert make is not None
-    ratios = [boundary.oversubscription * boundary.endpoints / boundary.ports for boundary in used[-1].boundaries]
     program = make(group, segments)
-    network = Clos(program.nodes, [level.span for level in used], [level.alpha_s for level in used], ratios)
-    run(program, network.carry)
-    return network.alpha_s + network.peak * size / bandwidth
+    wires = OnWires(placed, [], program.nodes)
+    run(program, wires.carry)
+    return _seconds(wires, program, size)
+
+
+def _met(placed: Placed) -> tuple[DistanceClass, ...]:
+    """The distance classes of a tier that pairs of the group fall in."""
+    (span,) = placed.spans
+    classes = kind_of(span.tier).classes
+    return classes[: 1 + sum(span.sits.members(one.group) < span.endpoints for one in classes[:-1])]
+
+
+def _seconds(wires: OnWires, program: Program, size: float) -> Seconds:
+    carried = wires.busiest if program.streamed else wires.peak
+    return Seconds(wires.alpha_s, carried * size, wires.busiest * size)
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
@@ -98,17 +136,31 @@ def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
-def composed(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Outcome, list[tuple[Counts, Counts]]]:
-    """Run a composition; for each tier, innermost first, the counts (of its formulas, executed).
+class Composed(NamedTuple):
+    """A composition, executed: for each tier, innermost first, the counts (of its formulas, executed); and the seconds."""
+
+    outcome: Outcome
+    tiers: list[tuple[Counts, Counts]]
+    seconds: Seconds
+
+
+def composed(placed: Placed, costed: Costed, segments: int, readings: Readings, size: float) -> Composed:
+    """Run a composition.
 
     Raises:
         ValueError: a phase that has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
-    outcome = run(program, network.carry)
+    wires = OnWires(placed, network.groups, program.nodes)
+
+    def carry(batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+        network.carry(batch, chunk_bytes)
+        wires.carry(batch, chunk_bytes)
+
+    outcome = run(program, carry)
     formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
-    return outcome, list(zip(formulas, executed, strict=True))
+    return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(wires, program, size))
 
 
 def composed_trace(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Trace:
@@ -156,3 +208,22 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
         return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
+
+
+def timed(verdict: str, costed: Costed, took: Seconds | str, size: float) -> tuple[str, str, tuple[float, float] | None]:
+    """The verdict with the seconds in view, what is to be said of them, and (price, executed).
+
+    Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;
+    that steps wait for their slowest pair is a remark.
+    """
+    if isinstance(took, str):
+        return COUNTS_ONLY if verdict == "proved" else verdict, took, None
+    row = costed.at(size)
+    price, moved = float(row.total_s), float(row.bandwidth_s)
+    time = price, took.total_s
+    if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
+        ratio = took.busiest_s / moved
+        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} of their price", time
+    if verdict == "proved" and abs(took.total_s / price - 1) > _SAME_TIME:
+        return verdict, f"every step waiting for its slowest pair takes {took.total_s / price:.4g} of the price", time
+    return verdict, "", time

@@ -9,11 +9,16 @@ from colltool.primitives import Primitive
 from colltool.results import Result
 from colltool.schedules.trace import Trace
 
+VERDICTS = ("proved", "counts only", "idealised", "mismatch")
+"""From the best to the worst."""
+COUNTS_ONLY = VERDICTS[1]
+
 
 class Verified(NamedTuple):
-    """One algorithm, executed. Counts are (formula, executed); ``verdict`` is ``proved``, ``idealised`` or ``mismatch``.
+    """One algorithm, executed. Counts are (formula, executed); ``verdict`` is one of :data:`VERDICTS`.
 
-    ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no size was.
+    ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no more than counts
+    can be compared, and the note says why.
     ``spec`` is the text that ``--algorithm`` takes; ``trace`` every step, where asked for.
     """
 

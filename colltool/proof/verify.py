@@ -20,8 +20,8 @@ from colltool.pricing.row import titled
 from colltool.pricing.walk import count_within
 from colltool.pricing.who import AnyGroup
 from colltool.primitives import Primitive
-from colltool.proof.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, lock_step_seconds
-from colltool.proof.results import Verification, Verified
+from colltool.proof.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, seconds, timed
+from colltool.proof.results import VERDICTS, Verification, Verified
 from colltool.schedules.library import effort, maker
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
@@ -32,8 +32,6 @@ MOST_MESSAGES = 40_000_000
 
 MOST_TRACED = 8
 """Ranks whose steps fit on a page."""
-
-_SAME_TIME = 1e-6
 
 
 class _Run(NamedTuple):
@@ -145,13 +143,9 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
     if not execution.outcome.holds:
         verdict, note = "mismatch", execution.outcome.problem
     notes = [f"{segments} segments"] if _pipelined(row, group) else []
-    time = None
-    if len(placed.spans) == 1:
-        costed = cost_flat(row, group, reach, readings)
-        price = float(costed.at(size).total_s)
-        time = (price, lock_step_seconds(row, group, reach, costed, execution, size=size, segments=segments))
-        if verdict == "proved" and abs(time[1] / price - 1) > _SAME_TIME:
-            note = f"every step waiting for its slowest pair takes {time[1] / price:.4g} of the price"
+    costed = cost_flat(row, group, reach, readings)
+    took = seconds(row, group, placed, costed, execution, size=size, segments=segments)
+    verdict, more, time = timed(verdict, costed, took, size)
     return Verified(
         primitive=row.primitive,
         algorithm=titled(row.chosen(group)),
@@ -161,7 +155,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
         n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
         n_beta=(wanted.n_beta, execution.counts.n_beta),
         post_condition=execution.outcome.holds,
-        note="; ".join(filter(None, [*notes, note])),
+        note="; ".join(filter(None, [*notes, note, more])),
         time_s=time,
         spec=row.chosen(group).spec,
         trace=flat_trace(row, group, segments) if trace else None,
@@ -170,17 +164,18 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
 
 def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
     """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
-    placed, segments, readings = run.placed, run.segments, run.readings
+    placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
     if placed.ranks**2 > MOST_MESSAGES:
         return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")
     try:
-        outcome, tiers = composed(placed, costed, segments, readings)
+        outcome, tiers, took = composed(placed, costed, segments, readings, size)
     except ValueError as error:
         return Infeasible(_called(costed.title, costed.primitive), str(error))
     verdicts = [judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
-    verdict, note = max(verdicts, key=lambda one: ("proved", "idealised", "mismatch").index(one[0]))
+    verdict, note = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     if not outcome.holds:
         verdict, note = "mismatch", outcome.problem
+    verdict, more, time = timed(verdict, costed, took, size)
     wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
     return Verified(
         primitive=costed.primitive,
@@ -191,7 +186,8 @@ def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
         n_alpha=(wanted.n_alpha, counted.n_alpha),
         n_beta=(wanted.n_beta, counted.n_beta),
         post_condition=outcome.holds,
-        note=note,
+        note="; ".join(filter(None, [note, more])),
+        time_s=time,
         spec=costed.choice.spec,
         trace=composed_trace(placed, costed, segments, readings) if run.trace else None,
     )

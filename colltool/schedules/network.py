@@ -72,45 +72,6 @@ class Ports(Network):
         return np.maximum(loads[: self.ranks], loads[self.ranks : 2 * self.ranks])
 
 
-class Clos(Ports):
-    """Ports below levels of switches: a message of distance class i crosses the uplinks of every boundary up to i.
-
-    The flows of a domain are spread evenly over its uplinks. Loads are in units of a port's rate: g ports behind uplinks thinned
-    out s times drain g/s of it. ``alphas`` are the classes' latencies; ``alpha_s`` adds up the longest of every step.
-
-    Args:
-        ranks: endpoints, packed: rank r sits in domain r // g.
-        groups: endpoints under one domain of each class, nearest first; the last holds all.
-        alphas: seconds of each class.
-        oversubscriptions: of the boundary between each class and the next.
-    """
-
-    def __init__(self, ranks: int, groups: Sequence[int], alphas: Sequence[float], oversubscriptions: Sequence[float]) -> None:
-        super().__init__(ranks)
-        self.groups, self.alphas = tuple(groups), np.asarray(alphas)
-        self.boundaries = tuple(zip(groups[:-1], oversubscriptions, strict=True))
-        self.alpha_s = 0.0
-
-    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
-        """Ports out and in, then for each boundary the domains' uplinks and downlinks."""
-        self.alpha_s += float(self.alphas[self._classes(src, dst)].max())
-        out = [super().loads(src, dst, size)]
-        for group, oversubscription in self.boundaries:
-            domains = -(-self.ranks // group)
-            up, down = src // group, dst // group
-            crosses = up != down
-            for domain in (up, down):
-                out.append(np.bincount(domain[crosses], size[crosses], domains) * oversubscription / group)
-        return np.concatenate(out)
-
-    def _classes(self, src: Indices, dst: Indices) -> Indices:
-        """The distance class of every message."""
-        classes = np.zeros(len(src), dtype=np.int64)
-        for group in self.groups[:-1]:
-            classes += src // group != dst // group
-        return classes
-
-
 class FullMesh(Network):
     """A full-duplex link for every pair of ranks."""
 

@@ -23,9 +23,10 @@ class Tiers(Network):
 
     def __init__(self, groups: Sequence[Group]) -> None:
         super().__init__()
+        self.groups = tuple(groups)
         self.sizes = [group.ranks for group in groups]
         self.strides = [prod(self.sizes[:k]) for k in range(len(groups))]
-        self.tiers = [_network(groups, k) for k in range(len(groups))]
+        self.tiers = [network_on(groups, k) for k in range(len(groups))]
 
     def tier_of(self, src: Indices, dst: Indices) -> Indices:
         """The outermost tier on which the ends stand apart; -1 for a message to oneself."""
@@ -54,7 +55,7 @@ def _only(one: Step, wanted: Indices) -> Step:
     return Step(one.src[wanted], one.dst[wanted], one.chunk[wanted], one.add)
 
 
-def _network(groups: Sequence[Group], k: int) -> Network:
+def network_on(groups: Sequence[Group], k: int) -> Network:
     """Tier k's ports or links, for all of its domains and all parallel instances in them."""
     sizes = [group.ranks for group in groups]
     # every domain of a lattice is one: axes between instances are there, and carry nothing

@@ -28,9 +28,9 @@ def _along_the_chain(n: int, segments: int) -> Batches:
 
 
 def fan_out(n: int) -> Batches:
-    """Binomial tree: in round k the 2^k ranks that hold the payload, chunk 0, send it to the next 2^k."""
-    for stride in strides(n):
-        rank = np.arange(min(stride, n - stride), dtype=np.int64)
+    """Binomial tree: whoever holds the payload, chunk 0, sends it a stride ahead, to the farthest first; the stride halves."""
+    for stride in reversed(strides(n)):
+        rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
 
 
@@ -57,7 +57,7 @@ def chain_reduce(group: Group, segments: int) -> Program:
 
 @schedule("binomial", BC, per_pair=1)
 def binomial_broadcast(group: Group, _segments: int) -> Program:
-    """Those who have it double in every round."""
+    """Those who have it double in every round, as in MPICH: the first of each block sends to the middle of it."""
     return _program(BC, group.ranks, 1, fan_out(group.ranks))
 
 

@@ -45,14 +45,14 @@ class Beats(NamedTuple):
     """
 
     name: str
-    faster: float | None
-    same: float | None
-    slower: float | None
-    ratio_p5: float | None
-    ratio_p50: float | None
-    ratio_p95: float | None
     shared: tuple[str, ...]
     compared: bool = True
+    faster: float | None = None
+    same: float | None = None
+    slower: float | None = None
+    ratio_p5: float | None = None
+    ratio_p50: float | None = None
+    ratio_p95: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +129,17 @@ def _side(one: Entry, asked: Asked, group: Who, size: float, times: Floats) -> S
     best = winner(one.fabric, asked, group, size)
     low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
     nominal = float(np.ravel(best.total_s)[0])
-    return Side(one.name, one.fabric.name, best.title, nominal, low, middle, high, one.numbers, one.assumed)
+    return Side(
+        name=one.name,
+        fabric=one.fabric.name,
+        algorithm=best.title,
+        nominal_s=nominal,
+        p5_s=low,
+        p50_s=middle,
+        p95_s=high,
+        numbers=one.numbers,
+        assumed=one.assumed,
+    )
 
 
 def _against(entries: Sequence[Entry], times: Sequence[Floats], sides: Sequence[Side], grounds: Sequence[Ground],
@@ -142,7 +152,7 @@ def _against(entries: Sequence[Entry], times: Sequence[Floats], sides: Sequence[
     filled = (times[at] + missing[1]) / (times[0] + missing[0])
     turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
     if launch_felt((sides[0].nominal_s, sides[at].nominal_s), missing) or turned > TURNED:
-        return Beats(entries[at].name, None, None, None, None, None, None, shared, compared=False)
+        return Beats(entries[at].name, shared=shared, compared=False)
     same = np.abs(ratios - 1) <= SAME
     low, middle, high = (float(ratio) for ratio in np.quantile(ratios, (0.05, 0.5, 0.95)))
     return Beats(

@@ -140,3 +140,31 @@ def test_of_a_fabric_in_ranks() -> None:
     assert (link.part, link.count, link.ranks, link.share) == ("link", 1536, 2, pytest.approx(1 / 6))
     unsized = failures_of(colltool.load_fabric("clos-4to1"))
     assert [one.part for one in unsized if one.tier == "fabric"] == ["NIC"], "nobody knows its switches"
+
+
+@given(st.sampled_from(["torus", "mesh", "full_mesh"]), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 2))
+@settings(max_examples=30, deadline=None)
+def test_a_link_between_endpoints_cut_out(topology: str, shape: list[int], ports: int) -> None:
+    """Of a lattice or a full mesh, drawn link by link."""
+    places = list(product(*map(range, shape)))
+    extent = {"size": len(places)} if topology == "full_mesh" else {"shape": shape}
+    tier = {"name": "net", "topology": topology, "alpha": "1us", "bandwidth": "1GB/s", "ports": ports, **extent}
+    links = {
+        frozenset((one, other))
+        for one, other in product(places, repeat=2)
+        if one != other and joined(topology, shape, one, other)
+    }
+    met = Counter(place for link in links for place in link)
+    found = failures_of(colltool.load_fabric({"name": "small", "tiers": [tier]}))
+    if not links:
+        assert found == ()
+        return
+    (one,) = found
+    cut_off = max(sum(met[place] * ports == 1 for place in link) for link in links)
+    assert (one.part, one.count, one.share, one.cut_off) == ("link", len(links) * ports, 1 / (min(met.values()) * ports), cut_off)
+
+
+def joined(topology: str, shape: list[int], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    apart = [(abs(a - b), size) for a, b, size in zip(one, other, shape, strict=True) if a != b]
+    near = len(apart) == 1 and (apart[0][0] == 1 or (topology == "torus" and apart[0][0] == apart[0][1] - 1))
+    return topology == "full_mesh" or near

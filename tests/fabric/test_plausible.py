@@ -80,7 +80,7 @@ def test_shipped_fabrics_are_plausible(name: str) -> None:
         (
             "    levels:",
             "    sizing: {rails: 8, nics_per_rail: 1, radix: 64}\n    levels:",
-            ["{rails: 8 at tiers.1.sizing: a leaf has down-ports for 42 endpoints, the level 'leaf' says 8"],
+            ["{rails: 8 at tiers.1.sizing: a leaf of 64 ports has room for 42 endpoints, the level 'leaf' has 8"],
         ),
         ("tiers:", "prices: {currency: USD, power: 10/kWh}\ntiers:", ["10/kWh at prices.power: 10 USD for a kWh"]),
         ("oversubscription: 2", "oversubscription: 40", ["40 at tiers.1.levels.1.oversubscription: 40 is above 16"]),

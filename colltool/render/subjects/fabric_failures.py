@@ -33,4 +33,4 @@ def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[B
 
 def failure_documents(failures: Sequence[Failure]) -> list[dict[str, Any]]:
     """As the documents of ``fabric show`` and ``fabric size`` have them."""
-    return [asdict(one) | {"cut_off": one.cut_off} for one in failures]
+    return [asdict(one) for one in failures]

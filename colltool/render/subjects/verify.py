@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltool.proof.results import Verification, Verified
+from colltool.proof.results import COUNTS_ONLY, VERDICTS, Verification, Verified
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.steps import trace_blocks, trace_fields
 from colltool.render.subject import Document, Overrides, Subject, group_columns, group_field, set_field, set_text
@@ -40,7 +40,8 @@ def _set(overrides: Overrides) -> tuple[Column, ...]:
 
 def _counts(result: Verification) -> str:
     verdicts = [one.verdict for one in result.results]
-    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("proved", "idealised", "mismatch"))
+    shown = [name for name in VERDICTS if name != COUNTS_ONLY or name in verdicts]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in shown)
     counts += f"; {len(result.skipped)} not executed" if result.skipped else ""
     if (stride := result.results[0].group.stride) > 1:
         counts += f"; every {ordinal(stride)} rank"
@@ -51,8 +52,6 @@ def _blocks(result: Verification) -> list[Block]:
     """A row for every algorithm, its notes below, then what could not be executed."""
     noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in result.results if one.note)
     lines = [f"{note}: {', '.join(names)}" for note, names in gathered(noted).items()]
-    if any(one.time_s is None for one in result.results):
-        lines.append("without a price: over several tiers counts are compared, tier by tier; seconds follow from them")
     out: list[Block] = [_table(result, f"executed: {_counts(result)}"), Lines("notes", (*lines, ENDS_HERE))]
     by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
     reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
