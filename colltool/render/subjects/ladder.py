@@ -72,6 +72,7 @@ def _rung(rung: Rung) -> Document:
         "realistic": _seconds(rung.realistic) | _etas(rung.realistic),
         "gap_ideal": rung.gap_ideal,
         "gap_realistic": rung.gap_realistic,
+        "compression": rung.gap_realistic / rung.gap_ideal,
     }
 
 
