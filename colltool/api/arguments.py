@@ -80,11 +80,6 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     return fabric.under(name)
 
 
-def is_other(library: str | None, fabric: Fabric) -> bool:
-    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
-    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
-
-
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
     """One fabric or several, loaded."""
     return [fabric_of(one) for one in several_of(fabrics)]

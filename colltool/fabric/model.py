@@ -276,10 +276,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override that the fabric was loaded with, as given: ``(("ib.size", "64"),)``.
-
-        They say how the fabric came to be and are no part of it: neither of its data nor of its equality.
-        """
+        """Key and value of every override, as given: ``(("ib.size", "64"),)``; no part of its data nor of its equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
