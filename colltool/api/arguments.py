@@ -35,11 +35,7 @@ _MOST_DIGITS = 15  # of a whole number that anything here counts
 
 
 def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """How to read the model where it leaves a choice; see :class:`colltool.Readings` for the names and values.
-
-    Args:
-        readings: to start from; the defaults when None.
-        **parts: single readings, in place of those.
+    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts`` (:class:`colltool.Readings`).
 
     Raises:
         ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.

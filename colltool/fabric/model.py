@@ -182,8 +182,7 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        check_axes(self)
-        return self
+        return check_axes(self)
 
     @property
     def endpoints(self) -> int:
