@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod, sqrt
@@ -21,6 +21,7 @@ from colltool.study.accuracy import model_error
 from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
 from colltool.study.ground import LAUNCH_SHARE, Ground, Uneven, ground_or_none, joined, launch_missing, uneven_groups
+from colltool.study.turned import Turned, turned
 from colltool.study.why import Why, why_same
 
 SAME = 0.02  # a smaller difference is none: prices are not known better
@@ -113,6 +114,7 @@ class Comparison(Result):
     findings: tuple[Finding, ...]
     ideal: bool
     ground: tuple[Uneven, ...] = ()
+    turned: tuple[Turned, ...] = ()
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -141,7 +143,8 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground)
+    on_one_port = tuple(one for table in tables for one in table.turned(sizes))
+    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground, on_one_port)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +180,12 @@ class _Compared:
             missing = launch_missing(grounds)
             errors = tuple(_error(one, size) for one in grounds)
             yield Line(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
+
+    def turned(self, sizes: Sequence[float]) -> Iterator[Turned]:
+        """Where the fastest column is another one on one port; nowhere where algorithms are named, or ports are."""
+        free = not self.asked.only and self.asked.readings.ports == "all"
+        one_port = replace(self, asked=self.asked._replace(readings=self.asked.readings._replace(ports="one")))
+        return turned(self.lines(sizes), one_port.lines(sizes), [one.name for one in self.columns], SAME) if free else iter(())
 
     def findings(self, sizes: Sequence[float]) -> Iterator[Finding]:
         """Of every column but the first, numbers of ranks that meet the same joined."""
