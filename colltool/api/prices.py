@@ -26,7 +26,7 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.api.groups import AnyShape, group_of
-from colltool.api.picks import with_estimates, with_pick
+from colltool.api.picks import with_estimates, with_pick, with_turn
 from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
@@ -83,15 +83,13 @@ def price(
     Raises:
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to do instead.
     """
-    from colltool.pricing.one_port import with_turn
     from colltool.pricing.price import price as run
 
     reading, own = checked(readings, **parts), fabric_of(fabric)
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
-    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names := names_of(algorithms))
-    told = (priced,) if names else with_turn((priced,), loaded, group, reading)
-    picked = with_pick(told, loaded, reading, asked=is_other(library, own))
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, only := names_of(algorithms))
+    picked = with_pick(with_turn((priced,), loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
     return slowed(picked, loaded, reading, slow_rank)[0]
 
 
@@ -111,7 +109,6 @@ def price_list(
     **parts: Any,
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
-    from colltool.pricing.one_port import with_turn
     from colltool.pricing.price import price_list as run
 
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
@@ -122,9 +119,8 @@ def price_list(
     own = fabric_of(fabric)
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
-    listed = run(loaded, primitive_of(primitive), parsed, group, reading, names := names_of(algorithms))
-    told = listed.prices if names else with_turn(listed.prices, loaded, group, reading)
-    picked = with_pick(told, loaded, reading, asked=is_other(library, own))
+    listed = run(loaded, primitive_of(primitive), parsed, group, reading, only := names_of(algorithms))
+    picked = with_pick(with_turn(listed.prices, loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
     return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 

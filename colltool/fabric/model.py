@@ -70,11 +70,7 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has.
-
-    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
-    message beyond the first takes of those that a rank sends to all peers at once.
-    """
+    """What every tier has: ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
     name: Name
     bandwidth: Bandwidth

@@ -13,6 +13,7 @@ import numpy as np
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -114,6 +115,7 @@ class Comparison(Result):
     findings: tuple[Finding, ...]
     ideal: bool
     ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
     turned: tuple[Turned, ...] = ()
 
 
@@ -143,8 +145,8 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    on_one_port = tuple(one for table in tables for one in table.turned(sizes))
-    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground, on_one_port)
+    return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
+                      readings=asked[0].readings, turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +184,8 @@ class _Compared:
             yield Line(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
 
     def turned(self, sizes: Sequence[float]) -> Iterator[Turned]:
-        """Where the fastest column is another one on one port; nowhere where algorithms are named, or ports are."""
-        free = not self.asked.only and self.asked.readings.ports == "all"
-        one_port = replace(self, asked=self.asked._replace(readings=self.asked.readings._replace(ports="one")))
-        return turned(self.lines(sizes), one_port.lines(sizes), [one.name for one in self.columns], SAME) if free else iter(())
+        """Where the fastest column is another one on one port."""
+        return turned(self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME)
 
     def findings(self, sizes: Sequence[float]) -> Iterator[Finding]:
         """Of every column but the first, numbers of ranks that meet the same joined."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from colltool.primitives import Primitive
-from colltool.study.grid import Cell
+from colltool.study.grid import Asked, Cell
 
 
 class Turned(NamedTuple):
@@ -23,18 +23,31 @@ class Row(Protocol):
     """The cells of all columns at a primitive, a number of ranks and a size."""
 
     @property
-    def primitive(self) -> Primitive: ...  # noqa: D102
+    def primitive(self) -> Primitive:
+        """What is priced."""
+
     @property
-    def ranks(self) -> int: ...  # noqa: D102
+    def ranks(self) -> int:
+        """On how many."""
+
     @property
-    def bytes(self) -> float: ...  # noqa: D102
+    def bytes(self) -> float:
+        """The size, bytes."""
+
     @property
-    def cells(self) -> tuple[Cell, ...]: ...  # noqa: D102
+    def cells(self) -> tuple[Cell, ...]:
+        """One for each column."""
 
 
-def turned(rows: Iterable[Row], one_port: Iterable[Row], columns: Sequence[str], least: float) -> Iterator[Turned]:
-    """The rows whose fastest column is another one on one port, where it leads there by more than ``least``, a share."""
-    for now, then in zip(rows, one_port, strict=True):
+def turned(asked: Asked, rows: Callable[[Asked], Iterable[Row]], columns: Sequence[str], least: float) -> Iterator[Turned]:
+    """The rows whose fastest column is another one on one port, where it leads there by more than ``least``, a share.
+
+    None where algorithms are named, or ports: then nothing else was asked.
+    """
+    if asked.only or asked.readings.ports != "all":
+        return
+    one_port = asked._replace(readings=asked.readings._replace(ports="one"))
+    for now, then in zip(rows(asked), rows(one_port), strict=True):
         here, there = _fastest(now.cells), _fastest(then.cells)
         if here is None or there is None or here == there:
             continue

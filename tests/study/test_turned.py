@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import colltool
+from colltool.pricing.readings import Readings
 from colltool.primitives import AR
 from colltool.render.door import document, rendered
-from colltool.study.grid import Cell
+from colltool.study.grid import Asked, Cell
 from colltool.study.turned import turned
 
 
@@ -38,7 +39,8 @@ def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
             self.cells = tuple(Cell((), total_s=time) for time in times)
 
     def column(now: Row, then: Row) -> list[str]:
-        return [one.column for one in turned([now], [then], ["a", "b"], 0.02)]
+        rows = {"all": [now], "one": [then]}
+        return [one.column for one in turned(Asked(AR, Readings()), lambda asked: rows[asked.readings.ports], ["a", "b"], 0.02)]
 
     assert column(Row(2, 1), Row(2, 3)) == ["a"]
     assert column(Row(2, 1), Row(2, 2.03)) == []
