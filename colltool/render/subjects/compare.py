@@ -10,7 +10,8 @@ from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject
-from colltool.study.compare import Comparison, Finding, Line, Run
+from colltool.study.compare import Comparison, Finding, Line
+from colltool.study.runs import Run
 from colltool.study.why import Reason, Why
 from colltool.words import format_bytes, format_factor, format_rate, format_time, percent, plain_number, title_size, whole_bytes
 
