@@ -47,6 +47,8 @@ BOUNDS: dict[Kind, Bound] = {
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
 }
+_GZIP = b"\x1f\x8b"
+_LOOKED_AT = 4096  # bytes, to tell an encoding
 TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
 """What is read piece by piece, and may be larger than memory."""
 
@@ -99,13 +101,15 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
         ColltoolError: as :func:`read_bytes`, or not UTF-8, with line and column.
     """
     content = read_bytes(path, kind, name)
+    if b"\0" in content and _encoding(content[:_LOOKED_AT]).startswith("UTF"):  # plain letters with zeros between are UTF-8 too
+        raise not_utf8(content, printable(_name(path, name)), printable(_name(path, name)))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         place = f"{printable(_name(path, name))}:{line}:{column}"
-        raise ColltoolError("is not UTF-8 text", where=place, fix="save it as UTF-8") from error
+        raise not_utf8(content, place, printable(_name(path, name))) from error
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
@@ -152,6 +156,31 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
             yield stream, name
         except OSError as error:
             raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
+
+
+def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
+    """The error for what is no text in UTF-8: packed, in another encoding, or no text at all."""
+    if content.startswith(_GZIP):
+        return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
+    encoding = _encoding(content[:_LOOKED_AT])
+    if not encoding:
+        return ColltoolError("is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8")
+    fix = f"convert it: iconv -f {encoding} -t UTF-8 {name} > FILE"
+    return ColltoolError(f"is not UTF-8 text, but looks like {encoding}", where=where, fix=fix)
+
+
+def _encoding(head: bytes) -> str:
+    """What a text that is not UTF-8 looks to be in, by its mark or its zeros, as iconv calls it; empty for no text."""
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    for name, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+        if zeros and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.1 * len(letters):
+            return name
+    if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
+        return ""
+    return "WINDOWS-1252" if any(128 <= byte < 160 for byte in head) else "ISO-8859-1"
 
 
 def _content(path: AnyPath, status: os.stat_result, bound: Bound) -> bytes:

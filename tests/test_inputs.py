@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from colltool.errors import ColltoolError
-from colltool.inputs import BOUNDS, Kind, read_bytes, read_text
+from colltool.inputs import BOUNDS, Kind, not_utf8, read_bytes, read_text
 
 KINDS = list(BOUNDS)
 
@@ -91,5 +92,31 @@ def test_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
     for name in (path, os.fsdecode(path), Path(os.fsdecode(path))):
         error = refusal(name)
         assert error.where.endswith(r"/\udcff.yaml:2:7")
-        assert error.what == "is not UTF-8 text"
+        assert error.what == "is not UTF-8 text, but looks like ISO-8859-1"
         str(error).encode()
+
+
+TEXT = "name: caf\u00e9 \u201cquoted\u201d\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("content", "says", "cure"),
+    [
+        (TEXT.encode("utf-16"), "looks like UTF-16", "iconv -f UTF-16 -t UTF-8"),
+        (TEXT.encode("utf-16-le"), "looks like UTF-16LE", "iconv -f UTF-16LE -t UTF-8"),
+        (TEXT.encode("utf-16-be"), "looks like UTF-16BE", "iconv -f UTF-16BE -t UTF-8"),
+        (TEXT.encode("utf-32"), "looks like UTF-32", "iconv -f UTF-32 -t UTF-8"),
+        (TEXT.encode("cp1252"), "looks like WINDOWS-1252", "iconv -f WINDOWS-1252 -t UTF-8"),
+        ("plain letters\n".encode("utf-16-le"), "looks like UTF-16LE", "iconv -f UTF-16LE -t UTF-8"),
+        ("caf\u00e9\n".encode("latin-1"), "looks like ISO-8859-1", "iconv -f ISO-8859-1 -t UTF-8"),
+        (gzip.compress(TEXT.encode()), "is gzipped, not text", "gunzip -c"),
+        (bytes(range(256)) * 9, "is binary, not text", "give the text itself"),
+    ],
+)
+def test_another_encoding_is_named_with_its_conversion(content: bytes, says: str, cure: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes(content)
+    error = not_utf8(content, "f", "f")
+    assert says in error.what
+    assert cure in error.fix
+    assert says in refusal(path).what

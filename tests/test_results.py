@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,23 @@ def test_columns_are_of_one_length_and_plain(name: str, results: dict[str, Resul
     for values in columns.values():
         assert values
         assert {type(value) for value in values} <= {str, int, float, bool, type(None), tuple, list}
+
+
+@every_result
+def test_every_number_of_csv_is_in_json(name: str, results: dict[str, Result]) -> None:
+    held = {value for value in _plain(document(results[name])) if isinstance(value, int | float)}
+    for key, values in results[name].to_columns().items():
+        numbers = [value for value in _plain(values) if isinstance(value, int | float) and not isinstance(value, bool)]
+        assert set(numbers) <= held, key
+
+
+def _plain(part: Any) -> Iterator[Any]:
+    """Every value within, keys left out."""
+    if isinstance(part, dict | list | tuple):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _plain(one)
+    else:
+        yield part
 
 
 @every_result

@@ -49,7 +49,8 @@ def all_reduce(group: Group) -> Terms:
 
     t = 2k α_switch + M/BW
 
-    The only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie inside the switches.
+    With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie
+    inside the switches.
 
     >>> from colltool.cost import totals
     >>> totals(all_reduce(Group(8, "clos", switch_levels=2)))
@@ -73,7 +74,7 @@ def reduce_scatter(group: Group) -> Terms:
 
     t = 2k α_switch + (N-1)/N M/BW
 
-    Each rank still sends nearly all of M, so it gains no bandwidth on a ring; a fabric may give it an η_β of its own.
+    Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
     >>> from colltool.cost import totals
     >>> totals(reduce_scatter(Group(8, "clos", switch_levels=2)))
@@ -97,7 +98,7 @@ def all_gather(group: Group) -> Terms:
 
     t = 2k α_switch + (N-1)/N M/BW
 
-    Each rank still receives nearly all of M, so it gains no bandwidth on a ring; a fabric may give it an η_β of its own.
+    Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
     >>> from colltool.cost import totals
     >>> totals(all_gather(Group(8, "clos", switch_levels=2)))

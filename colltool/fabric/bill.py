@@ -10,7 +10,7 @@ from typing import NamedTuple
 from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.plans import ClosPlan
-from colltool.fabric.prices import PartPrice, Prices
+from colltool.fabric.prices import PARTS, PartPrice, Prices
 from colltool.fabric.topology import kind_of
 
 HOURS_A_YEAR = 8766.0  # with leap years
@@ -40,6 +40,7 @@ class Cost:
         energy_per_year: money for that energy in a year; None where the file gives no ``power``, or no watts.
         years: as the file gives them; None where it does not.
         total: the parts, and the energy of those years where both are known; None where neither is.
+        unpriced: parts that are there and have no price.
     """
 
     currency: str
@@ -48,6 +49,7 @@ class Cost:
     energy_per_year: float | None
     years: float | None
     total: float | None
+    unpriced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,4 +176,5 @@ def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
         energy_per_year=energy,
         years=years,
         total=sum(known) if known else None,
+        unpriced=tuple(part for part in PARTS if any(line.part == part and line.price is None for line in lines)),
     )

@@ -103,7 +103,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         planes=planes,
         ranks=tier.endpoints * planes,
         domains=domains,
-        diameter_links=kind.diameter_links,
+        diameter_links=kind.diameter_links if sizing is None or kind.levels else kind.diameter_links * len(sizing.levels),
         bisection_Bps=kind.bisection_Bps * planes,
         neighbours=kind.neighbours,
         links=kind.links(copies) if sizing is None else copies * tier.endpoints + sizing.cables,
@@ -135,8 +135,8 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
     if len(reached) > len(LEVELS):
         return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
-    # a leaf is bought with its uplinks, also where a group of this size needs no spine
-    hops = [max(one.uplinks, 1.0) for one in (levels[1 : max(2, len(reached))])] or [1.0] * bool(levels)
+    # a leaf is bought with its uplinks, also where a group of this size needs no spine; without a second level it has none
+    hops = [max(one.uplinks, 1.0) for one in levels[1 : max(2, len(reached))]]
     inside = reached[1].group // reached[0].group if len(reached) == len(LEVELS) else None
     down = levels[0].group * block.nics_per_rail if levels else None
     try:
@@ -152,7 +152,7 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
         )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
-    room = max_down(hops[0], block.radix) // block.nics_per_rail if levels else 0
+    room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
     if levels and levels[0].group != room:
         return plan, (
             f"a leaf of {block.radix} ports has room for {room} endpoints, the level '{levels[0].name}' has {levels[0].group}",

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.fabric.model import Fabric
 from colltool.measured.series import Series, Skipped
+from colltool.pricing.readings import USUAL, Readings
 from colltool.results import Result
 
 
@@ -154,6 +155,7 @@ class Validation(Result):
     skipped: tuple[Skipped, ...]
     max_mape: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()
+    readings: Readings = USUAL
 
     @property
     def holds(self) -> bool:

@@ -52,6 +52,7 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
         skipped=measurements.skipped,
         max_mape=max_mape,
         overrides=fabric.overrides,
+        readings=reading,
     )
 
 

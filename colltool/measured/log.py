@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.inputs import read_bytes
+from colltool.inputs import not_utf8, read_bytes
 from colltool.measured.timing import Reading, Stated
 
 MAX_LINE = 4096
@@ -66,7 +66,7 @@ def open_log(path: str) -> Log:
     content = read_bytes(path, "log")
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), "utf-8")
     if (encoding != "utf-16" and b"\0" in content) or content.startswith(b"\x1f\x8b"):
-        raise ColltoolError("is binary, not text", where=path, fix="give the text that the benchmark printed, unpacked")
+        raise not_utf8(content, path, path)
     if encoding != "utf-8":
         content = content.decode(encoding, errors="replace").encode()
     if not content or content.isspace():

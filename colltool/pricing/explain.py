@@ -68,6 +68,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         mode=mode(reading),
         overrides=fabric.overrides,
         cables=tuple(_cables(placed, reading)),
+        readings=reading,
     )
 
 
@@ -109,7 +110,7 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         status: Status = "shipped"
         in_switch = False
     else:
-        doc, runs_on, note = row.formula.__doc__, needs(row.topologies), said(row.note)
+        doc, runs_on, note = row.formula.__doc__, _runs_on(row), said(row.note)
         status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
     title, formula, text = _sections(doc or NO_WORDS)
@@ -130,6 +131,14 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         row=found,
         reason=reason,
     )
+
+
+def _runs_on(row: Algorithm) -> str:
+    """Where it runs: what an error says that it needs, and over several tiers."""
+    over = row.topologies & SEVERAL_TIERS
+    if not over or over == row.topologies:
+        return needs(row.topologies)
+    return f"{needs(row.topologies)}; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
 
 
 def _sections(doc: str) -> tuple[str, tuple[str, ...], str]:

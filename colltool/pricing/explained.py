@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.registry import Status
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.results import Overrides
 from colltool.pricing.row import Row
 from colltool.pricing.who import Seats
@@ -90,6 +91,7 @@ class Explanation(Result):
     overrides: Overrides = ()
     library: str = ""
     cables: tuple[Cabled, ...] = ()
+    readings: Readings = USUAL
 
     @property
     def ranks(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,30 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
             one half full; the message names the nearest that fit.
     """
     who = group if isinstance(group, Who) else Who(group, stride, alone)
+    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
+    return _kept(_Very(fabric), who) if plain else _placed(fabric, who)
+
+
+class _Very:
+    """A fabric as a key: the very same one, however equal others are."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+
+    def __hash__(self) -> int:
+        return id(self.fabric)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Very) and self.fabric is other.fabric
+
+
+@lru_cache(maxsize=64)
+def _kept(where: _Very, who: Who) -> Placed:
+    """One question asks several times for the same group."""
+    return _placed(where.fabric, who)
+
+
+def _placed(fabric: Fabric, who: Who) -> Placed:
     stops = walk(fabric, who)
     spans, inside, members = [], 1, 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):

@@ -34,7 +34,7 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         gap_ideal = _gap(ideal, [i for i, _ in peers])
         gap_real = _gap(real, [r for _, r in peers])
         rows.append(_rung(rung, ranks, ideal, real, gap_ideal, gap_real))
-    return Ladder(definition.name, definition.description, definition.size, tuple(rows))
+    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
 
 
 def _rung(rung: RungDefinition, ranks: int, ideal: Row, real: Row, gap_ideal: float, gap_real: float) -> Rung:

@@ -75,12 +75,20 @@ class Readings(NamedTuple):
             if declared.echoed == "always" or (declared.echoed == "given" and getattr(self, name) != default[name])
         }
 
+    def spoken(self) -> str:
+        """Those that are not the defaults, in words: ``ideal, ring_alpha=worst``; empty where none is."""
+        return ", ".join(
+            [*(["ideal"] if self.ideal else []), *(f"{name}={value}" for name, value in self.unlike(Readings()).items())]
+        )
+
     def unlike(self, usual: "Readings") -> dict[str, Any]:
         """The readings that a table is to mention: those that machine output may repeat and that are not the usual ones."""
         mentioned = [name for name, declared in DECLARED.items() if declared.echoed != "never"]
         return {name: getattr(self, name) for name in mentioned if getattr(self, name) != getattr(usual, name)}
 
 
+USUAL = Readings()
+"""The defaults."""
 DECLARED: dict[str, Reading] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from colltool.cost import Number
 from colltool.errors import ColltoolError
-from colltool.pricing.readings import Readings
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.row import Row
 from colltool.pricing.who import Seats
 from colltool.primitives import Primitive
@@ -232,3 +232,4 @@ class Ladder(Result):
     description: str
     bytes: float
     rows: tuple[Rung, ...]
+    readings: Readings = USUAL

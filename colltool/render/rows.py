@@ -234,6 +234,8 @@ def row_fields(row: Row) -> Document:
         "lower_bound_s": plain_number(row.lower_bound_s),
         "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
         "bound": None if array else row.bound,
+        "alpha_share": plain_number(row.alpha_s / row.total_s),
+        "bandwidth_share": plain_number(row.bandwidth_s / row.total_s),
         "algbw_Bps": plain_number(row.algbw_Bps),
         "busbw_Bps": plain_number(row.busbw_Bps),
         **energy_field(row.energy_J),
@@ -242,7 +244,7 @@ def row_fields(row: Row) -> Document:
         "leads": row.leads,
         "why_not": why_not_ranked(row),
         "notes": list(row.notes),
-        "phases": [_phase(phase) for phase in row.phases],
+        "phases": [_phase(phase, row) for phase in row.phases],
     } | under(row.protocol)
 
 
@@ -256,7 +258,7 @@ def under(protocol: Any) -> Document:
     return {"protocol": plain_number(protocol)} if len(protocol) else {}
 
 
-def _phase(phase: Phase) -> Document:
+def _phase(phase: Phase, row: Row) -> Document:
     return {
         "tier": phase.tier,
         "level": phase.level,
@@ -273,4 +275,5 @@ def _phase(phase: Phase) -> Document:
         "eta_beta": plain_number(phase.eta_beta),
         "bandwidth_Bps": plain_number(phase.bandwidth_Bps),
         "share": plain_number(phase.share),
+        "of_total": plain_number(phase.total_s / row.total_s),
     } | energy_field(phase.energy_J)

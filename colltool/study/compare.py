@@ -13,6 +13,7 @@ import numpy as np
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -113,6 +114,7 @@ class Comparison(Result):
     findings: tuple[Finding, ...]
     ideal: bool
     ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -141,7 +143,7 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground)
+    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground, asked[0].readings)
 
 
 @dataclass(frozen=True, eq=False)

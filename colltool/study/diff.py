@@ -15,6 +15,9 @@ from colltool.study.results import Change, Diff
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool", "of_expected")
+_AGAIN = {"alpha_share": "alpha_s", "bandwidth_share": "bandwidth_s", "of_total": "alpha_s", "compression": "gap_ideal",
+          "span_s": "low_s", "rank": "tie"}  # fmt: skip
+"""What only says again what stands beside the other key: where that is, it is no change of its own."""
 _SPEC = "spec"
 """The version, and what only says other fields again (``of_expected``, ``spec``, ``a_spec``): no change of a price."""
 _WRITE_ONE = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
@@ -120,7 +123,7 @@ def _records(where: str) -> Iterator[str]:
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key not in _IGNORED and not str(key).endswith(_SPEC):
+            if key not in _IGNORED and not str(key).endswith(_SPEC) and _AGAIN.get(str(key)) not in value:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         seen: dict[str, int] = {}

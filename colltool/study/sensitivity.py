@@ -14,6 +14,7 @@ from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
 from colltool.pricing.groups import place
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.row import Row
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Seats, Who
@@ -92,6 +93,7 @@ class Sensitivity(Result):
     numbers: tuple[Uncertain, ...]
     assumed: bool
     experiment: str
+    readings: Readings = USUAL
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -133,6 +135,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         group=seats,
         bytes=size,
         ideal=asked.readings.ideal,
+        readings=asked.readings,
         library=library_of(fabric),
         winner=today,
         spec=names[today],

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.running import library_of
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
@@ -56,6 +57,7 @@ class Sweep(Result):
     ideal: bool
     pivot: Pivot | None = None
     ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
 
     @property
     def varied(self) -> tuple[Axis, ...]:
@@ -156,6 +158,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         overrides=_common(fabrics),
         library=library_of(first),
         ideal=asked.readings.ideal,
+        readings=asked.readings,
         ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)),
     )
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from colltool.errors import ColltoolError
-from colltool.inputs import TRACE, AnyPath, opened
+from colltool.inputs import TRACE, AnyPath, not_utf8, opened
 from colltool.shown import printable
 from colltool.traces.kernels import is_collective
 from colltool.traces.reader import EVENTS, NotJson, Reader
@@ -27,6 +27,7 @@ LABELS = (
 )  # fmt: skip
 ID = "External id"
 STEP = "ProfilerStep#"
+_LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")  # the device's own steps before those of the host
 _HEADER = ("distributedInfo", "deviceProperties")
 
@@ -107,6 +108,9 @@ def collect(path: AnyPath) -> Collected:
         ColltoolError: missing, unreadable, or no trace of the PyTorch profiler.
     """
     with opened(path, TRACE) as (stream, name):
+        head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
+        if b"\0" in head and not head.startswith(b"\x1f\x8b"):
+            raise not_utf8(head, printable(name), printable(name))
         found = Collected(name)
         events = 0
         for event in _events(stream, found):

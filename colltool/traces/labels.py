@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
@@ -27,7 +28,7 @@ _WIDTHS = {
 _UNNAMED = ("", "undefined")
 NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
 MIXED = "coalesced: the trace has the type of the first tensor alone"
-MOST_MEMBERS = 2**20
+MOST_MEMBERS = 2**18
 
 
 class Described(NamedTuple):
@@ -125,9 +126,9 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
     if found or size > MOST_MEMBERS:
         return found
     if size == count(about.get("world_size")):
-        return tuple(range(size))  # the header lists no ranks of a group of all
+        return consecutive(0, size, 1)  # the header lists no ranks of a group of all
     first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
-    return () if first is None or not stride else tuple(range(first, first + size * stride, stride))
+    return () if first is None or not stride else consecutive(first, size, stride)
 
 
 def _listed(text: str, size: int) -> tuple[int, ...]:
@@ -141,7 +142,13 @@ def _listed(text: str, size: int) -> tuple[int, ...]:
     first, last = count(parts[0]), count(parts[-1])
     if first is None or last is None or size > MOST_MEMBERS or last - first != size - 1:
         return ()
-    return tuple(range(first, last + 1))
+    return consecutive(first, last + 1 - first, 1)
+
+
+@lru_cache(maxsize=64)
+def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
+    """Ranks evenly apart: one tuple for all calls of a group."""
+    return tuple(range(first, first + size * stride, stride))
 
 
 def _configured(about: Labels, name: str) -> Any:

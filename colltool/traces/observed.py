@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from colltool.errors import ColltoolError
+from colltool.shown import printable
 from colltool.traces.collected import Collected, Launched
 from colltool.traces.covered import Covered
 from colltool.traces.kernels import Named, named
 from colltool.traces.labels import Described, count, described, text
+from colltool.words import format_time
+
+LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
+MOST_TIMES = 1000  # the steps' time: several streams at once, and kernels that outlast the step that launched them
+MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name a million
 
 
 class Observed(NamedTuple):
@@ -64,18 +72,37 @@ def observe(found: Collected) -> Observations:
         calls.append(Observed(call, named(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
     about = found.header.get("distributedInfo")
     about = about if isinstance(about, dict) else {}
+    window_s = sum(end - start for start, end in windows) * 1e-6
+    _possible(found.name, calls, window_s)
     return Observations(
         file=found.name,
         rank=count(about.get("rank")),
         world=count(about.get("world_size")),
         calls=tuple(calls),
         steps=len(found.steps),
-        window_s=sum(end - start for start, end in windows) * 1e-6,
+        window_s=window_s,
         device=_device(found),
         nccl=text(about.get("nccl_version")),
         left_out=dict(left_out),
         broken=found.broken,
     )
+
+
+def _possible(file: str, calls: Sequence[Observed], window_s: float) -> None:
+    """Refuse times that cannot be: no sum over them would mean anything.
+
+    Raises:
+        ColltoolError: a call of more than a day, or all calls together far more than the steps that they began in.
+    """
+    longest = max((one.seconds for one in calls), default=0.0)
+    busy = sum(one.seconds for one in calls if one.inside)
+    if longest > LONGEST_S:
+        what = f"a call lasts {longest:.3g} s, which no call does"
+    elif 0 < MOST_TIMES * window_s < busy:
+        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which cannot be"
+    else:
+        return
+    raise ColltoolError(what, where=printable(file), fix="profile again: ts and dur of an event are microseconds")
 
 
 def _described(found: Collected, left_out: Counter[str]) -> list[tuple[Launched, Described]]:
@@ -85,11 +112,19 @@ def _described(found: Collected, left_out: Counter[str]) -> list[tuple[Launched,
     """
     calls: list[tuple[Launched, Described]] = []
     first: dict[tuple[Any, int], int] = {}
+    groups: set[Any] = set()
+    listed = 0
     for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
         call = described(found.labels.get(one.external, {}) | one.labels, found.header, named(one.name).primitives)
         if isinstance(call, str):
             left_out[call] += 1
             continue
+        group = (len(call.ranks), call.ranks[:2], call.ranks[-1:])
+        listed += 0 if group in groups else len(call.ranks)
+        groups.add(group)
+        if listed > MOST_LISTED:
+            what = f"names groups of more than {MOST_LISTED} ranks in all"
+            raise ColltoolError(what, where=printable(found.name), fix="profile fewer ranks, or a rank of fewer groups")
         at = len(calls)
         if call.coalesced and one.external is not None:
             at = first.setdefault((one.external, one.device), at)

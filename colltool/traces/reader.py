@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
-MOST_VALUE = 2**26  # characters of one value: a header lists devices and groups, an event is far smaller
+MOST_VALUE = 2**23  # characters of one value: a header lists devices and groups, an event is far smaller
 
 _SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
 _BLANK = re.compile(r"[ \t\r\n]*")

@@ -188,13 +188,15 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
-        grounds=(*_asked(job, fabric), *grounds(setup, fares, step, energy=job.energy)),
+        grounds=(*_asked(job, fabric, readings), *grounds(setup, fares, step, energy=job.energy)),
         links=links_of(setup, fabric, step, readings) if links else None,
     )
 
 
-def _asked(job: Job, fabric: Fabric) -> Iterator[str]:
-    """Whose device computes, where that is not the job's own word, and what of the model is not counted."""
+def _asked(job: Job, fabric: Fabric, readings: Readings | None) -> Iterator[str]:
+    """Unusual readings, whose device computes, where that is not the job's own word, and what of the model is not counted."""
+    if readings is not None and readings != Readings():
+        yield f"readings: {readings.spoken()}"
     device = job.draft.device
     if device is not None and job.device_from == "fabric":
         yield f"computes on {device.name}, the device of {fabric.name}"

@@ -240,6 +240,7 @@ PART: Shape = {
 }  # fmt: skip
 COST: Shape = {
     "currency": str, "parts": COUNT, "power_W": COUNT, "energy_per_year": COUNT, "years": COUNT, "total": COUNT,
+    "unpriced": [str],
 }  # fmt: skip
 FAILURE: Shape = {
     "tier": str, "part": str, "level": str, "count": int, "nics": int, "endpoints": int, "ranks": int, "share": float,

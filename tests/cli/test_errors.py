@@ -168,7 +168,10 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "diff list.json old.json": ("error: list.json: not a JSON document of colltool", f"  {WRITE_JSON}"),
     "diff deep.json old.json": ("error: deep.json: not JSON: nested too deeply", f"  {WRITE_JSON}"),
-    "diff binary old.json": ("error: binary:1:1: is not UTF-8 text", "  save it as UTF-8"),
+    "diff binary old.json": (
+        "error: binary: is not UTF-8 text, but looks like UTF-16",
+        "  convert it: iconv -f UTF-16 -t UTF-8 binary > FILE",
+    ),
     "diff old.json missing": ("error: missing: cannot be read: No such file or directory", "  give the path of a JSON file"),
     "diff old.json directory": ("error: directory: is a directory, expected a JSON file", "  give a file in it"),
     "diff old.json price.json": (

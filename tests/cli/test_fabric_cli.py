@@ -72,7 +72,7 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
     done = run(*args, "--price", "nic=1000", "--format", "json").json
     assert done["bill"]["cost"] == {
         "currency": "EUR", "parts": 96 * 20000 + 2048 * 1000, "power_W": 96 * 1500, "energy_per_year": None, "years": None,
-        "total": 96 * 20000 + 2048 * 1000,
+        "total": 96 * 20000 + 2048 * 1000, "unpriced": ["cable", "optic"],
     }  # fmt: skip
     assert [level["optics"] for level in done["levels"]] == [0, 4096]
     table = run(*args).out

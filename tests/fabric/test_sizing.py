@@ -111,6 +111,7 @@ def test_one_number_of_levels(group: int, height: int) -> None:
     assert plan is not None
     assert plan == colltool.size_fabric(4096, 64).plan
     assert (len(plan.levels), plan.tree_levels, plan.least_levels) == (3, 3, 2)
+    assert fabric_facts(sharp).tiers[0].diameter_links == 6
 
     def climbed(**levels: int) -> float:
         own = tier | {"in_network": tier["in_network"] | levels}  # type: ignore[operator]
@@ -174,6 +175,14 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
 def test_what_cannot_be_sized(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
         colltool.size_fabric(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_fabric_of_one_level_has_no_uplinks() -> None:
+    """64 nodes, all that one switch of a rail has ports for: eight switches, not a leaf that lacks 64 uplinks."""
+    leaf = [{"name": "leaf", "group": 64, "alpha": "2us"}]
+    facts = fabric_facts(load_fabric("dgx-h100", {"ib.size": 64, "ib.levels": leaf, "ib.in_network.levels": 1})).tiers[1]
+    assert facts.sizing is not None
+    assert (facts.switches, facts.diameter_links, facts.misfits) == (8, 2, ())
 
 
 def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:

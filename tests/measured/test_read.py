@@ -31,7 +31,7 @@ TEXTS = [path.read_text() for path in ALL]
         (b"", "is empty"),
         (b" \n\n", "is empty"),
         (b"\0\1\2", "is binary"),
-        (b"\x1f\x8b\x08abc", "is binary"),
+        (b"\x1f\x8b\x08abc", "is gzipped"),
         (b"hello\nworld\n", r"a\.log:1: no table of measurements found(.|\n)*nccl-tests(.|\n)*OSU(.|\n)*CSV"),
         (b"\xff\xfe\xfa", "no table"),
     ],

@@ -247,3 +247,15 @@ def test_one_size_against_several() -> None:
 def as_listed(sizes: list[str]) -> Document:
     made: Document = json.loads(to_json(document(colltool.price_list(fabric(star(12, 1.0, 100.0)), "ar", sizes=sizes))))
     return made
+
+
+def test_what_is_said_again_is_no_change_of_its_own() -> None:
+    old, new = (document(colltool.price("star512", "ar", size=size)) for size in ("1MB", "2MB"))
+    assert old["results"][0]["alpha_share"] != new["results"][0]["alpha_share"]
+    moved = {one.where.rsplit(".", 1)[-1] for one in colltool.diff(old, new).changed}
+    assert {"total_s", "bandwidth_s"} <= moved
+    assert not moved & {"alpha_share", "bandwidth_share", "of_total"}
+    cells = [
+        document(colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.bandwidth={one}GB/s"])) for one in (400, 900)
+    ]
+    assert "alpha_share" in {one.where.rsplit(".", 1)[-1] for one in colltool.diff(*cells).changed}

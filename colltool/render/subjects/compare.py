@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject
 from colltool.study.compare import Comparison, Finding, Line, Run
 from colltool.study.why import Reason, Why
@@ -49,7 +50,7 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 def _blocks(result: Comparison) -> list[Block]:
     out: list[Block] = [_table(result, _title(result), people=True)]
     out.append(Lines("what follows", verdict(result)))
-    out += ground_block(result.ground, _ranks(result))
+    out += readings_block(result.readings) + ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
     return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
@@ -138,6 +139,7 @@ def _document(result: Comparison) -> Document:
     return {
         "primitive": primitives[0] if len(primitives) == 1 else primitives,
         "mode": "ideal" if result.ideal else "realistic",
+        **model_field(result.readings),
         "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
         "rows": [_row(line) for line in result.lines],
         "verdict": list(verdict(result)),

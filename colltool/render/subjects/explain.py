@@ -8,6 +8,7 @@ from colltool.pricing.explained import Cabled, EstimateParts, Explained, Explana
 from colltool.pricing.row import Row
 from colltool.primitives import least_n_beta
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import row_fields
 from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
@@ -67,7 +68,7 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
         out.append(Lines(f"on {where}: {entry.reason}", ()))
     if entry.row is not None:
         asked = f"on {where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
-        out.append(Lines(asked, tuple(_numbers(entry.row, entry, result))))
+        out += [Lines(asked, tuple(_numbers(entry.row, entry, result))), *readings_block(result.readings)]
     out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
 
@@ -145,7 +146,7 @@ def _document(result: Explanation) -> Document:
     if result.fabric:
         fields |= {"fabric": result.fabric} | set_field(result.overrides)
         fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
-        fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode}
+        fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | model_field(result.readings)
         fields |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
     return fields | {"primitives": [_fields(entry) for entry in result.entries]}
 

@@ -39,17 +39,17 @@ def _sum(several: list[float | None]) -> float | None:
     return sum(known) if several and len(known) == len(several) else None
 
 
-_PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
+PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
 
 
 def _counts(part: str) -> Column:
-    return number(part, _PLURAL[part], "{:,}".format, get=lambda one: one.number(part))
+    return number(part, PLURAL[part], "{:,}".format, get=lambda one: one.number(part))
 
 
 _COLUMNS = (
     label("tier", "tier", drop=1),
     label("level", "level"),
-    *map(_counts, _PLURAL),
+    *map(_counts, PLURAL),
     number("cost", "cost", format_money),
     number("power_W", "power", format_power, drop=2),
 )
@@ -99,5 +99,5 @@ def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine
         ("not counted", [line for line in missing if line.count is None]),
     ):
         if lines:
-            total += f", without {', '.join(dict.fromkeys(_PLURAL[line.part] for line in lines))}: {reason}"
+            total += f", without {', '.join(dict.fromkeys(PLURAL[line.part] for line in lines))}: {reason}"
     return total

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from colltool.pricing.readings import USUAL
 from colltool.pricing.results import Ladder, Rung
 from colltool.pricing.row import Row
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import under
 from colltool.render.subject import Document, Subject
 from colltool.words import counted, format_count, format_gap, format_time, plain_number, title_size, whole_bytes
@@ -47,12 +49,14 @@ def _table(result: Ladder, title: str = "") -> Table:
 
 def _blocks(result: Ladder) -> list[Block]:
     described = [Lines(result.description, ())] if result.description else []
-    return [_table(result, f"ladder {result.name}, {title_size(result.bytes)} per rank"), *described, Lines(_LEGEND, ())]
+    title = f"ladder {result.name}, {title_size(result.bytes)} per rank"
+    return [_table(result, title), *described, *readings_block(result.readings), Lines(_LEGEND, ())]
 
 
 def _document(result: Ladder) -> Document:
     fields = {"ladder": result.name, "description": result.description, "bytes": whole_bytes(result.bytes)}
-    return fields | {"rows": [_rung(rung) for rung in result.rows]}
+    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}  # a ladder is kept to be compared
+    return fields | told | {"rows": [_rung(rung) for rung in result.rows]}
 
 
 def _rung(rung: Rung) -> Document:
@@ -68,6 +72,7 @@ def _rung(rung: Rung) -> Document:
         "realistic": _seconds(rung.realistic) | _etas(rung.realistic),
         "gap_ideal": rung.gap_ideal,
         "gap_realistic": rung.gap_realistic,
+        "compression": rung.gap_realistic / rung.gap_ideal,
     }
 
 

@@ -11,6 +11,7 @@ from colltool.primitives import P2P
 from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
+from colltool.render.subjects.fabric_bill import PLURAL
 from colltool.render.subjects.sensitivity import quantity
 from colltool.study.jobs import Moved, Plans, PlanSpread
 from colltool.words import counted, format_factor, format_time, percent
@@ -93,6 +94,16 @@ def _unlike(result: Plans) -> Iterator[str]:
         if len({own.get(name) for own in seats}) > 1:
             where = ", ".join(f"{own.get(name, '-')} on {apart(result, at)}" for at, own in enumerate(seats))
             yield f"groups of {name} sit otherwise: {where}"
+    bought = {apart(result, at): _bought(cost) for at, cost in enumerate(result.costs) if cost}
+    if len(set(bought.values())) > 1:
+        yield f"network costs are of unlike things: {'; '.join(f'{name}: {what}' for name, what in bought.items())}"
+
+
+def _bought(cost: Cost) -> str:
+    """``USD, without optics, with energy of 4 years``: what a network's cost is of."""
+    without = [f"without {', '.join(PLURAL[part] for part in cost.unpriced)}"] if cost.unpriced else []
+    energy = [f"with energy of {cost.years:g} years"] if cost.years and cost.energy_per_year is not None else []
+    return ", ".join([cost.currency, *without, *energy])
 
 
 def _seats(plan: Plan) -> dict[str, str]:
@@ -189,7 +200,8 @@ def _spread_document(result: PlanSpread) -> Document:
 
 def _one_moved(one: Moved) -> Document:
     own = one.number
-    return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s}
+    return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s,
+            "span_s": one.span_s}  # fmt: skip
 
 
 def _spread_summary(result: PlanSpread) -> str:

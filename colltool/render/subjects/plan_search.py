@@ -137,7 +137,7 @@ def _document(result: Search) -> Document:
         "own": _layout(own.searched) | {"fits": own.fits} if own.searched is not None else None,
         "own_refused": own.why or None,
         "mfu_convention": MFU_CONVENTION,
-        "layouts": [_layout(one) for one in result.layouts],
+        "layouts": [{"rank": place} | _layout(one) for place, one in enumerate(result.layouts, 1)],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.uncertain import Uncertain
 from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject, group_field, on_fabric, set_field
 from colltool.study.flips import Flip
 from colltool.study.sensitivity import Sensitivity
@@ -76,6 +77,7 @@ def _times(flip: Flip) -> str:
 
 def _blocks(result: Sensitivity) -> list[Block]:
     out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
+    out += readings_block(result.readings)
     if result.flips:
         out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
     if result.telling:
@@ -116,6 +118,8 @@ def _document(result: Sensitivity) -> Document:
         "ranks": result.group.ranks,
         "group": group_field(result.group),
         "bytes": whole_bytes(result.bytes),
+        "mode": "ideal" if result.ideal else "realistic",
+        **model_field(result.readings),
         "winner": result.winner,
         "spec": result.spec,
         "holds": result.holds,

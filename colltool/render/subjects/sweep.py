@@ -8,6 +8,7 @@ from typing import Any
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.render.grounds import ground_block, ground_field
 from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
+from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
 from colltool.study.grid import Cell
@@ -89,7 +90,12 @@ def _blocks(result: Sweep) -> list[Block]:
     if result.pivot is not None:
         tables = _pivots(result, result.pivot)
     every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
-    return [*tables, *_changes(result), *_notes(result), *ground_block(result.ground, every)]
+    told = readings_block(result.readings, _axis_keys(result))
+    return [*tables, *told, *_changes(result), *_notes(result), *ground_block(result.ground, every)]
+
+
+def _axis_keys(result: Sweep) -> list[str]:
+    return [axis.key for axis in result.axes]
 
 
 def sweep_title(result: Sweep) -> str:
@@ -166,6 +172,7 @@ def _document(result: Sweep) -> Document:
     return set_field(result.overrides) | {
         "primitive": str(result.primitive),
         "mode": "ideal" if result.ideal else "realistic",
+        **model_field(result.readings, _axis_keys(result)),
         "library": result.library or None,
         "axes": {axis.key: [whole_bytes(one) if axis.key == "bytes" else one for one in axis.values] for axis in result.axes},
         "cells": [_cell(result, cell) for cell in result.cells],

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
 from colltool.measured.series import Skipped
+from colltool.pricing.readings import USUAL
 from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.readings import model_field
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.words import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
 
@@ -91,7 +93,8 @@ def _blocks(result: Validation) -> list[Block]:
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
         lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
         out += [Lines(heading, lines)] if lines else []
-    return [*out, Lines(f"verdict: {result.verdict}", ())]
+    told = [Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []
+    return [*out, *told, Lines(f"verdict: {result.verdict}", ())]
 
 
 def _skipped(one: Skipped) -> str:
@@ -108,6 +111,8 @@ def _named(one: ValidatedSeries) -> str:
 def _document(result: Validation) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "series": [_series(one) for one in result.series],
+        "mode": "ideal" if result.readings.ideal else "realistic",
+        **model_field(result.readings),
         "mape": result.mape,
         "verdict": result.verdict,
         "max_mape": result.max_mape,
