@@ -156,7 +156,8 @@ def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.
     if not least <= number <= most:
         got = clipped(value, 40) if isinstance(value, str) else shown(number)
         fix = f"write {given(argument, max(least, min(8, most)))}"
-        raise ColltoolError(f"expected {least} to {most}, got {got}", argument=argument, fix=fix)
+        bounds = f"at least {least}" if most == math.inf else f"{least} to {most}"
+        raise ColltoolError(f"expected {bounds}, got {got}", argument=argument, fix=fix)
     return number
 
 

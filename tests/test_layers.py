@@ -21,6 +21,7 @@ FLOORS = {
     "colltool.errors": 0,
     "colltool.files": 0,
     "colltool.inputs": 0,
+    "colltool.progress": 0,
     "colltool.results": 0,
     "colltool.shown": 0,
     "colltool.units": 0,

@@ -14,6 +14,7 @@ from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
 from colltool.primitives import Primitive
+from colltool.progress import followed
 
 if TYPE_CHECKING:
     from colltool.api.exhibits import Column
@@ -87,7 +88,7 @@ def report(
         raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
     files = [] if is_nothing(logs) else [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")]
-    sections = [of.network(page), *(of.collective(page, one) for one in page.primitives)]
+    sections = [of.network(page), *(of.collective(page, one) for one in followed(page.primitives))]
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
     sections += [of.logged(page, files)] if files else []
     sections.append(of.assumptions(page))

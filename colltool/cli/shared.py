@@ -18,9 +18,11 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words as complete_words
+from colltool.cli.output import Counting
 from colltool.cli.written import keep_apart, kept, read_here, written_twice
 from colltool.errors import ColltoolError, ManyErrors, called, speaking
 from colltool.pricing.readings import DECLARED, KINDS, Readings, words
+from colltool.progress import watched
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -125,7 +127,8 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 _keep_apart(signature, given)
                 taken = {name: _taken(asked[name], parts[name], given) for name in asked}
                 try:
-                    function(**taken)
+                    with Counting(function.__name__.strip("_")) as watch, watched(watch):
+                        function(**taken)
                 except typer.Exit:  # a check that did not hold: what it found is written all the same
                     outputs.leave()
                     raise

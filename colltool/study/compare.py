@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from math import prod, sqrt
 from typing import ClassVar, Literal, NamedTuple
@@ -17,6 +17,7 @@ from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
+from colltool.progress import followed
 from colltool.results import Result
 from colltool.study.accuracy import model_error
 from colltool.study.axes import Axis
@@ -28,6 +29,7 @@ SAME = 0.02  # a smaller difference is none: prices are not known better
 NEAR = 1.25  # sizes that far apart are one in a sentence
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
+MOST_COLUMNS = 1000
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
 
@@ -129,10 +131,13 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     Raises:
         ColltoolError: too many cells, a fabric or an algorithm that cannot be used.
     """
+    if len(columns) > MOST_COLUMNS:
+        what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
+        raise ColltoolError(what, argument="vary", fix="fewer values or fabrics; a sweep takes more")
     count = prod(map(len, (asked, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
-    fabrics = [column.load(()) for column in columns]
+    fabrics = [column.load(()) for column in followed(columns)]
     smallest = min(fabrics, key=lambda fabric: fabric.ranks)
     who = [one if one.ranks is not None else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
@@ -170,7 +175,7 @@ class _Compared:
         """One for each group and size."""
         axes = (Axis("fabric", tuple(one.name for one in self.columns)),
                 Axis("ranks", tuple(group.ranks for group in self.groups)), Axis("bytes", tuple(sizes)))  # fmt: skip
-        found = cells(self.asked, axes, [one.load for one in self.columns], self.groups)
+        found = cells(self.asked, axes, [partial(_as_it_is, fabric) for fabric in self.fabrics], self.groups)
         a_column = len(self.groups) * len(sizes)
         for row in range(a_column):
             number, size = row // len(sizes), sizes[row % len(sizes)]
@@ -206,6 +211,11 @@ class _Compared:
             alike = one._replace(endpoints=0)
             found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
         return run._replace(why=tuple(found.values()))
+
+
+def _as_it_is(fabric: Fabric, _: Sequence[str]) -> Fabric:
+    """A fabric that is loaded: of a column everything is chosen."""
+    return fabric
 
 
 def _error(ground: Ground | None, size: float) -> float:

@@ -21,6 +21,7 @@ from colltool.pricing.readings import Readings
 from colltool.pricing.row import Row
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
+from colltool.progress import followed
 from colltool.study.axes import Axis
 
 BLOCK = 8192  # cells priced at once: what their arrays take stays small
@@ -97,20 +98,23 @@ def _fabrics(load: Load, axes: Sequence[Axis]) -> Iterator[tuple[Fabric, _Varied
     """The fabric for every combination of values that change more than numbers."""
     varied: dict[int, dict[Place, list[float]]] = {}
     loops: list[tuple[int, Axis]] = []
+    loaded: list[Fabric] = []
     for index, axis in enumerate(axes):
         if axis.of_fabric:
-            several = [_varied(load, [f"{axis.key}={value}"]) for value in axis.values]
+            several = [_varied(load, [f"{axis.key}={value}"]) for value in followed(axis.values)]
             numbers = differences(several) if len(several) > 1 else None
             if numbers == {}:
                 what = f"{axis.key} changes nothing that is priced"
                 raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
             if numbers is None:
                 loops.append((index, axis))
+                loaded = several
             else:
                 varied[index] = numbers
-    for chosen in product(*(range(len(axis.values)) for _, axis in loops)):
+    for chosen in followed(list(product(*(range(len(axis.values)) for _, axis in loops)))):
         overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
-        yield _varied(load, overrides), _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
+        fabric = loaded[chosen[0]] if len(loops) == 1 else _varied(load, overrides)
+        yield fabric, _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
 
 
 def _varied(load: Load, overrides: Sequence[str]) -> Fabric:
@@ -138,7 +142,7 @@ class _Block:
     def cells(self, fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:
         """Each cell with the index of its value on every axis."""
         lengths = [len(self.axes[axis].values) for axis in self.loose]
-        for start in range(0, prod(lengths), BLOCK):
+        for start in followed(range(0, prod(lengths), BLOCK)):
             flat = np.arange(start, min(start + BLOCK, prod(lengths)))
             indices = dict(zip(self.loose, np.unravel_index(flat, lengths), strict=True))
             priced = self._priced(indices)

@@ -20,6 +20,7 @@ from colltool.workload.job import Job
 from colltool.workload.plan import Plan, plan
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.whole import timed
+from colltool.workload.taken import taken
 
 SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microseconds as a price in an array
 
@@ -139,7 +140,7 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
     setup, plain = planned.setup, job.plain_calls(planned.setup)
 
     def step_s(values: dict[Place, float]) -> float:
-        return timed(setup, Fares(with_values(fabric, values), readings), plain).step_s
+        return timed(setup, Fares(taken(with_values(fabric, values), setup.layout.ranks), readings), plain).step_s
 
     moved = [Moved(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
     drawn = draws(numbers, samples, seed)

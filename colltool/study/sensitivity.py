@@ -19,6 +19,7 @@ from colltool.pricing.row import Row
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Seats, Who
 from colltool.primitives import Primitive
+from colltool.progress import followed
 from colltool.results import Result
 from colltool.study.flips import Flip, flips
 from colltool.study.grid import BLOCK, Asked, Floats, leading_rows, winner
@@ -192,7 +193,7 @@ def totals_of(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict
 
 def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
     count = len(next(iter(drawn.values())))
-    for start in range(0, count, BLOCK):
+    for start in followed(range(0, count, BLOCK)):
         yield {spot: values[start : start + BLOCK] for spot, values in drawn.items()}, min(BLOCK, count - start)
 
 

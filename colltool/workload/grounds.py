@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from colltool.errors import given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.words import format_time
+from colltool.pricing.readings import Readings
+from colltool.words import format_time, shape_text
+from colltool.workload.job import Job
 from colltool.workload.setup import Setup
 from colltool.workload.step.energy import silent
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.whole import Step
+from colltool.workload.taken import slice_of
 
 LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
 
@@ -19,6 +23,32 @@ def grounds(setup: Setup, fares: Fares, step: Step, *, energy: bool) -> tuple[st
     """Lines for people, each of one thing."""
     found = [*_stack(setup), *_library(fares, step), *_launches(fares.fabric, step), *_strides(fares, step)]
     return (*found, *(_energy(fares.fabric, step) if energy else ()))
+
+
+def asked(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | None) -> Iterator[str]:
+    """What a job is held to beside its own words: readings, the fabric's device, the slice of it; and what it leaves out.
+
+    Args:
+        job: on the device that it computes on.
+        fabric: as its file says.
+        cut: what of it the job takes.
+        readings: of the model; the defaults when None.
+    """
+    if readings is not None and readings != Readings():
+        yield f"readings: {readings.spoken()}"
+    if (part := slice_of(fabric, cut)) is not None:
+        tier, shape = part
+        other = given("overrides", [f"{tier.name}.shape=[{','.join(map(str, shape[::-1]))}]"])
+        yield said(
+            f"the ranks are a slice of {shape_text(shape)} of {tier.name}; another, such as {other}, is asked for by its shape"
+        )
+    device = job.draft.device
+    if device is not None and job.device_from == "fabric":
+        yield f"computes on {device.name}, the device of {fabric.name}"
+    elif device is not None and fabric.device is None and job.device_from == "default":
+        yield f"computes on {device.name}, the job's: {fabric.name} names no device"
+    for one in job.draft.model.left_out if job.draft.model is not None else ():
+        yield f"not counted: {one}"
 
 
 def _stack(setup: Setup) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -12,7 +12,7 @@ from colltool.pricing.readings import Readings
 from colltool.results import Result
 from colltool.workload.device import on_fabric
 from colltool.workload.flops import model_flops
-from colltool.workload.grounds import grounds
+from colltool.workload.grounds import asked, grounds
 from colltool.workload.job import Job, no_ranks
 from colltool.workload.links import JobLinks, links_of
 from colltool.workload.memory import Memory, memory
@@ -25,6 +25,7 @@ from colltool.workload.step.energy import energy_J
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.squeezed import Squeezed, squeezed
 from colltool.workload.step.whole import Step, StepPart, step_of
+from colltool.workload.taken import taken
 
 MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
 
@@ -163,6 +164,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     job = on_fabric(job, fabric)
     setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     seated(job, fabric, setup.layout.ranks)
+    whole, fabric = fabric, taken(fabric, setup.layout.ranks)
     fares, plain = Fares(fabric, readings), job.plain_calls(setup)
     step = step_of(setup, fares, plain)
     anchor = anchored(job, setup, fares, plain, step)
@@ -188,22 +190,9 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         squeezed=squeezed(setup, fares, plain, step),
-        grounds=(*_asked(job, fabric, readings), *grounds(setup, fares, step, energy=job.energy)),
+        grounds=(*asked(job, whole, fabric, readings), *grounds(setup, fares, step, energy=job.energy)),
         links=links_of(setup, fabric, step, readings) if links else None,
     )
-
-
-def _asked(job: Job, fabric: Fabric, readings: Readings | None) -> Iterator[str]:
-    """Unusual readings, whose device computes, where that is not the job's own word, and what of the model is not counted."""
-    if readings is not None and readings != Readings():
-        yield f"readings: {readings.spoken()}"
-    device = job.draft.device
-    if device is not None and job.device_from == "fabric":
-        yield f"computes on {device.name}, the device of {fabric.name}"
-    elif device is not None and fabric.device is None and job.device_from == "default":
-        yield f"computes on {device.name}, the job's: {fabric.name} names no device"
-    for one in job.draft.model.left_out if job.draft.model is not None else ():
-        yield f"not counted: {one}"
 
 
 def seated(job: Job, fabric: Fabric, ranks: int) -> None:

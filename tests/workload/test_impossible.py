@@ -82,7 +82,7 @@ def test_a_job_has_ranks(ranks: int) -> None:
         lambda: colltool.load_job("llama3-70b").setup(ranks),
     )
     for ask in asked:
-        with pytest.raises(ColltoolError, match=f"a job on {ranks} ranks"):
+        with pytest.raises(ColltoolError, match=f"a job on {ranks} ranks|expected at least 1, got {ranks}"):
             ask()
 
 

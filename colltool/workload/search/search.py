@@ -24,6 +24,7 @@ from colltool.workload.search.values import values_of
 from colltool.workload.setup import Setup
 from colltool.workload.step.fare import Fares
 from colltool.workload.step.whole import timed
+from colltool.workload.taken import taken
 
 MOST_REASONS = 3
 Watch = Callable[[int, int], None]
@@ -62,7 +63,7 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
     seated(job, fabric, total)
     _divides(kept, total)
     space = Space(job, model, shape, total, kept)
-    found = _Prices(Fares(fabric, readings), model)
+    found = _Prices(Fares(taken(fabric, total), readings), model)
     every = space.sizes()
     for done, sizes in enumerate(every):
         if watch is not None:

@@ -19,6 +19,7 @@ from colltool.pricing.row import Row, bound_by
 from colltool.pricing.who import Who
 from colltool.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.workload.layout import Group
+from colltool.workload.taken import turned
 
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
@@ -144,10 +145,13 @@ class Fares:
         return found
 
     def _smaller(self, group: Group) -> str:
-        """A size of the innermost domains that holds whole strides: racks of 72 are used as 64."""
+        """A size of the innermost domains that holds whole strides: racks of 72 are used as 64; of a lattice its axes turned."""
         tier = self.fabric.tiers[0]
+        if kind_of(tier).axes:
+            other = turned(self.fabric, group)
+            return f", or {given('overrides', [other])}" if other else ""
         whole = tier.endpoints // group.stride * group.stride
-        if kind_of(tier).axes or whole in (0, tier.endpoints):
+        if whole in (0, tier.endpoints):
             return ""
         return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
 
