@@ -96,6 +96,17 @@ def check_axes(tier: LatticeTier) -> None:
     _raise(slips)
 
 
+def check_tiers(fabric: Fabric) -> None:
+    """The tiers of a fabric differ in name, share a protocol, and are those that ``prices`` speak of.
+
+    Raises:
+        Slips: they do not.
+    """
+    check_tier_names(fabric.tiers)
+    check_common_protocols(fabric)
+    check_priced(fabric)
+
+
 def check_tier_names(tiers: Sequence[TierBase]) -> None:
     """Tiers have names that differ.
 

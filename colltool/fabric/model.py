@@ -15,13 +15,11 @@ from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.fabric.agreement import (
     check_algorithms,
     check_axes,
-    check_common_protocols,
     check_levels,
     check_named_once,
-    check_priced,
     check_protocols,
     check_switch,
-    check_tier_names,
+    check_tiers,
     check_totals,
 )
 from colltool.fabric.devices import DeviceName
@@ -70,11 +68,7 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has.
-
-    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
-    message beyond the first takes of those that a rank sends to all peers at once.
-    """
+    """What every tier has: ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
     name: Name
     bandwidth: Bandwidth
@@ -296,9 +290,7 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        check_tier_names(self.tiers)
         if self.ranks > MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
-        check_common_protocols(self)
-        check_priced(self)
+        check_tiers(self)
         return self
