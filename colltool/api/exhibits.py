@@ -12,12 +12,14 @@ from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
 from colltool.measured.rank_count import RANKS_N, SAY_RANKS
+from colltool.pricing.groups import place
 from colltool.pricing.readings import Readings
 from colltool.pricing.walk import whole_groups
+from colltool.pricing.who import Who
 from colltool.primitives import SHORT, Primitive
 from colltool.study.axes import axes_of
 from colltool.study.report import Assumptions, Exhibit, Section
-from colltool.words import format_size
+from colltool.words import Shape, format_size, shape_text
 
 if TYPE_CHECKING:
     from colltool.workload.job import Job
@@ -64,7 +66,7 @@ class Page(NamedTuple):
         primitives: a section each.
         ranks: of the job, and what is looked at closely; None where nobody said.
         size: bytes that are looked at closely.
-        library, readings: as of :func:`colltool.price`.
+        library, readings, shape: as of :func:`colltool.price`.
     """
 
     columns: Sequence[Column]
@@ -76,6 +78,7 @@ class Page(NamedTuple):
     size: float
     library: str | None
     readings: Readings
+    shape: Shape | None = None
 
     @property
     def fabric(self) -> Fabric:
@@ -91,6 +94,8 @@ class Page(NamedTuple):
         """
         if self.ranks is not None:
             return self.ranks
+        if self.shape is not None:
+            return place(self.fabric, Who(shape=self.shape)).ranks
         if len(self.columns) == 1:
             return self.fabric.ranks
         common = common_counts([one.fabric for one in self.columns])
@@ -136,20 +141,21 @@ def collective(page: Page, primitive: Primitive) -> Section:
     counts = few(counts_of([fabric], page.most), LINES)
     swept = choices.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
     grid: dict[str, Any] = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
-    whole: dict[str, Any] = {"ranks": page.most, "readings": page.readings}
+    whole: dict[str, Any] = {"ranks": page.most, "shape": page.shape, "readings": page.readings}
     one: dict[str, Any] = whole | {"size": page.size}
     where = f"{page.most} ranks, {size}"
+    typed: dict[str, Any] = {"ranks": page.most, "shape": page.shape and shape_text(page.shape)}
     exhibits = [
         Exhibit("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
         Exhibit("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="algorithm"), "map"),
         Exhibit(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
-                page.line("crossover", short, ranks=page.most)),
+                page.line("crossover", short, **typed)),
         Exhibit(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
-                page.line("breakdown", short, ranks=page.most, size=size)),
+                page.line("breakdown", short, **typed, size=size)),
         Exhibit(f"Whether the choice is safe, {where}", choices.sensitivity(fabric, primitive, **one),
-                page.line("sensitivity", short, ranks=page.most, size=size)),
+                page.line("sensitivity", short, **typed, size=size)),
         *compared(page, primitive),
     ]  # fmt: skip
     return Section(short, primitive.spoken.capitalize(), tuple(exhibits))

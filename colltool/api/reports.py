@@ -19,7 +19,7 @@ from colltool.api.arguments import (
     vary_of,
 )
 from colltool.api.columns import columns_of
-from colltool.api.groups import ranks_of
+from colltool.api.groups import AnyShape, ranks_of, shape_of
 from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
@@ -49,6 +49,7 @@ def report(
     nodes: int | None = None,
     in_place: bool = False,
     ranks: int | None = None,
+    shape: AnyShape | None = None,
     size: str | float = "64MB",
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
     overrides: Overrides = (),
@@ -69,6 +70,7 @@ def report(
             :func:`colltool.doctor`.
         ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all of the smallest fabric when
             None.
+        shape: of the slice that is looked at closely, as of :func:`colltool.price`.
         size: bytes per rank that are looked at closely, by nccl-tests' convention.
         primitives: one or several, by short or long name.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
@@ -98,6 +100,7 @@ def report(
         primitives=_primitives(primitives),
         ranks=ranks_of(ranks),
         size=size_of(size),
+        shape=shape_of(shape),
         library=library,
         readings=checked(readings, **parts),
     )

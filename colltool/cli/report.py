@@ -65,6 +65,7 @@ def report(
             autocompletion=o.complete_ranks,
         ),
     ] = None,
+    shape: o.ShapeOption = None,
     size: Annotated[
         str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank looked at closely, nccl-tests' convention.")
     ] = "64MB",
@@ -107,6 +108,7 @@ def report(
         nodes=nodes,
         in_place=in_place,
         ranks=ranks,
+        shape=shape,
         size=o.single(size, "size", "size"),
         primitives=[one.strip() for one in primitive.split(",")],
         overrides=fabric.overrides,

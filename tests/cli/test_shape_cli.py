@@ -70,6 +70,16 @@ def test_choices_take_it_too(run: Any) -> None:
         assert "write -n 16, or --shape 2x2x2" in refused.err
 
 
+def test_a_report_looks_closely_at_the_slice(run: Any) -> None:
+    done = run("report", *ON, "-p", "bc", "--shape", "2x2x4", "--format", "json")
+    assert done.json["ranks"] == 16, done.err
+    lines = [line for one in done.json["sections"] for exhibit in one["exhibits"] for line in exhibit["commands"]]
+    asked = [line for line in lines if "--shape" in line]
+    assert [line.split()[1] for line in asked] == ["crossover", "breakdown", "sensitivity"]
+    assert all("-n 16 --shape 2x2x4" in line for line in asked)
+    assert run("report", *ON, "-p", "bc", "--shape", "2x2x4", "-n", "8").code == 2
+
+
 def test_two_pods_of_one_kind_differ_by_their_links_alone() -> None:
     """From 16 MB on a chip with links of twice the rate is faster at every number of ranks that is rented."""
     for ranks in (64, 128, 256, 512):
