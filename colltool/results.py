@@ -16,7 +16,7 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are equal, arrays element by element; NaN equals nothing."""
     if one is other:
         return True
-    if hasattr(one, "shape") or hasattr(other, "shape"):
+    if hasattr(one, "dtype") or hasattr(other, "dtype"):  # a group has a shape too
         if getattr(one, "shape", None) != getattr(other, "shape", None):
             return False
         return bool((one == other).all())

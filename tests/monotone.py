@@ -89,6 +89,10 @@ EXEMPT = (
             "double-binary-tree" in step.before + step.after and len(step.spans(step.many)) > len(step.spans(step.few)) > 1
         ),
     ),
+    Exempt(
+        "the edges of a double binary tree that leave a leaf are counted: over thin uplinks some counts of ranks have fewer",
+        lambda step: "double-binary-tree" in step.after and any(len(kind_of(tier).reached) > 1 for tier in step.where.tiers),
+    ),
 )
 """The table of exceptions. A row more needs a reason that is physics, or how the library is."""
 

@@ -77,7 +77,7 @@ def check_named_once(keys: Sequence[str]) -> None:
         raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
 
 
-def check_axes(tier: LatticeTier) -> None:
+def check_axes(tier: LatticeTier) -> LatticeTier:
     """A lattice is not too large, says what it says of its axes of every one, and has wraparound only as a torus.
 
     Raises:
@@ -94,6 +94,18 @@ def check_axes(tier: LatticeTier) -> None:
         if len(shape) != axes:
             slips.append(Slip(f"has {len(shape)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
     _raise(slips)
+    return tier
+
+
+def check_tiers(fabric: Fabric) -> None:
+    """The tiers of a fabric differ in name, share a protocol, and are those that ``prices`` speak of.
+
+    Raises:
+        Slips: they do not.
+    """
+    check_tier_names(fabric.tiers)
+    check_common_protocols(fabric)
+    check_priced(fabric)
 
 
 def check_tier_names(tiers: Sequence[TierBase]) -> None:

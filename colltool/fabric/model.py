@@ -15,13 +15,11 @@ from colltool.fabric.accepted import Accepted, Slip, Slips
 from colltool.fabric.agreement import (
     check_algorithms,
     check_axes,
-    check_common_protocols,
     check_levels,
     check_named_once,
-    check_priced,
     check_protocols,
     check_switch,
-    check_tier_names,
+    check_tiers,
     check_totals,
 )
 from colltool.fabric.devices import DeviceName
@@ -70,11 +68,7 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has.
-
-    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
-    message beyond the first takes of those that a rank sends to all peers at once.
-    """
+    """What every tier has: ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
     name: Name
     bandwidth: Bandwidth
@@ -182,8 +176,7 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        check_axes(self)
-        return self
+        return check_axes(self)
 
     @property
     def endpoints(self) -> int:
@@ -276,10 +269,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override that the fabric was loaded with, as given: ``(("ib.size", "64"),)``.
-
-        They say how the fabric came to be and are no part of it: neither of its data nor of its equality.
-        """
+        """Key and value of every override, as given: ``(("ib.size", "64"),)``; no part of its data nor of its equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
@@ -296,9 +286,7 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        check_tier_names(self.tiers)
         if self.ranks > MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
-        check_common_protocols(self)
-        check_priced(self)
+        check_tiers(self)
         return self

@@ -75,6 +75,8 @@ def _at(level: Level, n_alpha: float, n_beta: float, reach: Reach, flows: Flows)
 def _slowest(met: Sequence[Level], n_alpha: float, n_beta: float, reach: Reach, flows: Flows) -> Charge:
     """A charge for pairs that meet in several classes at once, the farthest first: the longest α, the least bandwidth."""
     charges = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
+    if len(charges) == 1:
+        return charges[0]
     slowest = pick(charges, lambda c: c.effective_Bps)
     return _latest(charges, slowest)._replace(crosses=any(one.crosses for one in charges))
 

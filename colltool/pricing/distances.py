@@ -130,12 +130,14 @@ class Reach:
         return self._used[-1]
 
     def met(self, apart: int, far: Level) -> tuple[Level, ...]:
-        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one."""
-        near, below = [], 1
-        for level in takewhile(lambda level: level is not far, self._used):
-            near += [level] if level.span > max(apart, below) else []
-            below = level.span
-        return (far, *near)
+        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one.
+
+        Without nearer ones of the same tier: they have the same ports, and fewer uplinks on the way.
+        """
+        if far.tier == self.levels[0].tier:
+            return (far,)
+        inner = takewhile(lambda level: level.tier != far.tier, self._used)
+        return (far, *(level for level in inner if level.span > apart))
 
     def views(self) -> tuple[View, ...]:
         """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""

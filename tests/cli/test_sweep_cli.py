@@ -31,3 +31,18 @@ def test_the_document(run: Any) -> None:
     shown = run("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm").out
     assert shown.startswith("algorithm of all-reduce on dgx-h100, NCCL, realistic\n")
     assert "where the winner changes" in shown
+
+
+def test_several_fabrics_under_numbers_that_may_be_off(run: Any) -> None:
+    asked = ("sensitivity", "ar", "-f", "dgx-h100,hgx-h200", "-n", "64", "-M", "256MB", "--samples", "200")
+    table, document, csv = (run(*asked, "--format", form) for form in ("table", "json", "csv"))
+    assert (table.code, document.code, csv.code) == (0, 0, 0)
+    held = json.loads(document.out)
+    assert held["schema"] == "colltool.sensitivity-compare/1"
+    share = held["rows"][1]["faster"]
+    assert f"hgx-h200 is faster than dgx-h100 in {100 * share:.1f}% of the samples" in table.out
+    assert csv.out.splitlines()[2].startswith("hgx-h200,")
+    assert run(*asked).out == table.out
+    refused = run(*asked, "--plot", "x.svg")
+    assert (refused.code, refused.out) == (2, "")
+    assert "is of one fabric" in refused.err

@@ -17,7 +17,7 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric import load, source
 from colltool.fabric.accepted import spot_at
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reached, ReachedOn
+from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reached, ReachedOn, Took
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.places import MOST
@@ -318,7 +318,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn}
+    library = {Library, LibraryChannels, LibraryGraph, Reached, ReachedOn, Took}
     prices = {Prices, PartPrice}
     parts = {Eta, InNetwork, HopByHop, Level, Limits, Measured, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}

@@ -78,7 +78,8 @@ def _rung(rung: Rung) -> Document:
 
 def _seconds(row: Row) -> Document:
     paid = {name: getattr(row, name) for name in ("overhead_s", "software_s") if getattr(row, name)}
-    return {"alpha_s": row.alpha_s, "bandwidth_s": row.bandwidth_s, "total_s": row.total_s} | paid | under(row.protocol)
+    seconds = ("alpha_s", "bandwidth_s", "total_s", "lower_bound_s")
+    return {name: getattr(row, name) for name in seconds} | paid | under(row.protocol)
 
 
 def _etas(row: Row) -> Document:
