@@ -105,7 +105,9 @@ def pat(group: Group) -> Terms:
 
     t = lg N α + (N-1)/N M/BW
 
-    NCCL runs it between nodes only, with one rank on each.
+    NCCL runs it between nodes only, with one rank on each. Where a description has M/N in every round (Collectives Explainer
+    Series, part 01, appendix A), the rounds could not carry the (N-1)/N M that must arrive: executed, those of 8 ranks carry 1/8,
+    2/8 and 4/8 of M (verify --trace).
 
     >>> from colltool.cost import totals
     >>> totals(pat(Group(5, "clos", scale_out=True)))

@@ -74,7 +74,7 @@ def nccl_rails(running: Running, group: Group) -> str:
 
 def nccl_links(running: Running, group: Group) -> str:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
-    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2:
+    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2 and not group.one_port:
         return f"on a full mesh {running.spoken} has rings over all links (multi-link)"
     return ""
 

@@ -1,7 +1,8 @@
-"""What NCCL itself would pick beside what is priced."""
+"""What NCCL itself would pick beside what is priced, and what would lead on one port."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from colltool.pricing.readings import Readings
@@ -10,6 +11,12 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.pricing.explained import Explanation
     from colltool.pricing.results import Price
+    from colltool.pricing.who import AnyGroup
+
+
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
 
 
 def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
@@ -19,6 +26,17 @@ def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, 
     from colltool.library.answer import answered
 
     return answered(prices, fabric, readings, asked=asked)
+
+
+def with_turn(
+    prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings, only: Sequence[str]
+) -> tuple[Price, ...]:
+    """Prices of one group with a note where another schedule leads on one port; as they are where algorithms are named."""
+    if only:
+        return prices
+    from colltool.pricing.one_port import with_turn as run
+
+    return run(prices, fabric, group, readings)
 
 
 def with_estimates(explained: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:

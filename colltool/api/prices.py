@@ -15,7 +15,6 @@ from colltool.api.arguments import (
     fabric_of,
     fabrics_of,
     flag_of,
-    is_other,
     names_of,
     number_of,
     primitive_of,
@@ -26,7 +25,7 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.api.groups import AnyShape, group_of
-from colltool.api.picks import with_estimates, with_pick
+from colltool.api.picks import is_other, with_estimates, with_pick, with_turn
 from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked
@@ -88,8 +87,8 @@ def price(
     reading, own = checked(readings, **parts), fabric_of(fabric)
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
-    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, names_of(algorithms))
-    picked = with_pick((priced,), loaded, reading, asked=is_other(library, own))
+    priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, only := names_of(algorithms))
+    picked = with_pick(with_turn((priced,), loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
     return slowed(picked, loaded, reading, slow_rank)[0]
 
 
@@ -119,8 +118,8 @@ def price_list(
     own = fabric_of(fabric)
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
-    listed = run(loaded, primitive_of(primitive), parsed, group, reading, names_of(algorithms))
-    picked = with_pick(listed.prices, loaded, reading, asked=is_other(library, own))
+    listed = run(loaded, primitive_of(primitive), parsed, group, reading, only := names_of(algorithms))
+    picked = with_pick(with_turn(listed.prices, loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
     return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 

@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@command(logs="--log", primitives="--primitive")
+@command(logs="--log", primitives="--primitive", primitive="--collective")
 def report(
     fabric: FabricChoice,
     more: Annotated[
@@ -51,13 +51,16 @@ def report(
         typer.Option("--log", metavar="LOG", help="What was measured: logs of benchmarks, traces; repeatable."),
         o.READ,
     ] = None,
+    collective: o.CollectiveOption = None,
+    nodes: o.NodesOption = None,
+    in_place: o.InPlaceOption = False,
     ranks: Annotated[
         int | None,
         typer.Option(
             "--ranks",
             "-n",
             metavar="N",
-            help="Looked at closely, and ranks of the job. [default: all of the smallest fabric]",
+            help="Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]",
             parser=values.count("ranks", -values.MOST_RANKS, several="one number of ranks a page"),
             autocompletion=o.complete_ranks,
         ),
@@ -100,6 +103,9 @@ def report(
         job=job,
         job_overrides=job_set or (),
         logs=[*(log or ()), *(more or ())],
+        collective=collective,
+        nodes=nodes,
+        in_place=in_place,
         ranks=ranks,
         size=o.single(size, "size", "size"),
         primitives=[one.strip() for one in primitive.split(",")],

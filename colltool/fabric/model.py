@@ -68,11 +68,7 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has.
-
-    ``cable`` in metres, ``energy`` in J/bit; None adds no delay and counts no energy. ``post`` is LogGP's o in seconds: what each
-    message beyond the first takes of those that a rank sends to all peers at once.
-    """
+    """What every tier has: ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
     name: Name
     bandwidth: Bandwidth
@@ -180,8 +176,7 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        check_axes(self)
-        return self
+        return check_axes(self)
 
     @property
     def endpoints(self) -> int:
@@ -274,10 +269,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override that the fabric was loaded with, as given: ``(("ib.size", "64"),)``.
-
-        They say how the fabric came to be and are no part of it: neither of its data nor of its equality.
-        """
+        """Key and value of every override, as given: ``(("ib.size", "64"),)``; no part of its data nor of its equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from math import prod, sqrt
@@ -13,6 +13,7 @@ import numpy as np
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.groups import place
 from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
@@ -23,15 +24,14 @@ from colltool.study.accuracy import model_error
 from colltool.study.axes import Axis
 from colltool.study.grid import Asked, Cell, Load, cells, too_many
 from colltool.study.ground import LAUNCH_SHARE, Ground, Uneven, ground_or_none, joined, launch_missing, uneven_groups
+from colltool.study.runs import Outcome, Run, alike, farthest, merged
+from colltool.study.turned import Turned, turned
 from colltool.study.why import Why, why_same
 
 SAME = 0.02  # a smaller difference is none: prices are not known better
-NEAR = 1.25  # sizes that far apart are one in a sentence
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
-
-Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
 
 
 class Option(NamedTuple):
@@ -41,10 +41,6 @@ class Option(NamedTuple):
     fabric: str
     set: tuple[tuple[str, str], ...]
     load: Load
-
-
-Met = tuple[int, tuple["Run", ...]]
-"""A number of ranks, and what a column does there."""
 
 
 class Line(NamedTuple):
@@ -74,21 +70,6 @@ class Line(NamedTuple):
         return total is not None and self.missing[column] > LAUNCH_SHARE * total
 
 
-class Run(NamedTuple):
-    """Sizes in a row at which a column is slower, faster or the same as the first; ``ratio`` is the farthest from 1.
-
-    ``unlike``: one of the two leaves out a launch that the other has. ``within``: the model's error, where the difference is no
-    larger. ``why``: of what is the same.
-    """
-
-    outcome: Outcome
-    from_bytes: float
-    to_bytes: float
-    ratio: float
-    within: float | None = None
-    why: tuple[Why, ...] = ()
-
-
 class Finding(NamedTuple):
     """What a column does to a primitive on some numbers of ranks: runs of sizes, that are alike for all of them."""
 
@@ -101,7 +82,7 @@ class Finding(NamedTuple):
     def in_short(self) -> Finding:
         """The same without the model's error, which cuts runs of one outcome in parts."""
         parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
-        joined = (Run(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, _farthest([run.ratio for run in part]))
+        joined = (Run(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, farthest([run.ratio for run in part]))
                   for part in parts)  # fmt: skip
         return self._replace(runs=tuple(joined))
 
@@ -117,6 +98,7 @@ class Comparison(Result):
     ideal: bool
     ground: tuple[Uneven, ...] = ()
     readings: Readings = USUAL
+    turned: tuple[Turned, ...] = ()
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -143,12 +125,14 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
+        place(fabrics[0], who[0])  # where the group fits nowhere, its error says what does
         raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    return Comparison(tuple(columns), tuple(lines), found, asked[0].readings.ideal, ground, asked[0].readings)
+    return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
+                      readings=asked[0].readings, turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +169,10 @@ class _Compared:
             errors = tuple(_error(one, size) for one in grounds)
             yield Line(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
 
+    def turned(self, sizes: Sequence[float]) -> Iterator[Turned]:
+        """Where the fastest column is another one on one port."""
+        return turned(self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME)
+
     def findings(self, sizes: Sequence[float]) -> Iterator[Finding]:
         """Of every column but the first, numbers of ranks that meet the same joined."""
         lines = list(self.lines(sizes))
@@ -192,9 +180,9 @@ class _Compared:
             one_file = column.fabric == self.columns[0].fabric
             each = [(group.ranks or 0, _runs([line for line in lines if line.ranks == group.ranks], at, one_file=one_file))
                     for group in self.groups]  # fmt: skip
-            for alike in _alike(each):
-                ranks = tuple(ranks for ranks, _ in alike)
-                runs = tuple(self._with_why(run, at, ranks) for run in _merged([runs for _, runs in alike]))
+            for same in alike(each):
+                ranks = tuple(ranks for ranks, _ in same)
+                runs = tuple(self._with_why(run, at, ranks) for run in merged([runs for _, runs in same]))
                 yield Finding(column.name, self.asked.primitive, ranks, runs)
 
     def _with_why(self, run: Run, at: int, ranks: Sequence[int]) -> Run:
@@ -224,31 +212,13 @@ def _error(ground: Ground | None, size: float) -> float:
     return model_error(size, measured=ground.protocols, several_tiers=sum(count > 1 for count in ground.group) > 1)
 
 
-def _alike(each: Sequence[Met]) -> list[list[Met]]:
-    """Numbers of ranks in a row that meet the same at about the same sizes."""
-    groups: list[list[Met]] = []
-    for one in each:
-        if groups and _same_runs(groups[-1][0][1], one[1]):
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-    return groups
-
-
-def _same_runs(some: Sequence[Run], others: Sequence[Run]) -> bool:
-    if [(run.outcome, run.within is None) for run in some] != [(run.outcome, run.within is None) for run in others]:
-        return False
-    edges = ((one.to_bytes, other.to_bytes) for one, other in zip(some, others, strict=True))
-    return all(max(pair) <= NEAR * min(pair) for pair in edges)
-
-
 def _runs(lines: Sequence[Line], column: int, *, one_file: bool) -> tuple[Run, ...]:
     runs = []
     for (outcome, near), run in groupby(lines, key=lambda line: _judged(line, column, one_file=one_file)):
         several = list(run)
         ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
         error = max(max(line.errors[0], line.errors[column]) for line in several)
-        runs.append(Run(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios), error if near else None))
+        runs.append(Run(outcome, several[0].bytes, several[-1].bytes, farthest(ratios), error if near else None))
     return tuple(runs)
 
 
@@ -283,21 +253,3 @@ def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> b
 def told(ratio: float) -> Literal["same", "slower", "faster"]:
     """What a ratio is called."""
     return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"
-
-
-def _farthest(ratios: Sequence[float]) -> float:
-    return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
-
-
-def _merged(several: Sequence[Sequence[Run]]) -> tuple[Run, ...]:
-    """Runs of several numbers of ranks that meet the same: the widest sizes, the farthest ratio."""
-    return tuple(
-        Run(
-            same[0].outcome,
-            min(run.from_bytes for run in same),
-            max(run.to_bytes for run in same),
-            _farthest([run.ratio for run in same]),
-            max((run.within for run in same if run.within is not None), default=None),
-        )
-        for same in zip(*several, strict=True)
-    )

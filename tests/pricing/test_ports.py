@@ -149,3 +149,17 @@ def test_a_post_as_long_as_alpha_is_one_port() -> None:
             colltool.price(fabric, primitive, size="1MB", algorithms=algorithm, ports=ports).best for ports in ("all", "one")
         )
         assert float(posted.total_s) == pytest.approx(float(in_turn.total_s))
+
+
+def test_the_default_names_what_one_port_turns() -> None:
+    def turn(fabric: str, primitive: str, size: str = "16MB", **more: object) -> list[str]:
+        rows = colltool.price(fabric, primitive, size=size, **more).results  # type: ignore[arg-type]
+        return [note for note in rows[0].notes if "ports" in note]
+
+    assert turn("torus512", "ar") == ['with ports="one" dim-ring leads']
+    assert turn("star512", "ag") == ['with ports="one" in-network leads']
+    assert turn("mi300x", "ag", library="rccl") == ['with ports="one" ring leads']
+    assert turn("star512", "ar") == []  # in the switch, whatever ports are
+    assert turn("torus512", "ar", ports="one") == turn("torus512", "ar", algorithms=["multi-ring", "dim-ring"]) == []
+    (listed,) = colltool.price_list("torus512", "ar", sizes=["16MB"]).prices
+    assert any("ports" in note for note in listed.results[0].notes)

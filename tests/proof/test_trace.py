@@ -132,3 +132,11 @@ def test_the_relay_of_four_forwards_what_came() -> None:
     assert (first.n_beta, second.n_beta) == (3 / 8, 1 / 8)
     assert [(m.src, m.dst) for m in first.messages if m.chunk in (2, 16)] == [(0, 1), (0, 3)]
     assert [(m.src, m.dst) for m in second.messages if m.chunk in (2, 16)] == [(1, 2), (3, 2)]
+
+
+def test_the_rounds_of_pat_carry_more_and_more() -> None:
+    """Not M/N each, as a description has it: then only lg N chunks would arrive."""
+    (one,) = colltool.verify("dgx-h100", "ag", ranks=8, stride=8, algorithms="pat", trace=True).results
+    assert one.trace is not None
+    assert [step.n_beta for step in one.trace.steps] == [1 / 8, 2 / 8, 4 / 8]
+    assert "1/8, 2/8 and 4/8" in colltool.explain("pat", "ag").entries[0].text

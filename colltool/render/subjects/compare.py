@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
+from colltool.errors import given, said
 from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.subject import Document, Subject
-from colltool.study.compare import Comparison, Finding, Line, Run
+from colltool.study.compare import Comparison, Finding, Line
+from colltool.study.runs import Run
 from colltool.study.why import Reason, Why
 from colltool.words import format_bytes, format_factor, format_rate, format_time, percent, plain_number, title_size, whole_bytes
 
@@ -49,7 +51,7 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 
 def _blocks(result: Comparison) -> list[Block]:
     out: list[Block] = [_table(result, _title(result), people=True)]
-    out.append(Lines("what follows", verdict(result)))
+    out.append(Lines("what follows", (*verdict(result), *one_port_lines(result))))
     out += readings_block(result.readings) + ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
@@ -64,6 +66,20 @@ def _title(result: Comparison) -> str:
 def verdict(result: Comparison) -> tuple[str, ...]:
     """What follows from the prices between the smallest and the largest size, in sentences."""
     return tuple(_sentence(result, one) for one in result.findings)
+
+
+def one_port_lines(result: Comparison) -> tuple[str, ...]:
+    """``all-reduce at 16MB: with --ports one star512 wins``: by primitive and winner, the rows where it is not all of them."""
+    out = []
+    for primitive in dict.fromkeys(one.primitive for one in result.turned):
+        mine = [line for line in result.lines if line.primitive is primitive]
+        for column in dict.fromkeys(one.column for one in result.turned if one.primitive is primitive):
+            rows = [one for one in result.turned if (one.primitive, one.column) == (primitive, column)]
+            sizes, counts = (list(dict.fromkeys(getattr(one, key) for one in rows)) for key in ("bytes", "ranks"))
+            where = f" on {', '.join(map(str, counts))} ranks" if set(counts) != {line.ranks for line in mine} else ""
+            where += f" at {', '.join(map(title_size, sizes))}" if set(sizes) != {line.bytes for line in mine} else ""
+            out.append(f"{primitive.spoken}{where}: with {said(given('ports', 'one'))} {column} wins")
+    return tuple(out)
 
 
 def _ranks(result: Comparison) -> tuple[int, ...]:
@@ -146,6 +162,7 @@ def _document(result: Comparison) -> Document:
         "findings": [one._asdict() | {"primitive": str(one.primitive), "runs": [_run(run) for run in one.runs]}
                      for one in result.findings],
         "ground": ground_field(result.ground),
+        "turned_on_one_port": [one._asdict() | {"primitive": str(one.primitive)} for one in result.turned],
     }  # fmt: skip
 
 

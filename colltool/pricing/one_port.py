@@ -1,0 +1,46 @@
+"""What leads on one port, where that is another schedule: named in the notes of what leads on all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from colltool.algorithms.posted import many_sends
+from colltool.algorithms.registry import every_algorithm
+from colltool.errors import given, said
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
+from colltool.pricing.price import price
+from colltool.pricing.readings import Readings
+from colltool.pricing.results import Price
+from colltool.pricing.row import Row
+from colltool.pricing.who import AnyGroup
+
+
+def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
+    """Prices, each with a note on its first row where ``ports=one`` has another one lead; of arrays of sizes none.
+
+    Args:
+        prices: with all algorithms, on ``fabric``, of ``group``, under ``readings``.
+    """
+    return tuple(_noted(one, fabric, group, readings) for one in prices)
+
+
+def _noted(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> Price:
+    if readings.ports == "one" or not isinstance(priced.bytes, float) or not priced.leading:
+        return priced
+    first = priced.leading[0]
+    if not _may_turn(fabric, first):
+        return priced
+    one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one")).leading
+    if not one_port or one_port[0].spec == first.spec:
+        return priced
+    note = said(f"with {given('ports', 'one')} {one_port[0].title} leads")
+    marked = replace(first, notes=(*first.notes, note))
+    return replace(priced, results=tuple(marked if row is first else row for row in priced.results))
+
+
+def _may_turn(fabric: Fabric, first: Row) -> bool:
+    """Whether the leader posts to all peers at once, or there are links to drive at once."""
+    names = {first.choice.base, *first.choice.tiers}
+    posts = any(row.caveat is many_sends for row in every_algorithm() if row.name in names)
+    return posts or any(kind_of(tier).joined_by != "switches" for tier in fabric.tiers)
