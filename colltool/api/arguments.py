@@ -35,11 +35,7 @@ _MOST_DIGITS = 15  # of a whole number that anything here counts
 
 
 def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """How to read the model where it leaves a choice; see :class:`colltool.Readings` for the names and values.
-
-    Args:
-        readings: to start from; the defaults when None.
-        **parts: single readings, in place of those.
+    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts`` (:class:`colltool.Readings`).
 
     Raises:
         ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.
@@ -78,11 +74,6 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
         raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     return fabric.under(name)
-
-
-def is_other(library: str | None, fabric: Fabric) -> bool:
-    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
-    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
 
 
 def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:

@@ -11,6 +11,7 @@ from colltool.api.commands import command_line
 from colltool.errors import ColltoolError, given
 from colltool.fabric.model import Fabric
 from colltool.fabric.overrides import Overrides
+from colltool.measured.rank_count import RANKS_N, SAY_RANKS
 from colltool.pricing.readings import Readings
 from colltool.pricing.walk import whole_groups
 from colltool.primitives import SHORT, Primitive
@@ -182,7 +183,15 @@ def step(page: Page, job: Job, typed: str) -> Section:
     return Section("job", f"The job {job.name}", tuple(exhibits))
 
 
-def logged(page: Page, logs: Sequence[str]) -> Section:
+class Said(NamedTuple):
+    """What somebody says of logs that do not say it themselves."""
+
+    primitive: Primitive | None = None
+    nodes: int | None = None
+    in_place: bool = False
+
+
+def logged(page: Page, logs: Sequence[str], said: Said) -> Section:
     """What was measured beside what is expected, traces by themselves."""
     from colltool.traces import is_trace
 
@@ -190,12 +199,26 @@ def logged(page: Page, logs: Sequence[str]) -> Section:
     others = [log for log in logs if log not in traces]
     exhibits = []
     if others:  # which say themselves which library ran
-        result = measured.doctor(others, page.columns[0].file, readings=page.readings)
-        exhibits.append(Exhibit("What benchmarks measured", result, page._replace(library=None).line("doctor", *others)))
+        asked = said._asdict() | {"ranks": page.ranks if page.ranks and _without_ranks(others, said) else None}
+        result = measured.doctor(others, page.columns[0].file, readings=page.readings, **asked)
+        typed = {"collective": said.primitive, "nodes": said.nodes, "in_place": said.in_place or None, "ranks": asked["ranks"]}
+        line = page._replace(library=None).line("doctor", *others, **typed)
+        exhibits.append(Exhibit("What benchmarks measured", result, line))
     if traces:
         traced = measured.trace(page.fabric, traces, readings=page.readings)
         exhibits.append(Exhibit("What a job measured", traced, page.line("trace", *traces)))
     return Section("measured", "Measured against expected", tuple(exhibits))
+
+
+def _without_ranks(logs: Sequence[str], said: Said) -> bool:
+    """Whether the logs leave it to somebody to say of how many ranks they are."""
+    from colltool.measured.read import read_logs
+
+    try:
+        read_logs(logs, primitive=said.primitive, nodes=said.nodes, in_place=said.in_place)
+    except ColltoolError as error:
+        return SAY_RANKS in error.fix or RANKS_N in error.fix
+    return False
 
 
 def assumptions(page: Page) -> Section:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from colltool.pricing.who import AnyGroup
 
 
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
+
+
 def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
     """Prices of one group with what the library itself would pick for each, where it has a cost model."""
     if prices[0].library is None or prices[0].library.name != "nccl":

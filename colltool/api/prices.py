@@ -15,7 +15,6 @@ from colltool.api.arguments import (
     fabric_of,
     fabrics_of,
     flag_of,
-    is_other,
     names_of,
     number_of,
     primitive_of,
@@ -26,7 +25,7 @@ from colltool.api.arguments import (
     wrong,
 )
 from colltool.api.groups import AnyShape, group_of
-from colltool.api.picks import with_estimates, with_pick, with_turn
+from colltool.api.picks import is_other, with_estimates, with_pick, with_turn
 from colltool.api.slow import explained_slow, slowed
 from colltool.errors import ColltoolError, called, given
 from colltool.pricing.readings import Readings, checked

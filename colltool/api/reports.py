@@ -6,10 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import AnyFabric, AnyPath, is_nothing, paths_of, primitive_of, several_of, size_of, vary_of
+from colltool.api.arguments import (
+    AnyFabric,
+    AnyPath,
+    count_of,
+    flag_of,
+    is_nothing,
+    paths_of,
+    primitive_of,
+    several_of,
+    size_of,
+    vary_of,
+)
 from colltool.api.columns import columns_of
 from colltool.api.groups import ranks_of
-from colltool.errors import ColltoolError, given, taken_from
+from colltool.errors import ColltoolError, called, given, taken_from
 from colltool.fabric.overrides import Overrides
 from colltool.inputs import remembering
 from colltool.pricing.readings import Readings, checked
@@ -34,6 +45,9 @@ def report(
     vary: Sequence[str] | str = (),
     job: Job | AnyPath | Mapping[str, Any] | None = None,
     logs: AnyPath | Sequence[AnyPath] = (),
+    collective: Primitive | str | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
     ranks: int | None = None,
     size: str | float = "64MB",
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
@@ -51,7 +65,10 @@ def report(
         vary: keys with their values, as of :func:`colltool.compare`: a column for each; the first is what the page is about.
         job: a job, or a path, shipped name or mapping to load: its step on each fabric.
         logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
-        ranks: N, what is looked at closely, and the ranks of the job; all of the smallest fabric when None.
+        collective, nodes, in_place: of logs that do not say, as ``primitive``, ``nodes`` and ``in_place`` of
+            :func:`colltool.doctor`.
+        ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all of the smallest fabric when
+            None.
         size: bytes per rank that are looked at closely, by nccl-tests' convention.
         primitives: one or several, by short or long name.
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
@@ -90,7 +107,13 @@ def report(
     files = [] if is_nothing(logs) else [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")]
     sections = [of.network(page), *(of.collective(page, one) for one in followed(page.primitives))]
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
-    sections += [of.logged(page, files)] if files else []
+    with called("python", primitive="collective"):
+        said = of.Said(
+            primitive=None if collective is None else primitive_of(collective),
+            nodes=None if nodes is None else count_of(nodes, "nodes", 1),
+            in_place=flag_of(in_place, "in_place"),
+        )
+        sections += [of.logged(page, files, said)] if files else []
     sections.append(of.assumptions(page))
     return Report(
         fabrics=tuple(one.file for one in page.columns),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Annotated
 
@@ -25,7 +26,7 @@ Examples:
 """
 
 
-@command(logs="--log", primitives="--primitive")
+@command(logs="--log", primitives="--primitive", primitive="--collective")
 def report(
     fabric: FabricChoice,
     more: Annotated[
@@ -51,13 +52,16 @@ def report(
         typer.Option("--log", metavar="LOG", help="What was measured: logs of benchmarks, traces; repeatable."),
         o.READ,
     ] = None,
+    collective: o.CollectiveOption = None,
+    nodes: o.NodesOption = None,
+    in_place: o.InPlaceOption = False,
     ranks: Annotated[
         int | None,
         typer.Option(
             "--ranks",
             "-n",
             metavar="N",
-            help="Looked at closely, and ranks of the job. [default: all of the smallest fabric]",
+            help="Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]",
             parser=values.count("ranks", -values.MOST_RANKS, several="one number of ranks a page"),
             autocompletion=o.complete_ranks,
         ),
@@ -91,6 +95,7 @@ def report(
         if out.path is not None and not os.path.isdir(out.path.parent):
             what = f"cannot write {out.path}: no such folder"
             raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
+    gc.enable()  # main keeps it off for short commands; the pictures of a page are rings of objects, hundreds of MB of them
     working("pricing the page ...")
     first, *others = fabric.several
     result = api.report(
@@ -100,6 +105,9 @@ def report(
         job=job,
         job_overrides=job_set or (),
         logs=[*(log or ()), *(more or ())],
+        collective=collective,
+        nodes=nodes,
+        in_place=in_place,
         ranks=ranks,
         size=o.single(size, "size", "size"),
         primitives=[one.strip() for one in primitive.split(",")],

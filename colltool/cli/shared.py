@@ -133,6 +133,7 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
                     outputs.leave()
                     raise
                 outputs.leave()
+                _say_bytes(given.get("size"))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {part.name: part.annotation for part in signature.parameters.values()}
@@ -227,6 +228,16 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
             raise read_here(path, name)
         if any(same_place(path, other) for _, other in written[:index]):
             raise written_twice(path, name)
+
+
+def _say_bytes(size: Any) -> None:
+    """Say of small sizes without a unit that they are bytes, as in nccl-tests: somebody may have meant megabytes."""
+    bare = values.bare_sizes(size) if isinstance(size, str) else []
+    if bare:
+        from colltool.cli.streams import say
+
+        several = len(bare) > 1
+        say(f"note: -M {','.join(bare)} {'are' if several else 'is'} bytes, as in nccl-tests; write {bare[0]}MB for megabytes")
 
 
 def _paths(value: Any) -> list[Path]:

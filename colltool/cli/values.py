@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_RANKS = 10**9
 MOST_ROWS = 10**6  # more than any output has
 
+_BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
+
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
@@ -131,6 +133,12 @@ def sizes(text: str | None) -> list[str]:
         ColltoolError: a size is empty.
     """
     return _parts(text, "sizes")
+
+
+def bare_sizes(text: str) -> list[str]:
+    """Of ``16,1MB`` what has no unit and is below a kilobyte."""
+    parts = [part.strip() for part in text.split(",")]
+    return [part for part in parts if part.isascii() and part.isdecimal() and int(part[:9]) < _BARE_BELOW]
 
 
 def counts(texts: list[str], argument: str) -> list[int]:

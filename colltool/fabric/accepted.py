@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -53,11 +54,13 @@ class Slips(ValueError):
 
 
 class Spot(NamedTuple):
-    """A place of a model: its type (bare, without None), the words for it, and the key that tells its kinds apart."""
+    """A place of a model: its type (bare, without None), the words for it, the key that tells its kinds apart, and its bounds."""
 
     annotation: Any
     accepted: Accepted | None = None
     tag: str = ""
+    least: float = -inf
+    most: float = inf
 
     @property
     def words(self) -> str:
@@ -89,6 +92,12 @@ class Spot(NamedTuple):
             return Spot(model) if model else None
         wanted = "mapping" if isinstance(value, dict) else "list" if isinstance(value, list) else ""
         return next((one for one in map(spot_of, _members(self.annotation)) if wanted and one.shape == wanted), None)
+
+    @property
+    def of_number(self) -> Spot:
+        """Of several types the number's."""
+        members = map(spot_of, _members(self.annotation)) if self.is_union else ()
+        return next((one for one in members if one.annotation in (int, float)), self)
 
     @property
     def shape(self) -> str:
@@ -123,17 +132,19 @@ class Spot(NamedTuple):
 
 def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spot:
     """The place that a type stands for; what is said farther out goes before what is said within."""
-    accepted = _last(metadata)
+    accepted, (least, most) = _last(metadata), _bounds(metadata)
     while True:
         members = _members(annotation)
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             accepted = accepted or _last(more)
+            own = _bounds(more)
+            least, most = max(least, own[0]), min(most, own[1])
             tag = tag or next((str(one.discriminator) for one in more if isinstance(one, FieldInfo) and one.discriminator), "")
         elif len(members) == 1 and members[0] is not annotation:
             annotation = members[0]
         else:
-            return Spot(annotation, accepted, tag)
+            return Spot(annotation, accepted, tag, least, most)
 
 
 def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
@@ -184,6 +195,14 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 def _last(metadata: Iterable[Any]) -> Accepted | None:
     return next((one for one in reversed(list(metadata)) if isinstance(one, Accepted)), None)
+
+
+def _bounds(metadata: Iterable[Any]) -> tuple[float, float]:
+    """The least and the most that pydantic lets a number be."""
+    flat = [one for part in metadata for one in (part.metadata if isinstance(part, FieldInfo) else [part])]
+    least = (getattr(one, name) for one in flat for name in ("ge", "gt") if hasattr(one, name))
+    most = (getattr(one, name) for one in flat for name in ("le", "lt") if hasattr(one, name))
+    return max(least, default=-inf), min(most, default=inf)
 
 
 def _one_of(words: tuple[Any, ...]) -> str:

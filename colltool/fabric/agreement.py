@@ -77,7 +77,7 @@ def check_named_once(keys: Sequence[str]) -> None:
         raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
 
 
-def check_axes(tier: LatticeTier) -> None:
+def check_axes(tier: LatticeTier) -> LatticeTier:
     """A lattice is not too large, says what it says of its axes of every one, and has wraparound only as a torus.
 
     Raises:
@@ -94,6 +94,7 @@ def check_axes(tier: LatticeTier) -> None:
         if len(shape) != axes:
             slips.append(Slip(f"has {len(shape)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
     _raise(slips)
+    return tier
 
 
 def check_tiers(fabric: Fabric) -> None:

@@ -176,8 +176,7 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        check_axes(self)
-        return self
+        return check_axes(self)
 
     @property
     def endpoints(self) -> int:
@@ -270,10 +269,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override that the fabric was loaded with, as given: ``(("ib.size", "64"),)``.
-
-        They say how the fabric came to be and are no part of it: neither of its data nor of its equality.
-        """
+        """Key and value of every override, as given: ``(("ib.size", "64"),)``; no part of its data nor of its equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:

@@ -104,7 +104,7 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
         return f"write {value} without quotes"
     if isinstance(value, str) and kind == "float_type" and (spelt := _SPELT.fullmatch(value)):
-        return f"write {float(spelt[1]) / (100 if spelt[2] == '%' else 1):g}"
+        return _as_number(spot.of_number, float(spelt[1]), spelt[2])
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "on", "no", "off"):
         return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
@@ -117,7 +117,9 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if means == "rate" and value < MIN_BANDWIDTH_BPS:
-        return f"is the unit missing? {value:g} is read as bytes/s: write {value:g}GB/s"
+        units = (f"{value:g}GB/s", f"{value:g}Gbps")
+        first, second = reversed(units) if _of_network(path) else units  # NICs are sold in bits/s
+        return f"is the unit missing? {value:g} is read as bytes/s: write {first} or {second}"
     if means == "time":
         if 0 < value < _SECONDS_BELOW:
             return f"are these seconds? write {value * 1e6:g}us"
@@ -125,6 +127,19 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     if means in _UNITS and value > 0:
         return f"is the unit missing? write {shown(value)}{_UNITS[means]}"
     return "put it in quotes" if means == "text" else ""
+
+
+def _as_number(spot: Spot, number: float, unit: str) -> str:
+    """``80%``, ``3:1`` or ``2x`` as a number that the place takes: where it is from 1, 30% are what is above it."""
+    value = number / 100 if unit == "%" else number
+    if unit == "%" and value < spot.least == 1:
+        value += 1
+    return f"write {value:g}" if spot.least <= value <= spot.most else ""
+
+
+def _of_network(path: KeyPath) -> bool:
+    """Whether it is a number of a tier that joins hosts: any but the innermost."""
+    return len(path) > 1 and path[0] == "tiers" and path[1] != 0
 
 
 def _is_echo(item: Any) -> bool:

@@ -47,8 +47,7 @@ def _box(tier: Tier, shape: Shape) -> Tier:
     if found is not None:
         return found
     best = kind.slice(ranks) if ranks <= tier.endpoints else None
-    fits = f"write {_asked(_axes([best]))}, or" if best is not None else "write"
-    fix = f"{fits} at most {kind.extent}"
+    fix = f"write {_asked(_axes([best]))}" if best is not None else f"at most {kind.extent}"
     raise ColltoolError(f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.groups import place
 from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
@@ -124,6 +125,7 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
+        place(fabrics[0], who[0])  # where the group fits nowhere, its error says what does
         raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]

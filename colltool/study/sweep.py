@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
+from colltool.pricing.groups import place
 from colltool.pricing.readings import USUAL, Readings
 from colltool.pricing.running import library_of
 from colltool.pricing.walk import everybody
@@ -150,6 +151,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         raise too_many(count, most)
     found = cells(asked, axes, [one.load for one in where], groups)
     if all(cell.algorithm is None for cell in found):
+        place(first, groups[0])  # where the group does not fit, its error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
     return Sweep(
         primitive=asked.primitive,

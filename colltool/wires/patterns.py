@@ -8,7 +8,7 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, nearest
+from colltool.errors import ColltoolError, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.shown import clipped
@@ -181,7 +181,7 @@ def _lines(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
 
 def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
     if not pattern.shape:
-        raise PatternError("shape", "a box needs its shape", "shape: [4, 2]")
+        raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
         asked, there = "x".join(map(str, pattern.shape)), "x".join(map(str, shape))

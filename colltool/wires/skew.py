@@ -136,7 +136,7 @@ def _zipf(given: Any, ranks: int) -> Floats:
 
 def _number(value: Any, argument: str, fix: str) -> float:
     try:
-        if not isinstance(value, bool):
+        if not isinstance(value, bool | np.bool_):
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass

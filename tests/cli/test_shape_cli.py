@@ -64,7 +64,10 @@ def test_choices_take_it_too(run: Any) -> None:
     assert swept["cells"][0]["total_s"] == colltool.price("tpu-v5p", "ar", size=1e9, shape="4x4x4").best.total_s
     compared = run("compare", "ar", "-f", "tpu-v5p,tpu-v4-512", "--shape", "4x4x4", "-M", "1GB", "--format", "json").json
     assert compared["rows"][0]["ranks"] == 64
-    assert run("compare", "ar", "-f", "tpu-v5p,dgx-h100", "--shape", "4x4x4").code in (0, 2)
+    for command in (("sweep", "ar", *ON), ("compare", "ar", "-f", "tpu-v5p,tpu-v4-512")):
+        refused = run(*command, "--shape", "4x4", "-n", "8")
+        assert (refused.code, refused.out) == (2, "")
+        assert "write -n 16, or --shape 2x2x2" in refused.err
 
 
 def test_two_pods_of_one_kind_differ_by_their_links_alone() -> None:

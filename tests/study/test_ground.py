@@ -106,6 +106,14 @@ def test_jobs_rest_on_the_same_things() -> None:
     assert colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-h100"], 256).titles == ("dgx-h100 (1)", "dgx-h100 (2)")
 
 
+def test_jobs_that_take_as_long_say_why() -> None:
+    thick, thin = (colltool.load_fabric("dgx-h100", [f"ib.levels.spine.oversubscription={s}"]) for s in (1, 4))
+    (said, *_) = document(colltool.compare_plans("llama3-70b", [thick, thin], 256))["verdict"]
+    assert said == (
+        "dgx-h100 with ib.levels.spine.oversubscription=4: no difference (nothing that the job sends takes another time)"
+    )
+
+
 def test_one_file_is_alike() -> None:
     found = colltool.compare("dgx-h100", "ar", ranks=[64], sizes=["1MB"], vary="ib.bandwidth=25GB/s,50GB/s")
     assert found.ground == ()

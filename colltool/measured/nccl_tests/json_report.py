@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, either
 from colltool.measured.log import Format, Log
 from colltool.measured.nccl_tests.run import Device, Run, spelled
 from colltool.measured.nccl_tests.table import IN, OUT, Cells, TableRow
@@ -43,6 +43,12 @@ def read(log: Log, stated: Stated) -> Reading:
         raise ColltoolError(
             what, where=f"{file}:{line}", fix="nccl-tests writes the end when it ends: run it again with -J"
         ) from error
+    if isinstance(report, dict) and str(report.get("schema", "")).startswith("colltool."):
+        what = f"is what colltool {str(report['schema'])[9:].partition('/')[0]} prints: computed, not measured"
+        fix = either(
+            shell="give the benchmark's log; colltool diff OLD NEW compares two outputs", python="give the benchmark's log"
+        )
+        raise ColltoolError(what, where=f"{file}:1", fix=fix)
     results = report.get("results") if isinstance(report, dict) else None
     if not isinstance(results, list) or not results:
         what = "JSON without 'results': no report of nccl-tests"

@@ -116,6 +116,8 @@ def _sentence(result: Plans, at: int) -> str:
     ratio, one, name = result.ratio(at), result.plans[at], apart(result, at)
     if one.device != result.plans[0].device:
         name += f" ({one.device or 'no device'}, not {result.plans[0].device or 'none'})"
+    if abs(ratio - 1) < 1e-9:
+        return f"{name}: no difference (nothing that the job sends takes another time)"
     if abs(ratio - 1) < 0.005:
         return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
     error = result.error(at)
