@@ -133,6 +133,8 @@ def direct(group: Group) -> Terms:
 
     t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
 
+    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
+
     >>> from colltool.cost import totals
     >>> totals(direct(Group(4, "star")))
     (1, 0.75)

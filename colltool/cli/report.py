@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Annotated
 
@@ -95,6 +96,7 @@ def report(
         if out.path is not None and not os.path.isdir(out.path.parent):
             what = f"cannot write {out.path}: no such folder"
             raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
+    gc.enable()  # main keeps it off for short commands; the pictures of a page are rings of objects, hundreds of MB of them
     working("pricing the page ...")
     first, *others = fabric.several
     result = api.report(

@@ -1,4 +1,4 @@
-"""What leads on one port, where that is another schedule: named in the notes of what leads on all."""
+"""What leads on one port, where that is another schedule than on all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from colltool.algorithms.posted import many_sends
 from colltool.algorithms.registry import every_algorithm
-from colltool.errors import given, said
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.pricing.price import price
@@ -17,7 +16,7 @@ from colltool.pricing.who import AnyGroup
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
-    """Prices, each with a note on its first row where ``ports=one`` has another one lead; of arrays of sizes none.
+    """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; not of arrays of sizes.
 
     Args:
         prices: with all algorithms, on ``fabric``, of ``group``, under ``readings``.
@@ -34,9 +33,7 @@ def _noted(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -
     one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one")).leading
     if not one_port or one_port[0].spec == first.spec:
         return priced
-    note = said(f"with {given('ports', 'one')} {one_port[0].title} leads")
-    marked = replace(first, notes=(*first.notes, note))
-    return replace(priced, results=tuple(marked if row is first else row for row in priced.results))
+    return replace(priced, leads_on_one_port=one_port[0].title)
 
 
 def _may_turn(fabric: Fabric, first: Row) -> bool:

@@ -82,6 +82,7 @@ class Price(Result):
     infeasible: tuple[Infeasible, ...]
     overrides: Overrides = ()
     library: Answer | None = None
+    leads_on_one_port: str = ""
 
     @property
     def ranks(self) -> int:

@@ -145,7 +145,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
     notes = [f"{segments} segments"] if _pipelined(row, group) else []
     costed = cost_flat(row, group, reach, readings)
     took = seconds(row, group, placed, costed, execution, size=size, segments=segments)
-    verdict, more, time = timed(verdict, costed, took, size)
+    verdict, more, time = timed(verdict, placed, costed, took, size)
     return Verified(
         primitive=row.primitive,
         algorithm=titled(row.chosen(group)),
@@ -175,7 +175,7 @@ def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
     verdict, note = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     if not outcome.holds:
         verdict, note = "mismatch", outcome.problem
-    verdict, more, time = timed(verdict, costed, took, size)
+    verdict, more, time = timed(verdict, placed, costed, took, size)
     wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
     return Verified(
         primitive=costed.primitive,

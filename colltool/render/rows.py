@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.errors import given, said
 from colltool.pricing.results import Infeasible, Model, Price
 from colltool.pricing.row import TOOK, Phase, Row
 from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
@@ -162,9 +163,11 @@ def running(library: str, *, leads: bool) -> str:
     return known.spoken if leads else f"of which {known.spoken} runs none{known.hint}"
 
 
-def notes(rows: Sequence[Row], model: Model) -> list[Block]:
-    """The readings that are not the usual ones, then each note with the rows it is about."""
-    by_note = gathered((note, row.title) for row in rows for note in (*row.notes, *_told_elsewhere(row)))
+def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = ()) -> list[Block]:
+    """The readings that are not the usual ones, then each note with the rows it is about; who leads ``prices`` on one port."""
+    turned = [(f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads", one.results[0].title)
+              for one in prices if one.leads_on_one_port]  # fmt: skip
+    by_note = gathered((*turned, *((note, row.title) for row in rows for note in (*row.notes, *_told_elsewhere(row)))))
     lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
     readings = [f"{name}={value}" for name, value in model.unusual().items()]
     extra = [f"readings: {', '.join(readings)}"] if readings else []
@@ -192,6 +195,7 @@ def price_fields(price: Price) -> Document:
             "infeasible": [{"algorithm": one.algorithm, "reason": one.reason} for one in price.infeasible],
         }
         | _library(price)
+        | ({"leads_on_one_port": price.leads_on_one_port} if price.leads_on_one_port else {})
     )
 
 

@@ -10,6 +10,7 @@ from colltool.cost import total_n_alpha, total_n_beta
 from colltool.fabric.load import load_fabric
 from colltool.pricing.row import Row
 from colltool.primitives import A2A, AG, AR, RS, Primitive
+from colltool.render.door import document, rendered
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run
 from colltool.schedules.network import Loads, Ports
@@ -152,14 +153,14 @@ def test_a_post_as_long_as_alpha_is_one_port() -> None:
 
 
 def test_the_default_names_what_one_port_turns() -> None:
-    def turn(fabric: str, primitive: str, size: str = "16MB", **more: object) -> list[str]:
-        rows = colltool.price(fabric, primitive, size=size, **more).results  # type: ignore[arg-type]
-        return [note for note in rows[0].notes if "ports" in note]
+    def turn(fabric: str, primitive: str, size: str = "16MB", **more: object) -> str:
+        return colltool.price(fabric, primitive, size=size, **more).leads_on_one_port  # type: ignore[arg-type]
 
-    assert turn("torus512", "ar") == ['with ports="one" dim-ring leads']
-    assert turn("star512", "ag") == ['with ports="one" in-network leads']
-    assert turn("mi300x", "ag", library="rccl") == ['with ports="one" ring leads']
-    assert turn("star512", "ar") == []  # in the switch, whatever ports are
-    assert turn("torus512", "ar", ports="one") == turn("torus512", "ar", algorithms=["multi-ring", "dim-ring"]) == []
-    (listed,) = colltool.price_list("torus512", "ar", sizes=["16MB"]).prices
-    assert any("ports" in note for note in listed.results[0].notes)
+    assert turn("torus512", "ar") == "dim-ring"
+    assert turn("star512", "ag") == "in-network"
+    assert turn("mi300x", "ag", library="rccl") == "ring"
+    assert turn("star512", "ar") == ""  # in the switch, whatever ports are
+    assert turn("torus512", "ar", ports="one") == turn("torus512", "ar", algorithms=["multi-ring", "dim-ring"]) == ""
+    listed = colltool.price_list("torus512", "ar", sizes=["16MB"])
+    assert 'with ports="one" dim-ring leads: multi-ring' in rendered(listed, "table")
+    assert document(listed.prices[0])["leads_on_one_port"] == "dim-ring"

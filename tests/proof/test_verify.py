@@ -66,7 +66,9 @@ def test_shipped_fabrics_with_their_compositions(fabric: str, ranks: int) -> Non
     assert result.holds
     composed = [one for one in result.results if " (" in one.algorithm]
     assert bool(composed) == (fabric != "mi300x")
-    assert all(one.verdict == "proved" for one in composed)
+    across_leaves = fabric == "clos-4to1"  # there steps of one phase meet in leaves and across them
+    waits = {one.algorithm for one in composed if one.verdict == "idealised" and "waiting for its slowest pair" in one.note}
+    assert all(one.verdict == "proved" or (across_leaves and one.algorithm in waits) for one in composed)
 
 
 def test_a_clos_with_uplinks_costs_what_is_priced() -> None:

@@ -29,7 +29,7 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
         *slow_rank(prices),
         *_picks(prices),
         *others,
-        *r.notes(every, prices[0].model),
+        *r.notes(every, prices[0].model, prices),
         *r.cannot(prices[0].infeasible),
     ]
 
@@ -133,7 +133,7 @@ def _list_blocks(result: PriceList) -> list[Block]:
         return _blocks(result.prices[0]) if len(result.prices) == 1 else _several(result.prices)
     first = result.prices[0]
     rows = [row for one in result.prices for row in one.results]
-    return [_winners(result, r.heading_of_all(first)), *_picks(result.prices), *r.notes(rows, first.model)]
+    return [_winners(result, r.heading_of_all(first)), *_picks(result.prices), *r.notes(rows, first.model, result.prices)]
 
 
 def _list_table(result: PriceList) -> Table:
