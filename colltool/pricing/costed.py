@@ -160,6 +160,11 @@ class Costed:
         return tuple((start, self.curve.plus(term)) for start, term in self.fitted.pieces())
 
     @property
+    def measured(self) -> bool:
+        """Whether the library's own figures are in it: a share of the bandwidth, a time beside the bytes."""
+        return self._falls_short or self.fitted is not NOTHING
+
+    @property
     def balance(self) -> float | None:
         """n* of the whole price, bytes: see :attr:`Curve.balance`; None where it is another curve at other sizes."""
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
