@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
     "contention",

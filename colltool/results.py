@@ -16,10 +16,11 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are equal, arrays element by element; NaN equals nothing."""
     if one is other:
         return True
-    if hasattr(one, "dtype") or hasattr(other, "dtype"):  # a group has a shape too
-        if getattr(one, "shape", None) != getattr(other, "shape", None):
+    if hasattr(one, "__array__") or hasattr(other, "__array__"):  # a group has a shape too, a series a dtype
+        if getattr(one, "shape", ()) != getattr(other, "shape", ()):
             return False
-        return bool((one == other).all())
+        equal = one == other
+        return bool(equal.all() if hasattr(equal, "all") else equal)
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)

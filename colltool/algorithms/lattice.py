@@ -164,7 +164,10 @@ def bidirectional_all_gather(group: Group) -> Schedule:
 
 
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
-    """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in bytes."""
+    """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in bytes.
+
+    A ring goes both ways at once; an open line, part of an axis, already does in a single pass of d - 1 steps.
+    """
     axes = [axis for axis in group.axes if axis.size > 1]
     k = len(axes)
     shrunk = [1.0 / k] * k
@@ -172,7 +175,7 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     for step in range(k):
         used = [axes[(part + step) % k] for part in range(k)]
         loads = [shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1) for part, axis in enumerate(used)]
-        hops = max(axis.size // 2 for axis in used)
+        hops = max(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in used)
         scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
@@ -182,11 +185,13 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 
-@algorithm("multi-ring", AR, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", AR, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_all_reduce(group: Group) -> Schedule:
     """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
 
     t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β = 2(N-1)/N / (2k)
+
+    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes.
 
     On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
     only between phases.
@@ -199,7 +204,7 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
     return _multi_ring(group, AR)
 
 
-@algorithm("multi-ring", RS, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", RS, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
@@ -213,7 +218,7 @@ def multi_ring_reduce_scatter(group: Group) -> Schedule:
     return _multi_ring(group, RS)
 
 
-@algorithm("multi-ring", AG, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=_ALL_AXES)
+@algorithm("multi-ring", AG, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 def multi_ring_all_gather(group: Group) -> Schedule:
     """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
 

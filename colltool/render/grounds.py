@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.errors import given, said
 from colltool.render.parts import Block, Lines
 from colltool.study.ground import Code, Uneven
 from colltool.words import counted, format_time
@@ -64,7 +65,8 @@ def _launch(one: Uneven) -> str:
     lacking = f"{_listed(without)} {_does(without, 'has', 'have')} no launch overhead"
     rest = f"{_listed(having)} {_does(having, 'has', 'have')} ({most})"
     rule = "times in which that is felt cannot be compared"
-    return f"{lacking}, {rest}: {rule}. To give all of them one: --set launch_overhead={most.replace(' ', '')}"
+    one_for_all = given("overrides", [f"launch_overhead={most.replace(' ', '')}"])
+    return said(f"{lacking}, {rest}: {rule}. To give all of them one: {one_for_all}")
 
 
 def _protocols(one: Uneven) -> str:

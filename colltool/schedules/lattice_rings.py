@@ -16,7 +16,7 @@ from colltool.primitives import AG, AR, RS, Primitive
 from colltool.schedules import lattice_all_to_all, lattice_chains
 from colltool.schedules.lines import Cover, Dimension, Script, backwards, both_ways, copies, forwards, halving, one_way, open_line
 from colltool.schedules.registry import schedule
-from colltool.schedules.step import Program, Step
+from colltool.schedules.step import Program, Step, step
 
 assert lattice_all_to_all, lattice_chains  # they register on import
 Pattern = Callable[[Axis], list[Step]]
@@ -85,6 +85,17 @@ def _bidirectional(primitive: Primitive, group: Group, _segments: int) -> Progra
     return scattered(primitive, group.ranks, 2, script)
 
 
+def _both_ways_or_open(axis: Axis) -> list[Step]:
+    """Both directions of a ring or pair, each block in two halves; an open line carries both halves together."""
+    if axis.is_ring or axis.size == 2:
+        return both_ways(axis.size)
+    d = axis.size
+    return [
+        step(np.tile(one.src, 2), np.tile(one.dst, 2), np.concatenate([one.chunk, one.chunk + d]), add=True)
+        for one in open_line(d)
+    ]
+
+
 def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """The payload in k parts; part j runs the axes j, j+1, ... of the k long ones, in both directions.
 
@@ -92,7 +103,7 @@ def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """
     axes = _long_axes(group)
     k = len(axes)
-    runs = [by_axes(group.axes, axes[j:] + axes[:j], _closed, first_part=2 * j, parts=2) for j in range(k)]
+    runs = [by_axes(group.axes, axes[j:] + axes[:j], _both_ways_or_open, first_part=2 * j, parts=2) for j in range(k)]
     script: Script = []
     for phase in zip(*runs, strict=True):
         script += [list(chain.from_iterable(batches)) for batches in zip_longest(*phase, fillvalue=[])]

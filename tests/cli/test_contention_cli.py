@@ -115,7 +115,6 @@ def test_a_primitive_that_no_group_would_take() -> None:
         (("-f", "star512", "--group", "8", "--hot", "warm"), "--hot: 'warm' is not a hot spot"),
         (("-f", "star512", "--group", "8", "--hot", "9"), "--hot: group 'g0': 1 destinations at 9 times"),
         (("-f", "star512", "--group", "8", "--hot", "2", "--zipf", "1"), "exclude each other"),
-        (("-f", "star512", "--group", "8", "-a", "double-binary-tree"), "--algorithm: group 'g0': the partners of"),
         (("-f", "star512", "--group", "8", "-a", "rong"), "no algorithm 'rong'"),
         (("-f", "star512", "--group", "6", "-a", "rabenseifner"), "power-of-two"),
         (("-f", "star512", "--group", "8", "--map", "spin"), "--map: unknown map 'spin'"),

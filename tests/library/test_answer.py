@@ -80,7 +80,6 @@ def test_a_library_without_a_model_ranks_and_picks_nothing(library: str) -> None
     [
         ("dgx-h100", "ar", "ncl", "1MB", "did you mean 'nccl'"),
         ("star512", "ar", "nccl", "1MB", "needs the GPU generation, which star512 does not give"),
-        ("nvl72", "ar", "nccl", "1MB", "the channels of a node of 72 GPUs"),
         ("torus512", "a2a", "nccl", "1MB", "NCCL does not run on torus512"),
         ("dgx-h100", "ar", 3, "1MB", "library"),
     ],

@@ -43,7 +43,7 @@ def test_a_launch_on_one_side_alone_is_not_a_difference_of_the_machines() -> Non
     assert [run.outcome for run in one.runs] == ["unlike", "same"]
     assert "not compared (bare has no launch overhead" in verdict(found)[0]
     assert "faster" not in verdict(found)[0]  # it is the same machine
-    assert "--set launch_overhead=5us" in ground_lines(found.ground)[0]
+    assert 'To give all of them one: overrides=["launch_overhead=5us"]' in ground_lines(found.ground)[0]
 
 
 @pytest.mark.parametrize("order", [[LAUNCHING, BARE], [BARE, LAUNCHING]], ids=["first", "second"])

@@ -16,10 +16,10 @@ _COLUMNS = (
     label("level", "level", drop=2),
     number("count", "of", "{:,}".format, drop=3),
     number("nics", "ports dark", "{:,}".format, drop=4),
-    number("endpoints", "endpoints hit", "{:,}".format),
+    number("endpoints", "endpoints hit", "{:,}".format, drop=5),
     number("ranks", "ranks hit", "{:,}".format),
     number("share", "each loses", short_percent),
-    label("beyond", "of its traffic", get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all"),
+    label("beyond", "of its traffic", drop=6, get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all"),
     number("cut_off", "cut off", "{:,}".format),
 )
 

@@ -132,7 +132,7 @@ def _document(result: Search) -> Document:
         "tie_within": TIE,
         "ties": result.ties.layouts,
         "ties_differ_in": list(result.ties.differ),
-        "best": _layout(result.best),
+        "best": {"rank": 1} | _layout(result.best),
         "best_job_set": dict(result.values),
         "own": _layout(own.searched) | {"fits": own.fits} if own.searched is not None else None,
         "own_refused": own.why or None,
