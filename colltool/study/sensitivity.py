@@ -69,7 +69,8 @@ class Sensitivity(Result):
 
     ``holds``: the share of samples in which today's winner is the fastest. ``regret_p95`` and ``regret_mean``: what it takes
     longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
-    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours.
+    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours. ``library_leads``: whether the library runs
+    the winner.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -95,6 +96,7 @@ class Sensitivity(Result):
     assumed: bool
     experiment: str
     readings: Readings = USUAL
+    library_leads: bool = True
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -138,6 +140,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
+        library_leads=best.leads,
         winner=today,
         spec=names[today],
         holds=float((regret <= TIE).mean()),
