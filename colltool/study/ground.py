@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.errors import ColltoolError
-from colltool.fabric.model import Fabric, LatticeTier, Tier
-from colltool.fabric.slices import axes_of
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.groups import place
 from colltool.pricing.lower_bound import launch_is_known
 from colltool.pricing.protocols import under_protocols
@@ -76,16 +76,17 @@ def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool =
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=tuple(placed.seats.per_domain),
-        slice=" x ".join(_sliced(span.tier) for span in placed.spans if isinstance(span.tier, LatticeTier)),
+        slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
     )
 
 
-def _sliced(tier: LatticeTier) -> str:
-    """``4x4x4``, and along which axes it has no wraparound: a ring of 2 is a line."""
-    long = [axis for axis in axes_of(tier) if axis.size > 2]
+def _sliced(tier: Tier) -> str:
+    """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
+    axes = kind_of(tier).axes
+    long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
     along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
-    return shape_text(tier.shape) + (f" (no wraparound{along})" if open_ else "")
+    return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
 
 
 def ground_of_all(fabric: Fabric, *, ideal: bool = False) -> Ground:

@@ -130,10 +130,8 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
     won = first_least(list(totals))
     regret = totals[titles.index(today)] / totals.min(axis=0) - 1
-    rows = [
-        _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
-        for index, title in enumerate(titles)
-    ]
+    rows = [_spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
+            for index, title in enumerate(titles)]  # fmt: skip
     telling, seats = _telling(numbers, drawn, totals), place(fabric, group).seats
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
