@@ -87,7 +87,9 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     index = first_least([key(one) for one in listed])
     if not is_array(index):
         return [(listed[index], True)]
-    return [(listed[number], index == number) for number in sorted(set(index.flat))]
+    import numpy as np
+
+    return [(listed[number], index == number) for number in np.unique(index).tolist()]
 
 
 TIE = 1e-12

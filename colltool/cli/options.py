@@ -133,7 +133,7 @@ SlowRankOption = Annotated[
     float | None,
     typer.Option(
         "--slow-rank", metavar="SHARE", help="Beside it, with one rank at this share of its bandwidth: 0.8, 80%.",
-        parser=values.share("slow_rank", "80% or 0.8"),
+        parser=values.share("slow_rank", "80% or 0.8", part=True),
     ),
 ]  # fmt: skip
 FormatOption = Annotated[

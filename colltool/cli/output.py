@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -55,6 +56,7 @@ class Counting:
 
     def __call__(self, done: int, of: int) -> None:
         """Say it, a few times a second."""
+        collect()
         if self._speaks and (now := monotonic()) >= self._next:
             self._next = now + OFTEN_S
             self._write(f"{self.what}: {100 * done // of}% ...")
@@ -69,6 +71,13 @@ class Counting:
     def _write(self, text: str) -> None:
         print(f"\r{text:<{self._width}}" + ("" if text else "\r"), end="", file=sys.stderr, flush=True)
         self._width = max(self._width, len(text))
+
+
+def collect() -> None:
+    """Long work begins: free its rings of objects, arrays and pictures among them, which main leaves out for short commands."""
+    if not gc.isenabled():
+        gc.freeze()  # what was loaded is here to stay
+        gc.enable()
 
 
 def emit(result: Any, form: Format | None, output: Path | None, columns: str | None = None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, get_args
 
 import typer
 
@@ -10,7 +11,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_job, complete_keep
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import ColltoolError
+from colltool.errors import ColltoolError, given
 from colltool.pricing.readings import Readings
 
 EXAMPLES = """
@@ -101,6 +102,7 @@ def plan(
     if plot is not None and (search or vary):
         raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
     o.check_plot(plot)
+    _check_whose(fabric.overrides)
     loaded = load_job(job, job_set or (), argument="job_overrides")
     if search:
         from colltool.cli.output import Counting
@@ -127,3 +129,16 @@ def plan(
         planned = api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings)
         o.draw(plot, planned)
         out.emit(planned)
+
+
+def _check_whose(overrides: Sequence[str]) -> None:
+    """Refuse a value of the job among those of the fabric."""
+    from colltool.workload.files.job import JobFile
+
+    for text in overrides:
+        head, dot, rest = text.partition("=")[0].strip().partition(".")
+        kind = JobFile.model_fields[head].annotation if dot and head in JobFile.model_fields else None
+        fields = [one for part in (kind, *get_args(kind)) for one in getattr(part, "model_fields", {}).items()]
+        if rest.partition(".")[0] in {field.alias or name for name, field in fields}:
+            what, fix = f"{head} is of the job, not of the fabric", f"write {given('job_overrides', [text])}"
+            raise ColltoolError(what, argument="overrides", fix=fix)

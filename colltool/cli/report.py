@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from typing import Annotated
 
@@ -87,7 +86,7 @@ def report(
     what follows, in sentences, and the commands that give it.
     """
     from colltool import api
-    from colltool.cli.output import chosen_format, working
+    from colltool.cli.output import chosen_format, collect, working
 
     if chosen_format(out.form, out.path) is o.Format.HTML:
         from colltool.render.page import check_page
@@ -96,7 +95,7 @@ def report(
         if out.path is not None and not os.path.isdir(out.path.parent):
             what = f"cannot write {out.path}: no such folder"
             raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
-    gc.enable()  # main keeps it off for short commands; the pictures of a page are rings of objects, hundreds of MB of them
+    collect()
     working("pricing the page ...")
     first, *others = fabric.several
     result = api.report(

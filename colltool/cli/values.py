@@ -60,13 +60,14 @@ def real(argument: str) -> Callable[[str], float]:
     return quiet_in_completion(read)
 
 
-def share(argument: str, example: str, *, zero: bool = False) -> Callable[[str], float]:
+def share(argument: str, example: str, *, zero: bool = False, part: bool = False) -> Callable[[str], float]:
     """A reader of shares, ``15%`` or ``0.15``, for an option; one of 1 or more needs its percent sign.
 
     Args:
         argument: what it gives, by its name in Python.
         example: a share in percent and as a fraction, for the cure: ``15% or 0.15``.
         zero: whether nothing is a share.
+        part: whether it is of a whole, and so at most 1.
     """
 
     def read(text: str) -> float:
@@ -75,8 +76,8 @@ def share(argument: str, example: str, *, zero: bool = False) -> Callable[[str],
             value = float(number) / (100 if percent else 1) if text.isascii() else float("nan")
         except ValueError:
             value = float("nan")
-        if rest or not isfinite(value) or value < 0 or (value == 0 and not zero):
-            kind = "a share of at least 0" if zero else "a positive share"
+        if rest or not isfinite(value) or value < 0 or (value == 0 and not zero) or (value > 1 and part):
+            kind = "a share above 0 up to 1" if part else "a share of at least 0" if zero else "a positive share"
             raise ColltoolError(f"'{short(text)}' is not {kind}", argument=argument, fix=f"write {example}")
         if value == 1 and not percent:
             raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=argument, fix="write 1% or 100%")

@@ -94,11 +94,6 @@ class Catalogue:
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
-        reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
-        bases = {parse_choice(name).base for name in self.runs}
-        composed = compositions(self.primitive)
-        tried = (row.name for row in composed if len(self.placed.spans) == 1 or not self.runs or row.name in bases)
-        reasons |= {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
         listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
         tier = listing[-1] if listing else ""
         what = self.primitive.spoken
@@ -106,9 +101,18 @@ class Catalogue:
         listed = f"not what the library runs by the algorithms of {tier} for {what}; {asked}"
         return tuple(
             Infeasible(name, said(reason or listed))
-            for name, reason in reasons.items()
+            for name, reason in self._reasons.items()
             if name not in priced and (reason or listing)
         )
+
+    @cached_property
+    def _reasons(self) -> dict[str, str | None]:
+        """Why each algorithm and composition cannot run here; None where it can."""
+        reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
+        bases = {parse_choice(name).base for name in self.runs}
+        composed = compositions(self.primitive)
+        tried = (row.name for row in composed if len(self.placed.spans) == 1 or not self.runs or row.name in bases)
+        return reasons | {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
 
     @cached_property
     def _groups(self) -> list[tuple[Placed, Group, Reach]]:

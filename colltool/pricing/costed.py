@@ -19,9 +19,12 @@ from colltool.pricing.curve import Curve, Pieces
 from colltool.pricing.cut_bound import Floor
 from colltool.pricing.fitted import NOTHING, Fitted
 from colltool.pricing.readings import Phases, Readings
-from colltool.pricing.row import Laid, Moved, Phase, Row, titled
+from colltool.pricing.row import NO_TIME, Laid, Moved, Phase, Row, titled
 from colltool.primitives import Primitive, busbw_factor
 from colltool.results import same
+
+ALL_OF_IT = 1.0
+"""The share of a bandwidth that is reached where nobody says another."""
 
 
 class Part(NamedTuple):
@@ -38,7 +41,7 @@ class Part(NamedTuple):
     fill: float | None
     label: str
     route: Route | None
-    reached: Any = 1.0
+    reached: Any = ALL_OF_IT
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -142,7 +145,7 @@ class Costed:
             return self._row(size, alpha, moved, self._short(took, moved), phases)
         line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
         extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
-        short: Moved = 0.0 if line is slowed else lambda: _moved(extra, size)
+        short: Moved = NO_TIME if line is slowed else lambda: _moved(extra, size)
         return self._row(size, line.a, lambda: _moved(line, size), short, partial(self._phases, size))
 
     @cached_property
@@ -155,6 +158,11 @@ class Costed:
     def pieces(self) -> Pieces:
         """The whole price as curves, each from some size on."""
         return tuple((start, self.curve.plus(term)) for start, term in self.fitted.pieces())
+
+    @property
+    def measured(self) -> bool:
+        """Whether the library's own figures are in it: a share of the bandwidth, a time beside the bytes."""
+        return self._falls_short or self.fitted is not NOTHING
 
     @property
     def balance(self) -> float | None:
@@ -171,25 +179,26 @@ class Costed:
     @cached_property
     def _line(self) -> Curve:
         """The curve of wires and latencies: no launch overhead, nothing that the library falls short of."""
-        return self._lined([1.0] * len(self.parts))
+        return self._lined(slowed=False)
 
     @cached_property
     def _slowed(self) -> Curve:
         """The same at the bandwidth that the library reaches."""
-        return self._lined([part.reached for part in self.parts]) if self._falls_short else self._line
+        return self._lined(slowed=True) if self._falls_short else self._line
 
     @cached_property
     def _falls_short(self) -> bool:
-        return any(anywhere(part.reached != 1) for part in self.parts)
+        return any(part.reached is not ALL_OF_IT for part in self.parts)
 
-    def _lined(self, reached: Sequence[Any]) -> Curve:
+    def _lined(self, *, slowed: bool) -> Curve:
         by_tier: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0])
         a = 0.0
-        for part, share in zip(self.parts, reached, strict=True):
-            piece = part.curve(self.readings)
+        for part in self.parts:
+            piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
             a += piece.a
-            by_tier[part.charge.tier][0] += piece.b / share
-            by_tier[part.charge.tier][1] += piece.c / share
+            own = by_tier[part.charge.tier]
+            own[0] += piece.b / share
+            own[1] += piece.c / share
         slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
         if self.phases == "pipelined":
             slopes = [pick(slopes, lambda one: one.b, most=True)]
@@ -198,7 +207,7 @@ class Costed:
     def _short(self, took: Sequence[Number], moved: Number) -> Number:
         """What the parts' bytes take more at the bandwidth that the library reaches."""
         if not self._falls_short:
-            return 0.0
+            return NO_TIME
         return self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - moved
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:
@@ -224,7 +233,7 @@ class Costed:
             alpha_s=alpha_s,
             moved=moved,
             short=short,
-            fitted=0.0 if self.fitted is NOTHING else lambda: self.fitted.at(size),
+            fitted=NO_TIME if self.fitted is NOTHING else lambda: self.fitted.at(size),
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,

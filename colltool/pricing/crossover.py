@@ -60,6 +60,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.standing == 0 for one in everything),
+        uneven=_on_one_side(compared),
     )
 
 
@@ -95,6 +96,12 @@ def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
         fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
         raise ColltoolError(what, argument="pipelining", fix=fix)
     return list(by_title(found).values())
+
+
+def _on_one_side(compared: Sequence[Sequence[Costed]]) -> bool:
+    """Whether the library's own schedules pay what it was measured to take, and others, which it does not run, pay nothing such."""
+    foreign = any(one.elsewhere for candidates in compared for one in candidates)
+    return foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1
 
 
 def _runs(listed: Catalogue, name: str) -> bool:

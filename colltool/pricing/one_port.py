@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from colltool.algorithms.posted import many_sends
 from colltool.algorithms.registry import every_algorithm
@@ -55,6 +56,11 @@ def _firsts(priced: Price) -> list[int]:
 
 def _may_turn(fabric: Fabric, first: Row) -> bool:
     """Whether the leader posts to all peers at once, or there are links to drive at once."""
-    names = {first.choice.base, *first.choice.tiers}
-    posts = any(row.caveat is many_sends for row in every_algorithm() if row.name in names)
+    posts = not _posting().isdisjoint({first.choice.base, *first.choice.tiers})
     return posts or any(kind_of(tier).joined_by != "switches" for tier in fabric.tiers)
+
+
+@cache
+def _posting() -> frozenset[str]:
+    """The algorithms that post to all peers at once."""
+    return frozenset(row.name for row in every_algorithm() if row.caveat is many_sends)

@@ -189,7 +189,8 @@ class Winner(NamedTuple):
 class Crossover(Result):
     """The crossovers of one primitive on one group, and who wins at which size among what the library runs; all without one.
 
-    ``library_leads``: whether it runs any of them. ``picks``: what the library itself takes at which size, by its own cost model
+    ``library_leads``: whether it runs any of them. ``uneven``: of the pairs some schedules pay what it was measured to take,
+    and others, which it does not run, do not. ``picks``: what the library itself takes at which size, by its own cost model
     where that is known.
     """
 
@@ -205,6 +206,7 @@ class Crossover(Result):
     overrides: Overrides = ()
     library: str = ""
     library_leads: bool = True
+    uneven: bool = False
     picks: tuple[Winner, ...] = ()
 
     @property

@@ -77,6 +77,8 @@ class Slow(NamedTuple):
 
 
 Moved = Number | Callable[[], Number]
+NO_TIME = 0.0
+"""Of a row that has no such term."""
 TOOK = {"moved": "bandwidth_s", "short": "short_s", "fitted": "fitted_s"}
 """The fields of a row that may be worked out late, and the seconds that they become."""
 Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
@@ -111,8 +113,8 @@ class Row:
     busbw_factor: float
     protocol: Any = ""
     elsewhere: str = ""
-    short: Moved = 0.0
-    fitted: Moved = 0.0
+    short: Moved = NO_TIME
+    fitted: Moved = NO_TIME
     slow: Slow | None = None
     floor: Floor | None = None
 
@@ -164,7 +166,7 @@ class Row:
         """What ``--algorithm`` takes for it: ``hierarchical:ring/ring``."""
         return self.choice.spec
 
-    @property
+    @cached_property
     def standing(self) -> int:
         """Where it is listed: 0 is what the user can run."""
         return standing(self.status, self.elsewhere)
@@ -177,11 +179,10 @@ class Row:
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        seconds = self.alpha_s + self.overhead_s
-        for part in (self.moved, self.short, self.fitted):
-            if not (isinstance(part, float) and part == 0):  # a walk through an array is not for nothing
-                seconds = seconds + _now(part)
-        return seconds
+        seconds = (self.alpha_s + self.overhead_s) + _now(self.moved)
+        if self.short is not NO_TIME:  # a walk through an array is not for nothing
+            seconds = seconds + _now(self.short)
+        return seconds if self.fitted is NO_TIME else seconds + _now(self.fitted)
 
     @property
     def lower_bound_s(self) -> Number | None:

@@ -97,6 +97,11 @@ def _group(one: Uneven) -> str:
     return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
 
 
+def _slice(one: Uneven) -> str:
+    sits = (f"{shape} on {_listed(columns)}" for shape, columns in one.parts if shape)
+    return f"slices: {', '.join(sits)}"
+
+
 def _across(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
@@ -108,5 +113,6 @@ _SAID: dict[Code, Callable[[Uneven], str]] = {
     "contention": _contention,
     "library": _library,
     "group": _group,
+    "slice": _slice,
 }
 assert set(_SAID) == set(get_args(Code))

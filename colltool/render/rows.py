@@ -163,6 +163,10 @@ def running(library: str, *, leads: bool) -> str:
     return known.spoken if leads else f"of which {known.spoken} runs none{known.hint}"
 
 
+NONE_RUNS = "the library runs none of what is priced there"
+"""Of points whose fastest may not lead."""
+
+
 def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = ()) -> list[Block]:
     """The readings that are not the usual ones, then each note with the rows it is about; who leads ``prices`` on one port."""
     turned = [(f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads", one.results[0].title)

@@ -15,6 +15,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import place
 from colltool.pricing.readings import USUAL, Readings
+from colltool.pricing.running import library_of
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -89,7 +90,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Columns beside each other, the first of them what the others are held against."""
+    """Columns beside each other, the first of them what the others are held against; ``libraries``: of each column."""
 
     subject: ClassVar[str] = "compare"
     columns: tuple[Option, ...]
@@ -99,6 +100,11 @@ class Comparison(Result):
     ground: tuple[Uneven, ...] = ()
     readings: Readings = USUAL
     turned: tuple[Turned, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    def not_run(self, column: int) -> tuple[Line, ...]:
+        """The lines in which a column's library runs none of what is priced; of a column for any library none."""
+        return tuple(line for line in self.lines if self.libraries[column] and not line.cells[column].leads)
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -132,7 +138,8 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
     return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
-                      readings=asked[0].readings, turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
+                      readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)),
+                      turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

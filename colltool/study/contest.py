@@ -16,7 +16,7 @@ from colltool.results import Result
 from colltool.study.compare import SAME, launch_felt
 from colltool.study.grid import Asked, Floats, winner
 from colltool.study.ground import Ground, Uneven, ground_of, joined, launch_missing, uneven_groups
-from colltool.study.sensitivity import draws, totals_of
+from colltool.study.sensitivity import affordable, draws, totals_of
 
 TURNED = 0.01
 """Of the samples so many may be turned by a launch that one side leaves out: a share is told to no more than that."""
@@ -67,6 +67,7 @@ class Contest(Result):
     sides: tuple[Side, ...]
     beats: tuple[Beats, ...]
     samples: int
+    samples_asked: int
     seed: int
     ground: tuple[Uneven, ...]
 
@@ -89,7 +90,7 @@ def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, 
     Args:
         entries: at least two.
         asked, group, size: what runs.
-        samples, seed: of the draws.
+        samples, seed: of the draws; fewer samples where numbers are very many.
 
     Raises:
         ColltoolError: the group does not fit on one of them, nothing runs.
@@ -97,7 +98,8 @@ def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, 
     count = group.ranks or min(one.fabric.ranks for one in entries)
     who = group._replace(ranks=count)
     ideal = asked.readings.ideal
-    times = [_times(one, asked, who, size, samples, seed) for one in entries]
+    taken = affordable(samples, max(len(one.numbers) for one in entries))
+    times = [_times(one, asked, who, size, taken, seed) for one in entries]
     sides = [_side(one, asked, who, size, own) for one, own in zip(entries, times, strict=True)]
     grounds = [ground_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
     beats = [_against(entries, times, sides, grounds, at) for at in range(1, len(entries))]
@@ -110,7 +112,8 @@ def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, 
         ideal=ideal,
         sides=tuple(sides),
         beats=tuple(beats),
-        samples=samples,
+        samples=taken,
+        samples_asked=samples,
         seed=seed,
         ground=ground,
     )

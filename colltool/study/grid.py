@@ -36,7 +36,7 @@ class Cell(NamedTuple):
     """One point of a grid: the values of its axes, the fastest schedule there, and the next one.
 
     ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention, in ``ideal_s``. Where nothing
-    can be priced all is None but ``reason``.
+    can be priced all is None but ``reason``. ``leads``: whether somebody, or the user's library, runs it there.
     """
 
     at: tuple[Any, ...]
@@ -51,6 +51,7 @@ class Cell(NamedTuple):
     ideal: str | None = None
     ideal_s: float | None = None
     reason: str = ""
+    leads: bool = True
 
 
 class Asked(NamedTuple):
@@ -224,6 +225,7 @@ def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> l
             runner_up_s=float(behind[second[n], n]) if several[n] else None,
             ideal=ideal[quiet[n]][0].title,
             ideal_s=float(without[quiet[n], n]),
+            leads=rows[first[n]].leads,
         )
         for n in range(count)
     ]

@@ -11,14 +11,16 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.groups import place
 from colltool.pricing.lower_bound import launch_is_known
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
+from colltool.words import shape_text
 
-Code = Literal["launch", "protocols", "software", "contention", "library", "group"]
+Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice"]
 
 LAUNCH_SHARE = 0.1
 """A launch of a tenth of a time is felt in a ratio: where one side lacks it, the ratio is left out."""
@@ -34,6 +36,7 @@ class Ground(NamedTuple):
         contention: whether every tier states its eta.
         library: whose schedules are ranked; empty for any.
         group: members in a domain of each tier, innermost first; empty where the ground is that of a whole fabric.
+        slice: which part of its lattices it has; empty where it has none.
     """
 
     launch: float | None
@@ -42,6 +45,7 @@ class Ground(NamedTuple):
     contention: bool
     library: str
     group: tuple[int, ...] = ()
+    slice: str = ""
 
 
 class Uneven(NamedTuple):
@@ -72,7 +76,17 @@ def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool =
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=tuple(placed.seats.per_domain),
+        slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
     )
+
+
+def _sliced(tier: Tier) -> str:
+    """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
+    axes = kind_of(tier).axes
+    long = [axis for axis in axes if axis.size > 2]
+    open_ = [str(axis.size) for axis in long if not axis.wrap]
+    along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
+    return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
 
 
 def ground_of_all(fabric: Fabric, *, ideal: bool = False) -> Ground:
@@ -102,13 +116,15 @@ def _contended(tiers: Sequence[Tier]) -> bool:
 
 
 def uneven(names: Sequence[str], grounds: Sequence[Ground]) -> tuple[Uneven, ...]:
-    """What differs between columns, in the order of :class:`Ground`; of launches only whether there is one."""
+    """What differs between columns, in the order of :class:`Ground`; of launches only whether there is one, of slices
+    only where several have one."""
     found = []
     for code, field in zip(get_args(Code), Ground._fields, strict=True):
         parts: dict[Any, list[str]] = {}
         for name, ground in zip(names, grounds, strict=True):
             parts.setdefault(getattr(ground, field), []).append(name)
-        if len(parts) > 1 and (code != "launch" or None in parts):
+        alone = {"launch": None not in parts, "slice": len([one for one in parts if one]) < 2}
+        if len(parts) > 1 and not alone.get(code):
             found.append(Uneven(code, tuple((value, tuple(several)) for value, several in parts.items())))
     return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -21,12 +22,14 @@ from colltool.pricing.who import Seats, Who
 from colltool.primitives import Primitive
 from colltool.progress import followed
 from colltool.results import Result
-from colltool.study.flips import Flip, flips
+from colltool.study.flips import MANY, Flip, at_both_ends, flips, foremost
 from colltool.study.grid import BLOCK, Asked, Floats, leading_rows, winner
 from colltool.study.measure import experiment
 
 SAMPLES, SEED = 100_000, 1
 MOST_SAMPLES = 1_000_000
+MOST_DRAWN = 10_000_000  # numbers times samples: their draws take 80 MB, their prices seconds
+AT_ONCE = 1 << 18  # draws of all numbers priced at once, where numbers are many: a price holds several arrays for each
 NOTHING = 1e-9  # of a time: less is the noise of sums
 BINS = 20  # of one number, to ask what knowing it would change
 
@@ -69,7 +72,9 @@ class Sensitivity(Result):
 
     ``holds``: the share of samples in which today's winner is the fastest. ``regret_p95`` and ``regret_mean``: what it takes
     longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
-    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours.
+    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours. Of very many numbers fewer ``samples`` are
+    drawn than ``samples_asked``, as :func:`affordable` says, and ``flips`` are looked for among the ``flips_sought`` numbers that
+    move times most. ``library_leads``: whether the library runs the winner.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -87,14 +92,17 @@ class Sensitivity(Result):
     regret_p95: float
     seed: int
     samples: int
+    samples_asked: int
     rows: tuple[Spread, ...]
     moves: tuple[Move, ...]
     flips: tuple[Flip, ...]
+    flips_sought: int
     telling: tuple[Telling, ...]
     numbers: tuple[Uncertain, ...]
     assumed: bool
     experiment: str
     readings: Readings = USUAL
+    library_leads: bool = True
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -107,28 +115,25 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         group: who takes part.
         size: bytes by nccl-tests' convention.
         numbers: those that may be off.
-        samples: how many draws of all numbers at once, each independent of the others.
+        samples: how many draws of all numbers at once, each independent of the others; fewer where numbers are very many.
         seed: of the draws.
         assumed: the ranges are ours, nobody's.
 
     Raises:
         ColltoolError: the group does not fit, nothing runs.
     """
-    drawn = draws(numbers, samples, seed)
+    taken = affordable(samples, len(numbers))
+    drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
-    today = best.title
     names, totals = totals_of(fabric, asked, group, size, drawn, best)
+    today, titles = best.title, list(names)
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
-    titles = list(names)
-    least = totals.min(axis=0)
     won = first_least(list(totals))
-    regret = totals[titles.index(today)] / least - 1
-    rows = [
-        _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
-        for index, title in enumerate(titles)
-    ]
-    telling = _telling(numbers, drawn, totals)
-    seats = place(fabric, group).seats
+    regret = totals[titles.index(today)] / totals.min(axis=0) - 1
+    rows = [_spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
+            for index, title in enumerate(titles)]  # fmt: skip
+    telling, seats = _telling(numbers, drawn, totals), place(fabric, group).seats
+    sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -138,21 +143,30 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
+        library_leads=best.leads,
         winner=today,
         spec=names[today],
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
         regret_p95=float(np.quantile(regret, 0.95)),
         seed=seed,
-        samples=samples,
+        samples=taken,
+        samples_asked=samples,
         rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
         moves=_moves(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
-        flips=flips(fabric, asked, group, size, numbers),
+        flips=flips(fabric, asked, group, size, sought),
+        flips_sought=len(sought),
         telling=telling,
         numbers=tuple(numbers),
         assumed=assumed,
         experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
     )
+
+
+def affordable(samples: int, numbers: int) -> int:
+    """How many of so many samples of so many numbers are drawn: at most :data:`MOST_DRAWN` draws, fewer beyond :data:`MANY`."""
+    draws_each = max(1, numbers) * max(1.0, numbers / MANY)
+    return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
 
 def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, Floats]:
@@ -193,8 +207,13 @@ def totals_of(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict
 
 def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
     count = len(next(iter(drawn.values())))
-    for start in followed(range(0, count, BLOCK)):
-        yield {spot: values[start : start + BLOCK] for spot, values in drawn.items()}, min(BLOCK, count - start)
+    step = max(1, min(BLOCK, AT_ONCE // len(drawn)))
+    for start in followed(range(0, count, step)):
+        block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}  # a view would keep all draws
+        yield block, min(step, count - start)
+        gc.collect(
+            1
+        )  # what a price is made of are rings of objects, few and with large arrays: left alone they are held for long
 
 
 def _nominal(fabric: Fabric, asked: Asked, group: Who, size: float) -> dict[str, float]:
@@ -211,10 +230,7 @@ def _moves(
 ) -> tuple[Move, ...]:
     """Today's winner at both ends of every number, what moves it most first."""
     count = 2 * len(numbers)
-    values = {one.place: np.full(count, one.value) for one in numbers}
-    for at, one in enumerate(numbers):
-        values[one.place][2 * at : 2 * at + 2] = one.low, one.high
-    rows = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+    rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(count, size))
     row = next(one for one in rows if one.title == today)  # its name may stand for more than one
     seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
     found = (Move(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))

@@ -89,6 +89,11 @@ class Sweep(Result):
         return tuple(one for index in ordered for one in self._along(index))
 
     @property
+    def priced(self) -> tuple[Cell, ...]:
+        """Cells that have a winner."""
+        return tuple(cell for cell in self.cells if cell.algorithm)
+
+    @property
     def differing(self) -> tuple[Cell, ...]:
         """Cells whose winner is another one without contention."""
         return tuple(cell for cell in self.cells if cell.ideal != cell.algorithm)

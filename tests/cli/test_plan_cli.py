@@ -137,3 +137,11 @@ def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> 
     done = run(*PLAN, "-n", "4")
     assert "mine.yaml:8:15: overlap.dp: dp x cp is 1: no gradients are summed that could hide" in done.err
     assert done.code == 2
+
+
+@pytest.mark.parametrize("typed", ["layout.tp=4", "batch.global=128", "shard.mode=fsdp"])
+def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typed: str) -> None:
+    done = run(*PLAN, "--set", typed)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write --job-set {typed}\n"
+    assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err  # as of a tier of that name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -142,3 +144,33 @@ def test_what_was_read_is_known_within_one_call_alone(folder: Path) -> None:
         assert not outer.hold("a\0b")
     with inputs.remembering() as another:
         assert not another.hold("old")
+
+
+LONG = "x" * 300  # longer than any file system's names
+
+
+@pytest.mark.parametrize("args", [
+    ("price", "ar", "-f", "star512", "-M", "1MB", "-o", f"{LONG}.json"),
+    ("crossover", "ar", "-f", "star512", "--plot", f"{LONG}.png"),
+    ("price", "ar", "-f", f"{LONG}.yaml", "-M", "1MB"),
+    ("price", "ar", "-f", LONG, "-M", "1MB"),
+    ("fabric", "init", "--from", "star512", "-o", f"{LONG}.yaml"),
+    ("plan", f"{LONG}.yaml", "-f", "dgx-h100"),
+    ("doctor", f"{LONG}.log"),
+])  # fmt: skip
+def test_a_name_too_long_is_unusable(run: Any, folder: Path, args: tuple[str, ...]) -> None:
+    before = sorted(os.listdir("."))
+    done = run(*args)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert "no option" not in done.err.lower()
+    assert sorted(os.listdir(".")) == before
+
+
+def test_no_backend_of_that_name(folder: Path) -> None:
+    args = [sys.executable, "-m", "colltool", "crossover", "ar", "-f", "star512", "--plot", "a.png"]
+    done = subprocess.run(args, env={**os.environ, "MPLBACKEND": "nonsense"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "MPLBACKEND=nonsense names none of its backends" in done.stderr
+    assert "unset MPLBACKEND" in done.stderr
+    assert not os.path.exists("a.png")

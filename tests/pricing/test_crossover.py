@@ -338,3 +338,13 @@ def test_on_one_rank_pair_the_usual_pairs_may_coincide() -> None:
     for primitive in ("ar", "ag", "rs", "a2a", "bc", "reduce"):
         for pair in colltool.crossover(fabric(star(2)), primitive).pairs:
             assert pair.dominates is not None or pair.crossings
+
+
+def test_a_pair_of_which_one_was_measured_says_so() -> None:
+    """A ring that reaches half of its wires, as NCCL was measured to, beside a tree that NCCL does not run."""
+    half = [{"algorithm": "ring", "primitives": ["all_reduce"], "share": 0.5}]
+    told = fabric(star(64), library={"name": "nccl", "reached": half})
+    assert colltool.crossover(told, "ar", algorithms=["ring", "tree"]).uneven
+    assert not colltool.crossover(fabric(star(64)), "ar", algorithms=["ring", "tree"]).uneven
+    assert not colltool.crossover(told, "ar", algorithms=["tree", "double-binary-tree"]).uneven
+    assert not colltool.crossover(told.under("mpi"), "ar", algorithms=["ring", "tree"]).uneven  # has no figures

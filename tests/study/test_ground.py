@@ -12,9 +12,11 @@ import colltool
 from colltool.errors import ColltoolError
 from colltool.pricing.who import Who
 from colltool.primitives import AR
-from colltool.render.door import document
+from colltool.render.door import document, rendered
 from colltool.render.grounds import ground_lines
 from colltool.render.subjects.compare import verdict
+from colltool.render.subjects.sensitivity import sensitivity_title
+from colltool.render.subjects.sweep import sweep_title
 from colltool.study.accuracy import model_error
 from colltool.study.compare import SAME
 from colltool.study.ground import Ground, ground_of, uneven
@@ -202,3 +204,50 @@ def test_a_group_that_does_not_fit_has_no_ground() -> None:
         ground_of(colltool.load_fabric("dgx-h100"), AR, Who(7000))
     found = colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[64], sizes=["1MB"])
     assert "group" not in codes(found)
+
+
+def test_unequal_slices_are_not_alike() -> None:
+    found = colltool.compare(["torus512", "tpu-v5p"], "ar", ranks=[64], sizes=["1MB"])
+    assert codes(found) == ["slice"]  # each holds 64 in one domain
+    assert ground_lines(found.ground, [64]) == ("slices: 8x8x1 on torus512, 4x4x4 on tpu-v5p",)
+    assert document(found)["ground"][0]["values"][1] == {"value": "4x4x4", "columns": ["tpu-v5p"]}
+    small = colltool.sweep(["torus512", "tpu-v5p"], "ar", ranks=[16], sizes=["1MB"])
+    assert ground_lines(small.ground, [16]) == ("slices: 8x2x1 on torus512, 2x2x4 (no wraparound) on tpu-v5p",)
+    assert "slice" not in codes(colltool.compare(["torus512", "dgx-h100"], "ar", ranks=[64], sizes=["1MB"]))
+
+
+def lattice(name: str, wrap: list[bool]) -> dict[str, Any]:
+    tier = {key: value for key, value in TIER.items() if key != "size"} | {"topology": "torus", "shape": [4, 8], "wrap": wrap}
+    return {"schema": "colltool.fabric/1", "name": name, "tiers": [tier]}
+
+
+def test_a_slice_that_is_open_is_not_one_that_is_closed() -> None:
+    whole = [lattice("both", [True, True]), lattice("one", [True, False]), lattice("none", [False, False])]
+    (said,) = ground_lines(colltool.compare(whole, "ar", sizes=["1MB"]).ground, [32])
+    assert said == "slices: 4x8 on both, 4x8 (no wraparound along 8) on one, 4x8 (no wraparound) on none"
+    assert colltool.compare([whole[1], whole[1]], "ar", sizes=["1MB"]).ground == ()
+
+
+NONE = "of which MSCCL++ runs none"
+
+
+def text_of(result: Any) -> str:
+    return rendered(result, "table")
+
+
+def test_a_library_that_runs_none_of_it_is_said_to() -> None:
+    """As a price says: across nodes MSCCL++ has no all-reduce, inside one it has."""
+    fabric = colltool.load_fabric("dgx-h100", ["library=mscclpp"])
+    inside, across = (colltool.sweep(fabric, "ar", ranks=[ranks], sizes=["1MB"]) for ranks in (8, 256))
+    assert NONE in sweep_title(across)
+    assert NONE not in sweep_title(inside)
+    both = colltool.sweep(fabric, "ar", ranks=[8, 256], sizes=["1MB"])
+    assert "MSCCL++, realistic" in sweep_title(both)
+    assert "1 of 2 cells: the library runs none of what is priced there" in text_of(both)
+    assert [cell["leads"] for cell in document(both)["cells"]] == [True, False]
+    found = text_of(colltool.compare([fabric, "dgx-h100"], "ar", ranks=[256], sizes=["1MB"]))
+    assert f"dgx-h100 (library=mscclpp): {NONE}" in found
+    assert found.count(NONE) == 1
+    for ranks in (8, 256):
+        asked = colltool.sensitivity(fabric, "ar", ranks=ranks, size="1MB", samples=100)
+        assert (NONE in sensitivity_title(asked)) == (ranks == 256)

@@ -12,8 +12,9 @@ from colltool.errors import ColltoolError, ManyErrors
 from colltool.fabric.many import with_values
 from colltool.fabric.uncertain import USUAL, numbers_of, uncertain
 from colltool.primitives import AR
+from colltool.render.door import rendered
 from colltool.study.measure import experiment
-from colltool.study.sensitivity import draws
+from colltool.study.sensitivity import MOST_DRAWN, affordable, draws
 
 WIDE = ["eta.beta=0.4:1", "alpha=4x"]
 
@@ -230,3 +231,30 @@ def test_a_winner_whose_name_stands_for_several_schedules(more: dict[str, Any]) 
     price = colltool.price("dgx-h100", "ar", ranks=16, size="64MB", phases="pipelined", ring_alpha="worst", **more)
     assert found.winner == price.best.title
     assert all(one.low_s > 0 and one.high_s > 0 for one in found.moves)
+
+
+def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from colltool.study import flips, sensitivity
+
+    asked: dict[str, Any] = {"size": "32MB", "ranks": 64}
+    whole = colltool.sensitivity("dgx-h100", "ar", **asked, samples=100)
+    assert (whole.samples, whole.samples_asked, whole.flips_sought) == (100, 100, len(whole.numbers))
+    assert "100 samples of" in rendered(whole, "table")
+    monkeypatch.setattr(sensitivity, "MOST_DRAWN", 1000)
+    monkeypatch.setattr(flips, "MANY", 6)
+    monkeypatch.setattr(flips, "FEW", 1)
+    found = colltool.sensitivity("dgx-h100", "ar", **asked)
+    assert found.samples == 1000 // len(found.numbers) < found.samples_asked == 100_000
+    assert found.flips_sought == 36 // len(found.numbers)
+    assert f"{found.samples} samples (not 100000: the numbers are too many) of" in rendered(found, "table")
+    assert set(found.flips) < set(whole.flips)
+    both = colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", **asked)
+    assert both.samples < both.samples_asked == 100_000
+    assert f"{both.samples} samples (not 100000: the numbers are too many)" in rendered(both, "table")
+
+
+@pytest.mark.parametrize("numbers", [0, 1, 11, 31, 83, 100, 101, 216, 537, 10**5])
+def test_draws_are_bounded_whatever_is_asked(numbers: int) -> None:
+    assert affordable(100, numbers) == (100 if numbers < 1000 else 1)
+    assert affordable(100_000, min(numbers, 83)) == 100_000  # as many as shipped fabrics have
+    assert affordable(10**6, numbers) * numbers <= max(MOST_DRAWN, numbers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.render.subjects.sensitivity import quantity
+from colltool.render.subjects.sensitivity import drawn, quantity
 from colltool.study.compare import SAME
 from colltool.study.contest import Beats, Contest, Side
-from colltool.words import counted, format_factor, format_time, percent, title_size, whole_bytes
+from colltool.words import format_factor, format_time, percent, title_size, whole_bytes
 
 _BEATS = ("faster", "same", "slower", "ratio_p5", "ratio_p50", "ratio_p95")
 
@@ -38,7 +38,7 @@ def _table(result: Contest, title: str = "") -> Table:
 
 
 def _blocks(result: Contest) -> list[Block]:
-    lines = (*verdict(result), f"{counted(result.samples, 'sample')}, seed {result.seed}", *_drawn(result))
+    lines = (*verdict(result), f"{drawn(result)}, seed {result.seed}", *_drawn(result))
     return [Lines(_title(result), lines), _table(result, "over all samples"), *ground_block(result.ground, [result.ranks])]
 
 
@@ -84,6 +84,7 @@ def _document(result: Contest) -> Document:
         "bytes": whole_bytes(result.bytes),
         "mode": "ideal" if result.ideal else "realistic",
         "samples": result.samples,
+        "samples_asked": result.samples_asked,
         "seed": result.seed,
         "rows": [_row(side, one) for side, one in zip(result.sides, (None, *result.beats), strict=True)],
         "verdict": list(verdict(result)),

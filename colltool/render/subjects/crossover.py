@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.errors import given, said
 from colltool.pricing.results import Crossing, Crossover, Pair, Winner
 from colltool.render import rows as r
-from colltool.render.parts import Block, Column, Table, label, number
+from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
 from colltool.words import format_bytes
 
@@ -94,7 +95,15 @@ def _blocks(result: Crossover) -> list[Block]:
         crossings = crossings.without(_APPROXIMATIONS[2])
     winners = Table(_WINNER, _winners(result), None, f"who wins at which size: {asked}")
     winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
-    return [crossings, winners, *_picks(result), *r.notes([], result.model)]
+    return [crossings, *_uneven(result), winners, *_picks(result), *r.notes([], result.model)]
+
+
+def _uneven(result: Crossover) -> list[Block]:
+    """That the pairs compare two kinds of numbers."""
+    if not result.uneven:
+        return []
+    whose, alike = LIBRARIES[result.library].spoken, given("library", "all")
+    return [Lines(said(f"{whose} was measured with some of these and does not run the others: {alike} compares wires alone"), ())]
 
 
 def _picks(result: Crossover) -> list[Block]:
@@ -141,6 +150,7 @@ def _document(result: Crossover) -> Document:
         "mode": result.mode,
         "model": result.model.echo(),
         "pairs": [_pair(pair) for pair in result.pairs],
+        "uneven": result.uneven,
         "winners": [_winner(one) for one in result.winners],
         "balance": result.balance,
     } | _library_field(result)  # fmt: skip

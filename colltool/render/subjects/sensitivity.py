@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.uncertain import Uncertain
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
+from colltool.render.rows import running
 from colltool.render.subject import Document, Subject, group_field, on_fabric, set_field
+from colltool.study.contest import Contest
 from colltool.study.flips import Flip
 from colltool.study.sensitivity import Sensitivity
 from colltool.words import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
@@ -60,9 +61,21 @@ def verdict(result: Sensitivity) -> str:
     turns = (
         f"; {near.winner} takes over at {near.key} {_times(near)}"
         if near
-        else "; no single number turns it within a factor of 100"
+        else f"; {_none(result)} turns it within a factor of 100"
     )
     return f"{safe}{lost}{turns}"
+
+
+def _none(result: Sensitivity) -> str:
+    """Which numbers turn nothing."""
+    all_sought = result.flips_sought == len(result.numbers)
+    return "no single number" if all_sought else f"none of the {result.flips_sought} numbers that move times most"
+
+
+def drawn(result: Sensitivity | Contest) -> str:
+    """How many samples; where numbers are very many, of how many that were asked."""
+    told, asked = counted(result.samples, "sample"), result.samples_asked
+    return told if result.samples == asked else f"{told} (not {asked}: the numbers are too many)"
 
 
 def _near(result: Sensitivity) -> bool:
@@ -93,7 +106,7 @@ def _table(result: Sensitivity, title: str = "") -> Table:
 
 def sensitivity_title(result: Sensitivity) -> str:
     """What was asked."""
-    library = f", {LIBRARIES[result.library].spoken}" if result.library else ""
+    library = f", {running(result.library, leads=result.library_leads)}" if result.library else ""
     mode = "ideal" if result.ideal else "realistic"
     where = on_fabric(result.fabric, result.overrides)
     return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {title_size(result.bytes)} per rank{library}, {mode}"
@@ -103,7 +116,7 @@ def _facts(result: Sensitivity) -> list[str]:
     whose = "ranges assumed, for nobody gave any" if result.assumed else "ranges as given"
     lines = [
         verdict(result),
-        f"{counted(result.samples, 'sample')} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}",
+        f"{drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}",
     ]
     return lines + [f"  {_range(one)}" for one in result.numbers[:12]] + (["  ..."] if len(result.numbers) > 12 else [])
 
@@ -126,9 +139,11 @@ def _document(result: Sensitivity) -> Document:
         "regret_mean": result.regret_mean,
         "seed": result.seed,
         "samples": result.samples,
+        "samples_asked": result.samples_asked,
         "rows": [row._asdict() for row in result.rows],
         "regret_p95": result.regret_p95,
         "flips": [flip._asdict() for flip in result.flips],
+        "flips_sought": result.flips_sought,
         "moves": [one._asdict() for one in result.moves],
         "telling": [one._asdict() for one in result.telling],
         "experiment": result.experiment or None,
