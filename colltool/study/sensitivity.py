@@ -74,7 +74,8 @@ class Sensitivity(Result):
     longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
     measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours. Of very many numbers fewer ``samples`` are
     drawn than ``samples_asked``, as :func:`affordable` says, and ``flips`` are looked for among the ``flips_sought`` numbers that
-    move times most. ``library_leads``: whether the library runs the winner.
+    move times most. ``library_leads``: whether the library runs the winner; ``held``: where its
+    measured time is that of another size or number of ranks.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -103,6 +104,7 @@ class Sensitivity(Result):
     experiment: str
     readings: Readings = USUAL
     library_leads: bool = True
+    held: tuple[str, ...] = ()
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -143,8 +145,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
-        library_leads=best.leads,
-        winner=today,
+        **_standing(best, size),
         spec=names[today],
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
@@ -161,6 +162,11 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         assumed=assumed,
         experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
     )
+
+
+def _standing(best: Row, size: float) -> dict[str, Any]:
+    """The winner, and what its price rests on."""
+    return {"winner": best.title, "library_leads": best.leads, "held": best.term.notes(size)}
 
 
 def affordable(samples: int, numbers: int) -> int:

@@ -292,3 +292,6 @@ def test_measured_time_that_is_held_is_said_to_be() -> None:
     found = text_of(colltool.compare(["nvl72", "dgx-h100"], "ar", ranks=[144], sizes=["1MB"]))
     assert "nvl72: 1 of 1 cell: what NCCL takes" in found
     assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))
+    asked = colltool.sensitivity("nvl72", "ar", ranks=144, size="1MB", samples=100)
+    assert asked.held[0].endswith("was not measured on 144 ranks (but on 128): held at the nearest")
+    assert asked.held[0] in text_of(asked)

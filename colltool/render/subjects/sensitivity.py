@@ -91,6 +91,8 @@ def _times(flip: Flip) -> str:
 def _blocks(result: Sensitivity) -> list[Block]:
     out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
     out += readings_block(result.readings)
+    if result.held:
+        out.append(Lines("notes", result.held))
     if result.flips:
         out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
     if result.telling:
