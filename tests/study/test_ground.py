@@ -251,3 +251,44 @@ def test_a_library_that_runs_none_of_it_is_said_to() -> None:
     for ranks in (8, 256):
         asked = colltool.sensitivity(fabric, "ar", ranks=ranks, size="1MB", samples=100)
         assert (NONE in sensitivity_title(asked)) == (ranks == 256)
+
+
+TIMED = mine("timed", library={"name": "nccl", "gpu": "hopper", "reached": [
+    {"algorithm": "ring", "primitives": ["all_reduce"], "startup": "50us"}]})  # fmt: skip
+SHARED = mine("shared", {"bandwidth": "90GB/s"}, library={"name": "nccl", "gpu": "hopper", "reached": [
+    {"algorithm": "ring", "primitives": ["all_reduce"], "share": 0.9}]})  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[TIMED, SHARED], [SHARED, TIMED]], ids=["first", "second"])
+def test_measured_time_on_one_side_alone_turns_no_verdict(order: list[dict[str, Any]]) -> None:
+    """Without its 50 us one is the faster at every size: where they alone undo that, the two are not compared."""
+    at = {one["name"]: number for number, one in enumerate(order)}
+    found = colltool.compare(order, "ar", sizes=[10.0**power for power in range(3, 11)], algorithms=["ring"])
+    assert codes(found) == ["software_time"]  # both state what the library reaches
+    for line in found.lines:
+        timed, shared = (float(line.cells[at[name]].total_s or 0) for name in ("timed", "shared"))
+        assert (line.ratio(1) is None) == (timed > (1 - SAME) * shared)
+    assert found.lines[0].ratio(1) is None
+    assert found.lines[-1].ratio(1) is not None
+    assert "not compared (only one of the two pays measured software time there)" in verdict(found)[0]
+    (said,) = ground_lines(found.ground, [8])
+    assert said.startswith("timed pays measured software time (50 us of ")
+    assert "shared has none measured" in said
+    swept = colltool.sweep(order, "ar", sizes=["1KB"], algorithms=["ring"])
+    assert "software_time" in codes(swept)
+
+
+def test_two_that_both_pay_measured_time_are_compared() -> None:
+    found = colltool.compare([TIMED, TIMED | {"name": "other"}], "ar", sizes=["1KB"], algorithms=["ring"])
+    assert (codes(found), found.lines[0].ratio(1)) == ([], 1.0)
+
+
+def test_measured_time_that_is_held_is_said_to_be() -> None:
+    """As a price notes: nvl72's figures are of 128 ranks."""
+    held = "was not measured there (size or ranks): held at the nearest"
+    swept = text_of(colltool.sweep("nvl72", "ar", ranks=[72, 144], sizes=["16MB"]))
+    assert "1 of 2 cells: what NCCL takes" in swept
+    assert held in swept
+    found = text_of(colltool.compare(["nvl72", "dgx-h100"], "ar", ranks=[144], sizes=["1MB"]))
+    assert "nvl72: 1 of 1 cell: what NCCL takes" in found
+    assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from colltool.errors import given, said
-from colltool.render.grounds import ground_block, ground_field, ground_summary
+from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import running
@@ -75,6 +75,7 @@ def _notes(result: Comparison) -> list[Block]:
         if found := result.not_run(at):
             some = "" if len(found) == len(result.lines) else f"{len(found)} of {counted(len(result.lines), 'row')}, "
             lines.append(f"{column.name}: {some}{running(result.libraries[at], leads=False)}")
+        lines += [f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines])]
     return [Lines("notes", tuple(lines))] if lines else []
 
 
@@ -125,9 +126,11 @@ def _runs(result: Comparison, one: Finding, *, brief: bool) -> Iterator[str]:
 def _because(result: Comparison, one: Finding, run: Run) -> str:
     """Why there is no difference, or no ratio."""
     if run.outcome == "unlike":
-        launch = next(uneven for uneven in result.ground if uneven.code == "launch")
-        without = [name for value, names in launch.parts for name in names if value is None]
-        lacking = next((name for name in (one.column, result.columns[0].name) if name in without), one.column)
+        lacks = [uneven for uneven in result.ground if uneven.code == "launch"]
+        without = [name for uneven in lacks for value, names in uneven.parts for name in names if value is None]
+        lacking = next((name for name in (one.column, result.columns[0].name) if name in without), "")
+        if not lacking:
+            return " (only one of the two pays measured software time there)"
         return f" ({lacking} has no launch overhead: a lower bound there)"
     reasons = dict.fromkeys(_REASONS[why.reason](why) for why in run.why)
     return f" ({'; '.join(reasons)})" if reasons else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from colltool.render.grounds import ground_block, ground_field
+from colltool.render.grounds import ground_block, ground_field, held_lines
 from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import NONE_RUNS, running
@@ -166,6 +166,7 @@ def _notes(result: Sweep) -> list[Block]:
     others = sum(not cell.leads for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         lines.append(f"{others} of {counted(total, 'cell')}: {NONE_RUNS}")
+    lines += held_lines(result.cells)
     reasons = dict.fromkeys(cell.reason for cell in result.cells if cell.reason)
     lines += [f"not priced: {reason}" for reason in reasons]
     return [Lines("notes", tuple(lines))] if lines else []
