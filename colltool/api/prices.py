@@ -77,7 +77,8 @@ def price(
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
     Returns:
-        A :class:`colltool.pricing.results.Price`; seconds, bytes, bytes/s.
+        A :class:`colltool.pricing.results.Price`; seconds, bytes, bytes/s. ``leads_on_one_port`` names what leads with
+        ``ports="one"`` where that is another schedule; of an array of sizes it is a tuple of such names, one for each.
 
     Raises:
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to do instead.

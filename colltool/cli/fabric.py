@@ -175,7 +175,7 @@ def check(
     from colltool.fabric.plausible import check_fabric
     from colltool.fabric.results import FabricsChecked
 
-    out.emit(FabricsChecked(each_checked(files, lambda file: check_fabric(file, file))))
+    out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 
 
 @app.command(short_help="Switches, cables and cost of a fat-tree or a Clos.", epilog=SIZE_EXAMPLES)

@@ -77,7 +77,7 @@ def check(
     """Validate job files: what was read, what is odd about it, every error of every file with its line and column."""
     from colltool.workload.results import JobsChecked, check_job
 
-    out.emit(JobsChecked(each_checked(files, check_job)))
+    out.emit(each_checked(files, check_job, JobsChecked))
 
 
 @app.command(short_help="The JSON Schema of job files.", epilog="\b\nExample:\n  colltool job schema -o job.schema.json")

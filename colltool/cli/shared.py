@@ -245,8 +245,8 @@ def _paths(value: Any) -> list[Path]:
     return [Path(one) for one in several if one is not None and str(one) != "-"]
 
 
-def each_checked(files: Iterable[str], check: Callable[[str], Checked]) -> tuple[Checked, ...]:
-    """What a check makes of each file.
+def each_checked(files: Iterable[str], check: Callable[[str], Checked], result: Callable[[tuple[Checked, ...]], Any]) -> Any:
+    """What a check makes of each file, as a result; where one does not hold, what was found of the others goes to stderr.
 
     Raises:
         ManyErrors: the mistakes of all files at once.
@@ -261,5 +261,15 @@ def each_checked(files: Iterable[str], check: Callable[[str], Checked]) -> tuple
         except ColltoolError as error:
             problems.append(error)
     if problems:
+        _say_of_the_others(result(tuple(checks)) if checks else None)
         raise ManyErrors(problems)
-    return tuple(checks)
+    return result(tuple(checks))
+
+
+def _say_of_the_others(result: Any) -> None:
+    """On an error stdout stays empty, and nobody should have to ask again for the files that hold."""
+    if result is not None:
+        from colltool.cli.streams import say
+        from colltool.render.door import rendered
+
+        say(*rendered(result, "table").splitlines())

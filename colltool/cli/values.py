@@ -6,8 +6,10 @@ Every option reaches its command as text or is read here, so that no library's w
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MOST_RANKS = 10**9
 MOST_ROWS = 10**6  # more than any output has
 
+_RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})")
 _BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -58,7 +61,7 @@ def real(argument: str) -> Callable[[str], float]:
 
 
 def share(argument: str, example: str, *, zero: bool = False, part: bool = False) -> Callable[[str], float]:
-    """A reader of shares, ``15%`` or ``0.15``, for an option; a share above 1 needs its percent sign.
+    """A reader of shares, ``15%`` or ``0.15``, for an option; one of 1 or more needs its percent sign.
 
     Args:
         argument: what it gives, by its name in Python.
@@ -76,6 +79,8 @@ def share(argument: str, example: str, *, zero: bool = False, part: bool = False
         if rest or not isfinite(value) or value < 0 or (value == 0 and not zero) or (value > 1 and part):
             kind = "a share above 0 up to 1" if part else "a share of at least 0" if zero else "a positive share"
             raise ColltoolError(f"'{short(text)}' is not {kind}", argument=argument, fix=f"write {example}")
+        if value == 1 and not percent:
+            raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=argument, fix="write 1% or 100%")
         if value > 1 and not percent:
             fix = f"write {number.strip()}% if that is what you mean"
             raise ColltoolError(f"'{short(text)}' is {value:.0%}", argument=argument, fix=fix)
@@ -146,9 +151,19 @@ def counts(texts: list[str], argument: str) -> list[int]:
     """``-n 8,16 -n 64`` as numbers.
 
     Raises:
-        ColltoolError: one that is none.
+        ColltoolError: one that is none; of ``8-64`` it says which numbers to write.
     """
-    return [parse_count(part, argument, 0, MOST_RANKS) for text in texts for part in _parts(text, argument)]
+    return [_one_count(part, argument) for text in texts for part in _parts(text, argument)]
+
+
+def _one_count(text: str, argument: str) -> int:
+    ends = _RANGE.fullmatch(text)
+    if ends and 0 < (low := int(ends[1])) < (high := int(ends[2])) <= MOST_RANKS:
+        between = takewhile(lambda number: number < high, (low << times for times in range(MOST_RANKS.bit_length())))
+        listed = ",".join(map(str, (*between, high)))
+        what = f"'{short(text)}' is a range, and only a list of numbers is taken"
+        raise ColltoolError(what, argument=argument, fix=f"write {given(argument, text=listed)}")
+    return parse_count(text, argument, 0, MOST_RANKS)
 
 
 def _parts(text: str | None, argument: str) -> list[str]:

@@ -12,6 +12,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.fitting.placement import MOST_IN_A_HOST
 from colltool.measured.devices import Machine, machine_of
+from colltool.measured.log import is_empty
 from colltool.measured.series import Measurements, Series
 from colltool.primitives import Primitive
 from colltool.shown import printable
@@ -32,6 +33,7 @@ class Evidence(NamedTuple):
         bounds: calls of traces that took at most what was measured.
         left_out: what of the traces is in neither.
         world: ranks of the traced job; None without.
+        empty: the files with nothing in them, as the user named them.
     """
 
     logs: Measurements
@@ -40,6 +42,7 @@ class Evidence(NamedTuple):
     bounds: tuple[Bounded, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     world: int | None = None
+    empty: tuple[str, ...] = ()
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -81,15 +84,23 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Evidence:
-    """Traces and logs, told apart by how they begin.
+    """Traces and logs, told apart by how they begin; an empty file among others is named, and the others judged.
 
     Args:
         paths: of either.
         logs_of: reads those of benchmarks.
 
     Raises:
-        ColltoolError: a file that cannot be read, traces of no collective.
+        ColltoolError: a file that cannot be read, traces of no collective, nothing but empty files.
     """
+    empty = [path for path in paths if not is_trace(path) and is_empty(fspath(path))]
+    if len(empty) in (0, len(paths)):
+        return _evidence(paths, logs_of)
+    found = _evidence([path for path in paths if path not in empty], logs_of)
+    return found._replace(empty=tuple(printable(fspath(path)) for path in dict.fromkeys(empty)))
+
+
+def _evidence(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Evidence:
     traces = [path for path in paths if is_trace(path)]
     others = [path for path in paths if path not in traces]
     logs = _run_by_run(others, logs_of) if others else Measurements((), ())

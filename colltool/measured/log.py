@@ -63,12 +63,27 @@ def open_log(path: str) -> Log:
     Raises:
         ColltoolError: missing, unreadable, a folder, too large, binary, empty.
     """
+    content = _content(path)
+    if not content or content.isspace():
+        raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")
+    return Log(path, content)
+
+
+def is_empty(path: str) -> bool:
+    """Whether a file can be read and holds nothing, as that of a run that was killed."""
+    try:
+        content = _content(path)
+    except ColltoolError:
+        return False
+    return not content or content.isspace()
+
+
+def _content(path: str) -> bytes:
+    """In UTF-8, without a byte order mark."""
     content = read_bytes(path, "log")
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), "utf-8")
     if (encoding != "utf-16" and b"\0" in content) or content.startswith(b"\x1f\x8b"):
         raise not_utf8(content, path, path)
     if encoding != "utf-8":
         content = content.decode(encoding, errors="replace").encode()
-    if not content or content.isspace():
-        raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")
-    return Log(path, content)
+    return content

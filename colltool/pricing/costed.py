@@ -244,6 +244,7 @@ class Costed:
             protocol=self.protocol,
             elsewhere=self.elsewhere,
             floor=self.floor,
+            term=self.fitted,
         )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:

@@ -99,7 +99,7 @@ def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
 
 
 def _on_one_side(compared: Sequence[Sequence[Costed]]) -> bool:
-    """Whether the library's own schedules pay what it was measured to take, and others, which it does not run, no such thing."""
+    """Whether the library's own schedules pay what it was measured to take, and others, which it does not run, nothing such."""
     foreign = any(one.elsewhere for candidates in compared for one in candidates)
     return foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1
 

@@ -7,6 +7,7 @@ from functools import cache
 
 from colltool.algorithms.posted import many_sends
 from colltool.algorithms.registry import every_algorithm
+from colltool.elementwise import first_least
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.pricing.price import price
@@ -17,7 +18,7 @@ from colltool.pricing.who import AnyGroup
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
-    """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; not of arrays of sizes.
+    """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; of an array at each size.
 
     Args:
         prices: with all algorithms, on ``fabric``, of ``group``, under ``readings``.
@@ -26,15 +27,31 @@ def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readin
 
 
 def _noted(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> Price:
-    if readings.ports == "one" or not isinstance(priced.bytes, float) or not priced.leading:
-        return priced
-    first = priced.leading[0]
-    if not _may_turn(fabric, first):
-        return priced
-    one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one")).leading
-    if not one_port or one_port[0].spec == first.spec:
-        return priced
-    return replace(priced, leads_on_one_port=one_port[0].title)
+    one_size = isinstance(priced.bytes, float)
+    nothing = priced if one_size else replace(priced, leads_on_one_port=("",) * len(priced.bytes))  # type: ignore[arg-type]
+    rows = priced.leading
+    if readings.ports == "one" or not rows:
+        return nothing
+    first = _firsts(priced)
+    turns = {at: _may_turn(fabric, rows[at]) for at in set(first)}
+    if not any(turns.values()):
+        return nothing
+    one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one"))
+    others = one_port.leading
+    if not others:
+        return nothing
+    pairs = list(zip(first, _firsts(one_port), strict=True))
+    named = {(at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else "" for at, to in set(pairs)}
+    turned = tuple(named[pair] for pair in pairs)
+    return replace(priced, leads_on_one_port=turned[0] if one_size else turned)
+
+
+def _firsts(priced: Price) -> list[int]:
+    """Which of the leading rows is the fastest, at each size."""
+    if isinstance(priced.bytes, float):
+        return [0]
+    index: list[int] = first_least([row.total_s for row in priced.leading]).tolist()
+    return index
 
 
 def _may_turn(fabric: Fabric, first: Row) -> bool:

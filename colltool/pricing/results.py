@@ -68,7 +68,9 @@ class Price(Result):
 
     ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
     references, what is idealised and what is hypothetical, none of which is ever called the fastest. ``library``: whose schedules
-    are ranked, with its own choice; those of others follow the ranking. None where any may run.
+    are ranked, with its own choice; those of others follow the ranking. None where any may run. ``leads_on_one_port``: what leads
+    under ``ports="one"`` where that is another schedule, else empty; of an array of sizes a tuple, one for each. Empty where
+    algorithms are named.
     """
 
     subject: ClassVar[str] = "price"
@@ -82,7 +84,7 @@ class Price(Result):
     infeasible: tuple[Infeasible, ...]
     overrides: Overrides = ()
     library: Answer | None = None
-    leads_on_one_port: str = ""
+    leads_on_one_port: str | tuple[str, ...] = ""
 
     @property
     def ranks(self) -> int:

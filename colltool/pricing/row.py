@@ -12,6 +12,7 @@ from colltool.algorithms.registry import Status, standing
 from colltool.cost import Number
 from colltool.errors import ColltoolError
 from colltool.pricing.cut_bound import Floor
+from colltool.pricing.fitted import NOTHING, Fitted
 from colltool.primitives import Primitive
 from colltool.results import same
 from colltool.words import format_rate, format_time
@@ -95,7 +96,7 @@ class Row:
     works it out when it is asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is
     fastest under, an array of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the
     user's library does not run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on
-    other wires. ``slow`` is the same with one slow rank, where somebody asked.
+    other wires. ``slow`` is the same with one slow rank, where somebody asked. ``term`` is what ``fitted`` comes from.
     """
 
     choice: Choice
@@ -117,11 +118,12 @@ class Row:
     fitted: Moved = NO_TIME
     slow: Slow | None = None
     floor: Floor | None = None
+    term: Fitted = NOTHING
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in (*TOOK, "laid", "floor"))
+        names = (one.name for one in fields(self) if one.name not in (*TOOK, "laid", "floor", "term"))
         return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "bandwidth_s", "software_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys

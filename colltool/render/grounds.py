@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.errors import given, said
 from colltool.render.parts import Block, Lines
+from colltool.study.grid import Cell
 from colltool.study.ground import Code, Uneven
-from colltool.words import counted, format_time
+from colltool.words import counted, format_time, title_size
 
 
 def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:
@@ -97,8 +99,31 @@ def _group(one: Uneven) -> str:
     return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
 
 
+def _slice(one: Uneven) -> str:
+    sits = (f"{shape} on {_listed(columns)}" for shape, columns in one.parts if shape)
+    return f"slices: {', '.join(sits)}"
+
+
+def _software_time(one: Uneven) -> str:
+    ((fitted, total, size), having), (_, lacking) = one.parts
+    paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
+    what = f"{_listed(having)} {_does(having, 'pays', 'pay')} measured software time ({paid})"
+    return (
+        f"{what}, {_listed(lacking)} {_does(lacking, 'has', 'have')} none measured: small sizes are not the same kind of number"
+    )
+
+
 def _across(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
+
+
+def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Where the measured time of what leads is held outside of what was measured: each note with how many cells it is of."""
+    found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
+    every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
+    return tuple(
+        f"{count} of {every}: {what} was not measured there (size or ranks): held at the nearest" for what, count in found.items()
+    )
 
 
 _SAID: dict[Code, Callable[[Uneven], str]] = {
@@ -108,5 +133,7 @@ _SAID: dict[Code, Callable[[Uneven], str]] = {
     "contention": _contention,
     "library": _library,
     "group": _group,
+    "slice": _slice,
+    "software_time": _software_time,
 }
 assert set(_SAID) == set(get_args(Code))

@@ -163,10 +163,14 @@ def running(library: str, *, leads: bool) -> str:
     return known.spoken if leads else f"of which {known.spoken} runs none{known.hint}"
 
 
+NONE_RUNS = "the library runs none of what is priced there"
+"""Of points whose fastest may not lead."""
+
+
 def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = ()) -> list[Block]:
     """The readings that are not the usual ones, then each note with the rows it is about; who leads ``prices`` on one port."""
     turned = [(f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads", one.results[0].title)
-              for one in prices if one.leads_on_one_port]  # fmt: skip
+              for one in prices if one.leads_on_one_port and isinstance(one.leads_on_one_port, str)]  # fmt: skip
     by_note = gathered((*turned, *((note, row.title) for row in rows for note in (*row.notes, *_told_elsewhere(row)))))
     lines = [f"{note}: {', '.join(titles)}" for note, titles in by_note.items()]
     readings = [f"{name}={value}" for name, value in model.unusual().items()]
@@ -195,7 +199,7 @@ def price_fields(price: Price) -> Document:
             "infeasible": [{"algorithm": one.algorithm, "reason": one.reason} for one in price.infeasible],
         }
         | _library(price)
-        | ({"leads_on_one_port": price.leads_on_one_port} if price.leads_on_one_port else {})
+        | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
     )
 
 

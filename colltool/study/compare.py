@@ -15,6 +15,7 @@ from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.pricing.groups import place
 from colltool.pricing.readings import USUAL, Readings
+from colltool.pricing.running import library_of
 from colltool.pricing.walk import everybody
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
@@ -22,8 +23,18 @@ from colltool.progress import followed
 from colltool.results import Result
 from colltool.study.accuracy import model_error
 from colltool.study.axes import Axis
-from colltool.study.grid import Asked, Cell, Load, cells, too_many
-from colltool.study.ground import LAUNCH_SHARE, Ground, Uneven, ground_or_none, joined, launch_missing, uneven_groups
+from colltool.study.grid import Asked, Cell, Load, cells, point_of, too_many
+from colltool.study.ground import (
+    LAUNCH_SHARE,
+    Ground,
+    Point,
+    Uneven,
+    ground_or_none,
+    joined,
+    launch_missing,
+    uneven_groups,
+    uneven_time,
+)
 from colltool.study.runs import Outcome, Run, alike, farthest, merged
 from colltool.study.turned import Turned, turned
 from colltool.study.why import Why, why_same
@@ -62,7 +73,13 @@ class Line(NamedTuple):
         first, other = self.cells[0].total_s, self.cells[column].total_s
         if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
             return None
+        if time_felt(self.cells[0], self.cells[column]):
+            return None
         return other / first
+
+    def point(self, names: Sequence[str]) -> Point:
+        """What each column takes."""
+        return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
 
     def is_bound(self, column: int) -> bool:
         """Whether a column's time leaves out a launch that would be a tenth of it or more."""
@@ -89,7 +106,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Columns beside each other, the first of them what the others are held against."""
+    """Columns beside each other, the first of them what the others are held against; ``libraries``: of each column."""
 
     subject: ClassVar[str] = "compare"
     columns: tuple[Option, ...]
@@ -99,6 +116,11 @@ class Comparison(Result):
     ground: tuple[Uneven, ...] = ()
     readings: Readings = USUAL
     turned: tuple[Turned, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    def not_run(self, column: int) -> tuple[Line, ...]:
+        """The lines in which a column's library runs none of what is priced; of a column for any library none."""
+        return tuple(line for line in self.lines if self.libraries[column] and not line.cells[column].leads)
 
 
 def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
@@ -131,8 +153,10 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
+    ground += uneven_time([line.point([one.name for one in columns]) for line in lines])
     return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
-                      readings=asked[0].readings, turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
+                      readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)),
+                      turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +272,15 @@ def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> b
     share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
     filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
     return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
+
+
+def time_felt(first: Cell, other: Cell) -> bool:
+    """Whether measured time beside the bytes, in one of two times alone, is a tenth of either and would turn which is faster."""
+    totals = first.total_s or 0.0, other.total_s or 0.0
+    lacks = [one.fitted_s is None and not one.protocol for one in (first, other)]
+    missing = [(two.fitted_s or 0.0) if lacking else 0.0 for lacking, two in zip(lacks, (other, first), strict=True)]
+    filled = (totals[1] + missing[1]) / (totals[0] + missing[0])
+    return max(missing) >= LAUNCH_SHARE * min(totals) and told(filled) != told(totals[1] / totals[0])
 
 
 def told(ratio: float) -> Literal["same", "slower", "faster"]:

@@ -15,6 +15,7 @@ from colltool.errors import ColltoolError, given, said, taken_from
 from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
 from colltool.pricing.catalogue import Catalogue, by_title
+from colltool.pricing.fitted import NOTHING
 from colltool.pricing.groups import place
 from colltool.pricing.merge import fastest
 from colltool.pricing.readings import Readings
@@ -23,6 +24,7 @@ from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.progress import followed
 from colltool.study.axes import Axis
+from colltool.study.ground import Point
 
 BLOCK = 8192  # cells priced at once: what their arrays take stays small
 
@@ -36,7 +38,8 @@ class Cell(NamedTuple):
     """One point of a grid: the values of its axes, the fastest schedule there, and the next one.
 
     ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention, in ``ideal_s``. Where nothing
-    can be priced all is None but ``reason``.
+    can be priced all is None but ``reason``. ``leads``: whether somebody, or the user's library, runs it there. ``fitted_s``:
+    what of the total was measured beside the bytes, None where nobody did; ``held`` says where that was not measured there.
     """
 
     at: tuple[Any, ...]
@@ -51,6 +54,9 @@ class Cell(NamedTuple):
     ideal: str | None = None
     ideal_s: float | None = None
     reason: str = ""
+    leads: bool = True
+    fitted_s: float | None = None
+    held: str = ""
 
 
 class Asked(NamedTuple):
@@ -211,6 +217,7 @@ def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> l
     without = _totals(ideal, count)
     quiet = first_least(list(without))
     several = np.isfinite(behind[second, each])
+    fitted = _fitted(rows, [int(at) for at in first], count)
     return [
         Cell(
             at=(),
@@ -224,9 +231,18 @@ def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> l
             runner_up_s=float(behind[second[n], n]) if several[n] else None,
             ideal=ideal[quiet[n]][0].title,
             ideal_s=float(without[quiet[n], n]),
+            leads=rows[first[n]].leads,
+            fitted_s=float(fitted[first[n]][n]) if first[n] in fitted else None,
+            held="; ".join(rows[first[n]].term.notes(float(rows[first[n]].bytes[n]))),
         )
         for n in range(count)
     ]
+
+
+def _fitted(rows: Sequence[Row], winners: Sequence[int], count: int) -> dict[int, Floats]:
+    """Measured seconds beside the bytes of those winners that have any, at each element."""
+    known = (at for at in set(winners) if rows[at].term is not NOTHING)
+    return {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in known}
 
 
 def _totals(rows: Sequence[Listed], count: int) -> Floats:
@@ -236,6 +252,12 @@ def _totals(rows: Sequence[Listed], count: int) -> Floats:
 
 def _protocol(row: Row, number: int) -> str:
     return str(row.protocol if isinstance(row.protocol, str) else row.protocol[number])
+
+
+def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> Point:
+    """What columns take at one point, those that are priced, and not by measured protocols."""
+    took = ((name, cell.total_s, cell.fitted_s) for name, cell in zip(names, columns, strict=True) if not cell.protocol)
+    return Point(primitive, ranks, size, tuple((name, total, fitted) for name, total, fitted in took if total is not None))
 
 
 def too_many(count: int, most: int) -> ColltoolError:

@@ -11,14 +11,16 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
 from colltool.pricing.groups import place
 from colltool.pricing.lower_bound import launch_is_known
 from colltool.pricing.protocols import under_protocols
 from colltool.pricing.running import library_of
 from colltool.pricing.who import Who
 from colltool.primitives import Primitive
+from colltool.words import shape_text
 
-Code = Literal["launch", "protocols", "software", "contention", "library", "group"]
+Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 
 LAUNCH_SHARE = 0.1
 """A launch of a tenth of a time is felt in a ratio: where one side lacks it, the ratio is left out."""
@@ -34,6 +36,7 @@ class Ground(NamedTuple):
         contention: whether every tier states its eta.
         library: whose schedules are ranked; empty for any.
         group: members in a domain of each tier, innermost first; empty where the ground is that of a whole fabric.
+        slice: which part of its lattices it has; empty where it has none.
     """
 
     launch: float | None
@@ -42,6 +45,7 @@ class Ground(NamedTuple):
     contention: bool
     library: str
     group: tuple[int, ...] = ()
+    slice: str = ""
 
 
 class Uneven(NamedTuple):
@@ -72,7 +76,17 @@ def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool =
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=tuple(placed.seats.per_domain),
+        slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
     )
+
+
+def _sliced(tier: Tier) -> str:
+    """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
+    axes = kind_of(tier).axes
+    long = [axis for axis in axes if axis.size > 2]
+    open_ = [str(axis.size) for axis in long if not axis.wrap]
+    along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
+    return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
 
 
 def ground_of_all(fabric: Fabric, *, ideal: bool = False) -> Ground:
@@ -102,13 +116,15 @@ def _contended(tiers: Sequence[Tier]) -> bool:
 
 
 def uneven(names: Sequence[str], grounds: Sequence[Ground]) -> tuple[Uneven, ...]:
-    """What differs between columns, in the order of :class:`Ground`; of launches only whether there is one."""
+    """What differs between columns, in the order of :class:`Ground`; of launches only whether there is one, of slices
+    only where several have one."""
     found = []
-    for code, field in zip(get_args(Code), Ground._fields, strict=True):
+    for code in (one for one in get_args(Code) if one in Ground._fields):
         parts: dict[Any, list[str]] = {}
         for name, ground in zip(names, grounds, strict=True):
-            parts.setdefault(getattr(ground, field), []).append(name)
-        if len(parts) > 1 and (code != "launch" or None in parts):
+            parts.setdefault(getattr(ground, code), []).append(name)
+        alone = {"launch": None not in parts, "slice": len([one for one in parts if one]) < 2}
+        if len(parts) > 1 and not alone.get(code):
             found.append(Uneven(code, tuple((value, tuple(several)) for value, several in parts.items())))
     return tuple(found)
 
@@ -130,6 +146,41 @@ def launch_missing(grounds: Sequence[Ground | None]) -> tuple[float, ...]:
     """Of each column the largest launch that others have, seconds, where it leaves its own out; 0 where it has one."""
     most = max((one.launch for one in grounds if one is not None and one.launch is not None), default=0.0)
     return tuple(most if one is not None and one.launch is None else 0.0 for one in grounds)
+
+
+class Point(NamedTuple):
+    """What columns take at one point: of each the seconds and, of them, those measured beside the bytes; None where nobody did.
+
+    A column without a price, or priced by measured protocols, which have such time in them, is left out.
+    """
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    took: tuple[tuple[str, float, float | None], ...]
+
+    @property
+    def told(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
+        """As :class:`Uneven` has it: (seconds, of so many, bytes) of whose time most is that, and None of those without."""
+        having = [(fitted, total, name) for name, total, fitted in self.took if fitted]
+        lacking = tuple(name for name, _, fitted in self.took if fitted is None)
+        if not having or not lacking:
+            return ()
+        most = max(having, key=lambda one: one[0] / one[1])
+        return (((most[0], most[1], self.bytes), tuple(name for _, _, name in having)), (None, lacking))
+
+
+def uneven_time(points: Sequence[Point]) -> tuple[Uneven, ...]:
+    """Measured time beside the bytes that is in what leads on some columns alone, at the size at which it is most of a time."""
+    found: dict[tuple[Any, ...], list[Point]] = {}
+    for point in points:
+        if told := point.told:
+            found.setdefault((point.primitive, tuple(names for _, names in told)), []).append(point)
+    return tuple(
+        Uneven("software_time", max((one.told for one in several), key=lambda told: told[0][0][0] / told[0][0][1]),
+               (primitive,), tuple(dict.fromkeys(one.ranks for one in several if one.ranks)))
+        for (primitive, _), several in found.items()
+    )  # fmt: skip
 
 
 def uneven_groups(names: Sequence[str], fabrics: Sequence[Fabric], primitive: Primitive, groups: Sequence[Who], *,

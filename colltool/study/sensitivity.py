@@ -74,7 +74,8 @@ class Sensitivity(Result):
     longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
     measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours. Of very many numbers fewer ``samples`` are
     drawn than ``samples_asked``, as :func:`affordable` says, and ``flips`` are looked for among the ``flips_sought`` numbers that
-    move times most.
+    move times most. ``library_leads``: whether the library runs the winner; ``held``: where its
+    measured time is that of another size or number of ranks.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -102,6 +103,8 @@ class Sensitivity(Result):
     assumed: bool
     experiment: str
     readings: Readings = USUAL
+    library_leads: bool = True
+    held: tuple[str, ...] = ()
 
 
 def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
@@ -129,10 +132,8 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
     won = first_least(list(totals))
     regret = totals[titles.index(today)] / totals.min(axis=0) - 1
-    rows = [
-        _spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
-        for index, title in enumerate(titles)
-    ]
+    rows = [_spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
+            for index, title in enumerate(titles)]  # fmt: skip
     telling, seats = _telling(numbers, drawn, totals), place(fabric, group).seats
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
@@ -144,7 +145,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
-        winner=today,
+        **_standing(best, size),
         spec=names[today],
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
@@ -161,6 +162,11 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         assumed=assumed,
         experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
     )
+
+
+def _standing(best: Row, size: float) -> dict[str, Any]:
+    """The winner, and what its price rests on."""
+    return {"winner": best.title, "library_leads": best.leads, "held": best.term.notes(size)}
 
 
 def affordable(samples: int, numbers: int) -> int:

@@ -18,8 +18,8 @@ from colltool.pricing.who import Who
 from colltool.primitives import Primitive
 from colltool.results import Result
 from colltool.study.axes import Axis
-from colltool.study.grid import Asked, Cell, Load, cells, too_many
-from colltool.study.ground import Uneven, joined, uneven_groups
+from colltool.study.grid import Asked, Cell, Load, cells, point_of, too_many
+from colltool.study.ground import Point, Uneven, joined, uneven_groups, uneven_time
 
 CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
@@ -87,6 +87,11 @@ class Sweep(Result):
         """Where the winner changes along an axis of several values; fabrics and readings have no order."""
         ordered = [index for index, axis in enumerate(self.axes) if axis.key != "fabric" and not axis.is_reading]
         return tuple(one for index in ordered for one in self._along(index))
+
+    @property
+    def priced(self) -> tuple[Cell, ...]:
+        """Cells that have a winner."""
+        return tuple(cell for cell in self.cells if cell.algorithm)
 
     @property
     def differing(self) -> tuple[Cell, ...]:
@@ -161,8 +166,16 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         library=library_of(first),
         ideal=asked.readings.ideal,
         readings=asked.readings,
-        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)),
+        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal))
+        + uneven_time(_points(asked.primitive, own[0].values, found)),
     )
+
+
+def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -> list[Point]:
+    """The cells of all fabrics beside each other."""
+    each = len(found) // len(names)
+    return [point_of(primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
+            for at, one in enumerate(found[:each])] if len(names) > 1 else []  # fmt: skip
 
 
 def _common(fabrics: Sequence[Fabric]) -> tuple[tuple[str, str], ...]:

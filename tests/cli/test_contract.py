@@ -1027,6 +1027,16 @@ def test_fabric_check_reports_every_file(run: Any, folder: Path) -> None:
     assert run("fabric", "check", "nvl72").code == 0
 
 
+@pytest.mark.parametrize(("command", "good"), [("fabric", ("nvl72", "mi300x")), ("job", ("gpt3-175b", "llama3-70b"))])
+def test_a_file_that_is_missing_hides_nothing_of_the_others(run: Any, folder: Path, command: str, good: tuple[str, str]) -> None:
+    done = run(command, "check", good[0], "nosuch", good[1])
+    assert (done.code, done.out) == (2, "")
+    for name in good:
+        assert run(command, "check", name).out.strip() in done.err
+    assert "'nosuch'" in done.err
+    assert "ok" not in run(command, "check", "nosuch").err
+
+
 def test_fabric_list_is_what_fabric_takes(run: Any) -> None:
     names = [one["name"] for one in run("fabric", "list", "--format", "json").json["fabrics"]]
     assert names == sorted(names)

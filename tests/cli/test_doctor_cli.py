@@ -97,6 +97,23 @@ def test_what_is_no_log(name: str, here: Path, run: Any) -> None:
     assert name in done.err
 
 
+@pytest.mark.parametrize("nothing", [b"", b" \n\n", b"\xff\xfe\n\0"])
+def test_an_empty_log_is_named_and_the_others_are_judged(nothing: bytes, here: Path, run: Any) -> None:
+    for name in ("empty.log", "killed.log"):
+        Path(name).write_bytes(nothing)
+    for name, code in (("healthy.log", 0), ("rings.log", 1)):
+        done, alone = run("doctor", "empty.log", name, "killed.log"), run("doctor", name)
+        assert (done.code, alone.code, done.err) == (code, code, "")
+        for line in ("empty.log is empty: not judged", "killed.log is empty: not judged"):
+            assert line in done.out
+        assert done.out.splitlines()[-1] == alone.out.splitlines()[-1]
+    notes = run("doctor", "healthy.log", "empty.log", "--format", "json").json["notes"]
+    assert "empty.log is empty: not judged" in notes
+    done = run("doctor", "empty.log", "killed.log")
+    assert (done.code, done.out) == (2, "")
+    assert all(f"{name}: is empty" in done.err for name in ("empty.log", "killed.log"))
+
+
 def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
     events = [call(0, 500, [0, 1], Seq=1), call(900, 500, [0, 1], Seq=2)]
     write(here / "rank0.json.gz", events, 0, 2, deviceProperties=[{"name": "NVIDIA A100-SXM4-40GB"}] * 2)
@@ -123,7 +140,7 @@ def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
 )
 def test_bad_files_say_what_to_give(content: bytes, said: str, cure: str, here: Path, run: Any) -> None:
     Path("bad.log").write_bytes(content)
-    for files in (("bad.log",), ("healthy.log", "bad.log")):
+    for files in (("bad.log",), ("healthy.log", "bad.log") if content else ("bad.log", "bad.log")):
         done = run("doctor", *files)
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith("error: bad.log")

@@ -173,3 +173,18 @@ def test_a_plot_only_where_asked(run: Callable[..., Any]) -> None:
     assert Path("seen.svg").read_text().startswith("<?xml")
     done = run("validate", "ar.log", "-f", "eight.yaml", "--plot", "seen.txt")
     assert (done.code, done.out) == (2, "")
+
+
+@pytest.mark.parametrize("typed", ["1", "1.0"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("validate", "a.log", "-f", "dgx-h100", "--max-mape"),
+        ("doctor", "a.log", "--expect"),
+        ("price", "ar", "-f", "dgx-h100", "-M", "1MB", "--slow-rank"),
+    ],
+)
+def test_a_bare_1_is_1_or_100_percent(run: Any, args: tuple[str, ...], typed: str) -> None:
+    done = run(*args, typed)
+    assert (done.code, done.out) == (2, "")
+    assert f"error: {args[-1]}: '{typed}' is 1% or 100%\n  write 1% or 100%\n" in done.err

@@ -1,5 +1,7 @@
 """``ports=one``: a rank sends one message at a time, over one port or link. Held against executed schedules and the documents."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -164,3 +166,29 @@ def test_the_default_names_what_one_port_turns() -> None:
     listed = colltool.price_list("torus512", "ar", sizes=["16MB"])
     assert 'with ports="one" dim-ring leads: multi-ring' in rendered(listed, "table")
     assert document(listed.prices[0])["leads_on_one_port"] == "dim-ring"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "primitive", "more"),
+    [
+        ("tpu-v5p", "ar", {"ranks": 64}),
+        ("torus512", "a2a", {}),
+        ("star512", "ag", {}),
+        ("star512", "ar", {}),
+        ("mi300x", "ag", {"library": "rccl"}),
+        ("mi300x", "ar", {}),
+        ("dgx-h100", "ar", {"ranks": 64}),
+        ("torus512", "ar", {"ports": "one"}),
+    ],
+)
+def test_an_array_names_what_one_port_turns_at_each_size(fabric: str, primitive: str, more: dict[str, Any]) -> None:
+    sizes = [1e3, 64e3, 1e6, 16e6, 1e9]
+    alone = tuple(colltool.price(fabric, primitive, size=size, **more).leads_on_one_port for size in sizes)
+    assert colltool.price(fabric, primitive, size=sizes, **more).leads_on_one_port == alone
+
+
+def test_what_one_port_turns_is_there_to_be_met() -> None:
+    found = colltool.price("tpu-v5p", "ar", size=[1e3, 1e6], ranks=64)
+    assert found.leads_on_one_port == document(found)["leads_on_one_port"] == ("dim-ring", "dim-ring")
+    assert "('dim-ring'" not in found.to_html()
+    assert "leads_on_one_port" not in document(colltool.price("dgx-h100", "ar", size=[1e3, 1e6], ports="one"))

@@ -82,3 +82,14 @@ def test_generated_fabrics(start: int) -> None:
             for one in result.results:
                 bound = float(floor_of(place(where, who), one.primitive, Readings()).seconds(1e9))
                 assert one.time_s is None or one.time_s[1] >= bound * (1 - 1e-9), (seed, who, one)
+
+
+def test_direct_over_nested_meshes_counts_its_busiest_link_in_price_and_its_rank_in_verify() -> None:
+    """What the guide says; the seconds are one."""
+    nested = fabric(full_mesh(4), full_mesh(4))
+    priced = colltool.price(nested, "rs", size="16MB", algorithms="direct").best
+    (one,) = colltool.verify(nested, "rs", algorithms="direct", size="16MB").results
+    assert float(priced.n_beta) == pytest.approx(1 / 4)
+    assert one.n_beta == pytest.approx((15 / 16, 15 / 16))
+    assert one.time_s is not None
+    assert one.time_s[0] == pytest.approx(float(priced.total_s - priced.overhead_s))

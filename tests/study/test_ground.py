@@ -12,9 +12,11 @@ import colltool
 from colltool.errors import ColltoolError
 from colltool.pricing.who import Who
 from colltool.primitives import AR
-from colltool.render.door import document
+from colltool.render.door import document, rendered
 from colltool.render.grounds import ground_lines
 from colltool.render.subjects.compare import verdict
+from colltool.render.subjects.sensitivity import sensitivity_title
+from colltool.render.subjects.sweep import sweep_title
 from colltool.study.accuracy import model_error
 from colltool.study.compare import SAME
 from colltool.study.ground import Ground, ground_of, uneven
@@ -202,3 +204,94 @@ def test_a_group_that_does_not_fit_has_no_ground() -> None:
         ground_of(colltool.load_fabric("dgx-h100"), AR, Who(7000))
     found = colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[64], sizes=["1MB"])
     assert "group" not in codes(found)
+
+
+def test_unequal_slices_are_not_alike() -> None:
+    found = colltool.compare(["torus512", "tpu-v5p"], "ar", ranks=[64], sizes=["1MB"])
+    assert codes(found) == ["slice"]  # each holds 64 in one domain
+    assert ground_lines(found.ground, [64]) == ("slices: 8x8x1 on torus512, 4x4x4 on tpu-v5p",)
+    assert document(found)["ground"][0]["values"][1] == {"value": "4x4x4", "columns": ["tpu-v5p"]}
+    small = colltool.sweep(["torus512", "tpu-v5p"], "ar", ranks=[16], sizes=["1MB"])
+    assert ground_lines(small.ground, [16]) == ("slices: 8x2x1 on torus512, 2x2x4 (no wraparound) on tpu-v5p",)
+    assert "slice" not in codes(colltool.compare(["torus512", "dgx-h100"], "ar", ranks=[64], sizes=["1MB"]))
+
+
+def lattice(name: str, wrap: list[bool]) -> dict[str, Any]:
+    tier = {key: value for key, value in TIER.items() if key != "size"} | {"topology": "torus", "shape": [4, 8], "wrap": wrap}
+    return {"schema": "colltool.fabric/1", "name": name, "tiers": [tier]}
+
+
+def test_a_slice_that_is_open_is_not_one_that_is_closed() -> None:
+    whole = [lattice("both", [True, True]), lattice("one", [True, False]), lattice("none", [False, False])]
+    (said,) = ground_lines(colltool.compare(whole, "ar", sizes=["1MB"]).ground, [32])
+    assert said == "slices: 4x8 on both, 4x8 (no wraparound along 8) on one, 4x8 (no wraparound) on none"
+    assert colltool.compare([whole[1], whole[1]], "ar", sizes=["1MB"]).ground == ()
+
+
+NONE = "of which MSCCL++ runs none"
+
+
+def text_of(result: Any) -> str:
+    return rendered(result, "table")
+
+
+def test_a_library_that_runs_none_of_it_is_said_to() -> None:
+    """As a price says: across nodes MSCCL++ has no all-reduce, inside one it has."""
+    fabric = colltool.load_fabric("dgx-h100", ["library=mscclpp"])
+    inside, across = (colltool.sweep(fabric, "ar", ranks=[ranks], sizes=["1MB"]) for ranks in (8, 256))
+    assert NONE in sweep_title(across)
+    assert NONE not in sweep_title(inside)
+    both = colltool.sweep(fabric, "ar", ranks=[8, 256], sizes=["1MB"])
+    assert "MSCCL++, realistic" in sweep_title(both)
+    assert "1 of 2 cells: the library runs none of what is priced there" in text_of(both)
+    assert [cell["leads"] for cell in document(both)["cells"]] == [True, False]
+    found = text_of(colltool.compare([fabric, "dgx-h100"], "ar", ranks=[256], sizes=["1MB"]))
+    assert f"dgx-h100 (library=mscclpp): {NONE}" in found
+    assert found.count(NONE) == 1
+    for ranks in (8, 256):
+        asked = colltool.sensitivity(fabric, "ar", ranks=ranks, size="1MB", samples=100)
+        assert (NONE in sensitivity_title(asked)) == (ranks == 256)
+
+
+TIMED = mine("timed", library={"name": "nccl", "gpu": "hopper", "reached": [
+    {"algorithm": "ring", "primitives": ["all_reduce"], "startup": "50us"}]})  # fmt: skip
+SHARED = mine("shared", {"bandwidth": "90GB/s"}, library={"name": "nccl", "gpu": "hopper", "reached": [
+    {"algorithm": "ring", "primitives": ["all_reduce"], "share": 0.9}]})  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[TIMED, SHARED], [SHARED, TIMED]], ids=["first", "second"])
+def test_measured_time_on_one_side_alone_turns_no_verdict(order: list[dict[str, Any]]) -> None:
+    """Without its 50 us one is the faster at every size: where they alone undo that, the two are not compared."""
+    at = {one["name"]: number for number, one in enumerate(order)}
+    found = colltool.compare(order, "ar", sizes=[10.0**power for power in range(3, 11)], algorithms=["ring"])
+    assert codes(found) == ["software_time"]  # both state what the library reaches
+    for line in found.lines:
+        timed, shared = (float(line.cells[at[name]].total_s or 0) for name in ("timed", "shared"))
+        assert (line.ratio(1) is None) == (timed > (1 - SAME) * shared)
+    assert found.lines[0].ratio(1) is None
+    assert found.lines[-1].ratio(1) is not None
+    assert "not compared (only one of the two pays measured software time there)" in verdict(found)[0]
+    (said,) = ground_lines(found.ground, [8])
+    assert said.startswith("timed pays measured software time (50 us of ")
+    assert "shared has none measured" in said
+    swept = colltool.sweep(order, "ar", sizes=["1KB"], algorithms=["ring"])
+    assert "software_time" in codes(swept)
+
+
+def test_two_that_both_pay_measured_time_are_compared() -> None:
+    found = colltool.compare([TIMED, TIMED | {"name": "other"}], "ar", sizes=["1KB"], algorithms=["ring"])
+    assert (codes(found), found.lines[0].ratio(1)) == ([], 1.0)
+
+
+def test_measured_time_that_is_held_is_said_to_be() -> None:
+    """As a price notes: nvl72's figures are of 128 ranks."""
+    held = "was not measured there (size or ranks): held at the nearest"
+    swept = text_of(colltool.sweep("nvl72", "ar", ranks=[72, 144], sizes=["16MB"]))
+    assert "1 of 2 cells: what NCCL takes" in swept
+    assert held in swept
+    found = text_of(colltool.compare(["nvl72", "dgx-h100"], "ar", ranks=[144], sizes=["1MB"]))
+    assert "nvl72: 1 of 1 cell: what NCCL takes" in found
+    assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))
+    asked = colltool.sensitivity("nvl72", "ar", ranks=144, size="1MB", samples=100)
+    assert asked.held[0].endswith("was not measured on 144 ranks (but on 128): held at the nearest")
+    assert asked.held[0] in text_of(asked)

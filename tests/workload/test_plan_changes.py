@@ -8,6 +8,8 @@ import pytest
 from planning import dense, thin, two_tiers
 
 import colltool
+from colltool.words import format_bytes
+from colltool.workload.memory import memory
 from colltool.workload.setup import Setup
 from colltool.workload.step import changes as module
 from colltool.workload.step.candidates import candidates
@@ -87,8 +89,38 @@ def test_every_kind_of_change_was_met() -> None:
 def test_a_change_that_the_file_contradicts_is_not_told() -> None:
     """FSDP's gathers are written down: zero1 gathers no layers, and the file would be refused."""
     free, told = (colltool.plan(JOBS[name], FABRIC, 64) for name in ("sharded weights", "sharded weights told twice"))
-    assert "optimizer states sharded" in [one.change for one in free.changes]
-    assert "optimizer states sharded" not in [one.change for one in told.changes]
+    assert ("shard.mode", "zero1") in [pair for one in free.changes for pair in one.set]
+    assert ("shard.mode", "zero1") not in [pair for one in told.changes for pair in one.set]
+
+
+@pytest.mark.parametrize(
+    ("mode", "label"),
+    [
+        ({"mode": "ddp"}, "optimizer states sharded"),
+        ({"mode": "zero2"}, "whole gradients on each rank, optimizer states sharded (ZeRO-1), "),
+        ({"mode": "fsdp"}, "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), "),
+        ({"mode": "hsdp", "group": 16}, "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), "),
+    ],
+)
+def test_zero1_is_told_as_what_it_changes(mode: dict[str, Any], label: str) -> None:
+    """A job that shards its weights shards its optimizer states already; what it would hold whole costs memory."""
+    setup = colltool.load_job(dense(layout={}, shard=mode)).setup(64)
+    made = candidates(setup, FABRIC, step_of(setup, Fares(FABRIC)))
+    what, other = next((what, other) for what, values, other in made if values.get("shard.mode") == "zero1")
+    assert what == (f"{label}{format_bytes(memory(other).bytes, 3)} a rank" if label.endswith(" ") else label)
+
+
+def test_a_change_that_no_longer_fits_is_not_told() -> None:
+    """Whole weights and gradients of 8e9 parameters are 48 GB, beside the activations."""
+    job = dense(model="llama3-8b", layout={}, shard={"mode": "fsdp"}, recompute="full", batch={"global": 64, "micro": 1})
+    told = {}
+    for device in ("a100-40gb", "b200"):
+        found = colltool.plan(job | {"device": device}, FABRIC, 64)
+        assert found.memory is not None
+        assert found.memory.fits
+        assert all(one.fits for one in found.changes if one.where == "job")
+        told[device] = [one for one in found.changes if ("shard.mode", "zero1") in one.set]
+    assert [bool(told[device]) for device in told] == [False, True]
 
 
 def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:

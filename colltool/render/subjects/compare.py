@@ -6,14 +6,25 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from colltool.errors import given, said
-from colltool.render.grounds import ground_block, ground_field, ground_summary
+from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
+from colltool.render.rows import running
 from colltool.render.subject import Document, Subject
 from colltool.study.compare import Comparison, Finding, Line
 from colltool.study.runs import Run
 from colltool.study.why import Reason, Why
-from colltool.words import format_bytes, format_factor, format_rate, format_time, percent, plain_number, title_size, whole_bytes
+from colltool.words import (
+    counted,
+    format_bytes,
+    format_factor,
+    format_rate,
+    format_time,
+    percent,
+    plain_number,
+    title_size,
+    whole_bytes,
+)
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -52,10 +63,20 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 def _blocks(result: Comparison) -> list[Block]:
     out: list[Block] = [_table(result, _title(result), people=True)]
     out.append(Lines("what follows", (*verdict(result), *one_port_lines(result))))
-    out += readings_block(result.readings) + ground_block(result.ground, _ranks(result))
+    out += readings_block(result.readings) + _notes(result) + ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
     return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
+
+
+def _notes(result: Comparison) -> list[Block]:
+    lines = []
+    for at, column in enumerate(result.columns):
+        if found := result.not_run(at):
+            some = "" if len(found) == len(result.lines) else f"{len(found)} of {counted(len(result.lines), 'row')}, "
+            lines.append(f"{column.name}: {some}{running(result.libraries[at], leads=False)}")
+        lines += [f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines])]
+    return [Lines("notes", tuple(lines))] if lines else []
 
 
 def _title(result: Comparison) -> str:
@@ -105,9 +126,11 @@ def _runs(result: Comparison, one: Finding, *, brief: bool) -> Iterator[str]:
 def _because(result: Comparison, one: Finding, run: Run) -> str:
     """Why there is no difference, or no ratio."""
     if run.outcome == "unlike":
-        launch = next(uneven for uneven in result.ground if uneven.code == "launch")
-        without = [name for value, names in launch.parts for name in names if value is None]
-        lacking = next((name for name in (one.column, result.columns[0].name) if name in without), one.column)
+        lacks = [uneven for uneven in result.ground if uneven.code == "launch"]
+        without = [name for uneven in lacks for value, names in uneven.parts for name in names if value is None]
+        lacking = next((name for name in (one.column, result.columns[0].name) if name in without), "")
+        if not lacking:
+            return " (only one of the two pays measured software time there)"
         return f" ({lacking} has no launch overhead: a lower bound there)"
     reasons = dict.fromkeys(_REASONS[why.reason](why) for why in run.why)
     return f" ({'; '.join(reasons)})" if reasons else ""
@@ -173,7 +196,8 @@ def _run(run: Run) -> Document:
 def _row(line: Line) -> Document:
     values = [
         {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm,
-         "ratio": line.ratio(at), "lower_bound": line.is_bound(at)} | ({"reason": cell.reason} if cell.reason else {})
+         "ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.leads}
+        | ({"reason": cell.reason} if cell.reason else {})
         for at, cell in enumerate(line.cells)
     ]  # fmt: skip
     return {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes), "values": values}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.libraries import LIBRARIES
 from colltool.fabric.uncertain import Uncertain
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
+from colltool.render.rows import running
 from colltool.render.subject import Document, Subject, group_field, on_fabric, set_field
 from colltool.study.contest import Contest
 from colltool.study.flips import Flip
@@ -91,6 +91,8 @@ def _times(flip: Flip) -> str:
 def _blocks(result: Sensitivity) -> list[Block]:
     out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
     out += readings_block(result.readings)
+    if result.held:
+        out.append(Lines("notes", result.held))
     if result.flips:
         out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
     if result.telling:
@@ -106,7 +108,7 @@ def _table(result: Sensitivity, title: str = "") -> Table:
 
 def sensitivity_title(result: Sensitivity) -> str:
     """What was asked."""
-    library = f", {LIBRARIES[result.library].spoken}" if result.library else ""
+    library = f", {running(result.library, leads=result.library_leads)}" if result.library else ""
     mode = "ideal" if result.ideal else "realistic"
     where = on_fabric(result.fabric, result.overrides)
     return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {title_size(result.bytes)} per rank{library}, {mode}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from colltool.algorithms.libraries import LIBRARIES
-from colltool.render.grounds import ground_block, ground_field
+from colltool.render.grounds import ground_block, ground_field, held_lines
 from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
 from colltool.render.readings import model_field, readings_block
+from colltool.render.rows import NONE_RUNS, running
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.study.axes import Axis
 from colltool.study.grid import Cell
@@ -108,7 +108,7 @@ def sweep_title(result: Sweep) -> str:
     if "bytes" in single:
         parts.append(f"{shown('bytes', single['bytes'])} per rank")
     parts += [f"{key}={shown(key, value)}" for key, value in single.items() if key not in OWN_AXES]
-    parts += [LIBRARIES[result.library].spoken] if result.library else []
+    parts += [running(result.library, leads=any(cell.leads for cell in result.priced))] if result.library else []
     return ", ".join(
         [*parts, *([] if any(axis.key == "ideal" for axis in result.axes) else ["ideal" if result.ideal else "realistic"])]
     )
@@ -163,6 +163,10 @@ def _notes(result: Sweep) -> list[Block]:
         lines.append(
             f"{len(result.close)} of {counted(total, 'cell')}: the runner-up is within 20%, less than contention is known to"
         )
+    others = sum(not cell.leads for cell in result.priced)
+    if result.library and 0 < others < len(result.priced):
+        lines.append(f"{others} of {counted(total, 'cell')}: {NONE_RUNS}")
+    lines += held_lines(result.cells)
     reasons = dict.fromkeys(cell.reason for cell in result.cells if cell.reason)
     lines += [f"not priced: {reason}" for reason in reasons]
     return [Lines("notes", tuple(lines))] if lines else []
@@ -198,6 +202,7 @@ def _cell(result: Sweep, cell: Cell) -> Document:
         "close": is_close(cell),
         "ideal_algorithm": cell.ideal,
         "ideal_s": cell.ideal_s,
+        "leads": cell.leads,
     } | protocol | reason  # fmt: skip
 
 

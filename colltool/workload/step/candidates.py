@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.fabric.model import Fabric
+from colltool.words import format_bytes
 from colltool.workload.compression import EXTRA_STEPS
+from colltool.workload.memory import memory
 from colltool.workload.setup import Compression, Setup
 from colltool.workload.step.whole import Step
 
@@ -126,7 +128,8 @@ def _sharding(setup: Setup, fabric: Fabric, shown: _Shown) -> Made:
     if layout.dp == 1 or not shown.any("dp", "expert dp"):
         return
     if shard.mode != "zero1":
-        yield "optimizer states sharded", {"shard.mode": "zero1"}, setup._replace(shard=shard._replace(mode="zero1", group=0))
+        other = setup._replace(shard=shard._replace(mode="zero1", group=0))
+        yield _states_alone(shard.mode, other), {"shard.mode": "zero1"}, other
     if not shard.layers and setup.micro_batches == 1:  # else every micro-batch gathers again
         once = layout.pp > 1
         sharded = shard._replace(mode="fsdp", reshard=not once, gathers=1 if once else 2)
@@ -140,6 +143,15 @@ def _sharding(setup: Setup, fabric: Fabric, shown: _Shown) -> Made:
         if 1 < size < group.ranks and size != shard.group:
             other = setup._replace(shard=shard._replace(mode="hsdp", group=size))
             yield f"shards inside {tier.name}, replicas across", {"shard.mode": "hsdp", "shard.group": size}, other
+
+
+def _states_alone(mode: str, other: Setup) -> str:
+    """What ZeRO-1 is from another mode; where more is sharded now, with what a rank then needs."""
+    if mode == "ddp":
+        return "optimizer states sharded"
+    whole = "whole gradients" if mode == "zero2" else "whole weights and gradients"
+    needs = format_bytes(memory(other).bytes, 3)
+    return f"{whole} on each rank, optimizer states sharded (ZeRO-1), {needs} a rank"
 
 
 def _placed(setup: Setup, fabric: Fabric, shown: _Shown) -> Made:

@@ -40,7 +40,7 @@ Made = tuple[str, dict[str, str], Fabric, str]
 
 
 def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> tuple[Change, ...]:
-    """Every candidate that gains, the best first; one that the job or the fabric cannot have is left out.
+    """Every candidate that gains, the best first; one that the job, its memory or the fabric cannot have is left out.
 
     What a job that does not fit its device needs stands before them.
     """
@@ -49,7 +49,7 @@ def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], 
         if (step_s := _step_s(setup, fares.changed(fabric, tier), plain)) is not None:
             found += _priced(what, "fabric", values, setup, step_s, now)
     for what, values, other in candidates(setup, fares.fabric, now):
-        if misfits(other) or contradictions(other) or (step_s := _step_s(other, fares, plain)) is None:
+        if misfits(other) or contradictions(other) or _outgrows(setup, other) or (step_s := _step_s(other, fares, plain)) is None:
             continue
         found += [one for one in _priced(what, "job", _kept(job, setup, values), other, step_s, now) if job.takes(dict(one.set))]
     return (*islice(_to_fit(job, setup, fares, plain, now), 1), *sorted(found, key=lambda one: -one.gain))
@@ -61,6 +61,12 @@ def _step_s(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...]) -> float |
         return step_of(setup, fares, plain).step_s
     except ColltoolError:
         return None
+
+
+def _outgrows(setup: Setup, other: Setup) -> bool:
+    """Whether a job does not fit its device for what it needs more than now."""
+    then = memory(other) if other.model is not None else None
+    return then is not None and then.fits is False and then.bytes > memory(setup).bytes
 
 
 def _to_fit(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Iterator[Change]:
