@@ -124,10 +124,12 @@ def _ends(where: Fabric) -> Iterator[int]:
         yield inside
 
 
-def fewer_faster(where: Fabric, primitive: Primitive, readings: Readings | None = None) -> tuple[list[str], list[str]]:
+def fewer_faster(
+    where: Fabric, primitive: Primitive, readings: Readings | None = None, most: int = 8
+) -> tuple[list[str], list[str]]:
     """Steps to more ranks, and to more bytes, that make it faster: those without an excuse, and the reasons of the others."""
     broken, excused = [], []
-    priced = [(n, found) for n in counts(where) if (found := leading(where, primitive, n, readings))]
+    priced = [(n, found) for n in counts(where, most) if (found := leading(where, primitive, n, readings))]
     for n, found in priced:
         if (np.diff(found.seconds) < -_DUST * found.seconds[1:]).any():
             broken.append(f"{primitive} on {n} of {where.name}: a larger message is faster, {found.seconds}")

@@ -415,14 +415,20 @@ def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
     assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
-@pytest.mark.parametrize("name", ["dim-ring-bidirectional", "multi-ring"])
-def test_both_directions_need_closed_axes(name: str) -> None:
+def test_both_directions_need_closed_axes() -> None:
     for primitive in (AR, AG, RS):
-        row = find(primitive, name)
+        row = find(primitive, "dim-ring-bidirectional")
         assert row.why_not(lattice((4, 4), "mesh")) is not None
         partial = Group(12, "torus", axes=(Axis(4, wrap=True), Axis(3, wrap=False)))
         assert "3 ranks along axis 2 are an open line" in (row.why_not(partial) or "")
         assert row.why_not(Group(8, "torus", axes=(Axis(4, wrap=True), Axis(2, wrap=False)))) is None  # two ranks: one link
+
+
+def test_on_an_open_axis_a_multi_ring_takes_all_steps_and_twice_the_bytes() -> None:
+    closed, opened = ((Axis(4, wrap=True), Axis(4, wrap=wrap)) for wrap in (True, False))
+    assert counts(AR, "multi-ring", Group(16, "torus", axes=closed)) == (8, pytest.approx(15 / 32))
+    assert counts(AR, "multi-ring", Group(16, "torus", axes=opened)) == (12, pytest.approx(15 / 16))
+    assert find(AR, "multi-ring").why_not(lattice((4, 4), "mesh")) is not None
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 4), (8, 4, 2)])
