@@ -145,8 +145,8 @@ class Costed:
             return self._row(size, alpha, moved, self._short(took, moved), phases)
         line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
         extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
-        short: Moved = NO_TIME if line is slowed else lambda: _moved(extra, size)
-        return self._row(size, line.a, lambda: _moved(line, size), short, partial(self._phases, size))
+        short: Moved = NO_TIME if line is slowed else partial(_moved, extra, size)
+        return self._row(size, line.a, partial(_moved, line, size), short, partial(self._phases, size))
 
     @cached_property
     def curve(self) -> Curve:
@@ -233,7 +233,7 @@ class Costed:
             alpha_s=alpha_s,
             moved=moved,
             short=short,
-            fitted=NO_TIME if self.fitted is NOTHING else lambda: self.fitted.at(size),
+            fitted=NO_TIME if self.fitted is NOTHING else partial(self.fitted.at, size),
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,

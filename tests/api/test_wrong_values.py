@@ -165,3 +165,9 @@ def test_results_travel_between_processes(name: str) -> None:
     twin = pickle.loads(pickle.dumps(result))
     assert twin.summary() == result.summary()
     assert copy.deepcopy(result).to_columns() == result.to_columns()
+
+
+@pytest.mark.parametrize("sizes", ["16MB", [1e3, 1e9]], ids=["one", "many"])
+def test_prices_with_measured_terms_travel_too(sizes: Any) -> None:
+    result = colltool.price("nvl72", "ar", size=sizes)
+    assert pickle.loads(pickle.dumps(result)) == result
