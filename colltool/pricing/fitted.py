@@ -47,7 +47,7 @@ class Fitted(NamedTuple):
 
     def pieces(self) -> Pieces:
         """The same as curves."""
-        bounds = [*(size for size, _ in self.knots[1:]), *(self.knots[:1] and [self.knots[0][0]])]
+        bounds = [size for size, _ in self.knots]
         bounds += [self.smallest, self.largest] if self.rise else []
         starts = sorted({0.0, *(size for size in bounds if 0 < size < inf)})
         return tuple((start, self._from(start)) for start in starts)
