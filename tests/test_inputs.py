@@ -109,7 +109,7 @@ TEXT = "name: caf\u00e9 \u201cquoted\u201d\n" * 40
         (TEXT.encode("cp1252"), "looks like WINDOWS-1252", "iconv -f WINDOWS-1252 -t UTF-8"),
         ("plain letters\n".encode("utf-16-le"), "looks like UTF-16LE", "iconv -f UTF-16LE -t UTF-8"),
         ("caf\u00e9\n".encode("latin-1"), "looks like ISO-8859-1", "iconv -f ISO-8859-1 -t UTF-8"),
-        (gzip.compress(TEXT.encode()), "is gzipped, not text", "gunzip -c"),
+        (gzip.compress(TEXT.encode(), mtime=0), "is gzipped, not text", "gunzip -c"),
         (bytes(range(256)) * 9, "is binary, not text", "give the text itself"),
     ],
 )
