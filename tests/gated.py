@@ -13,11 +13,11 @@ from typing import Any
 
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
+from colltool.base.primitives import Primitive
+from colltool.estimate.readings import Readings
+from colltool.estimate.walk import every_stride, fits, whole_groups
+from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
-from colltool.pricing.readings import Readings
-from colltool.pricing.walk import every_stride, fits, whole_groups
-from colltool.pricing.who import Who
-from colltool.primitives import Primitive
 
 MOST_RANKS = 4096
 PROTOCOLS = ("LL", "LL128", "Simple")

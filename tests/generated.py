@@ -11,14 +11,14 @@ import yaml
 from handmade import by_steps
 from small import gb, us
 
+from colltool.base.primitives import AR, Primitive
+from colltool.calibration.calibrate import Wanted, calibrate
+from colltool.calibration.results import Calibration, FittedSeries
+from colltool.estimate.price import price
+from colltool.estimate.readings import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fitting.calibrate import Wanted, calibrate
-from colltool.fitting.results import Calibration, FittedSeries
-from colltool.measured.series import Measurements, Point, Series
-from colltool.pricing.price import price
-from colltool.pricing.readings import Readings
-from colltool.primitives import AR, Primitive
+from colltool.measurements.series import Measurements, Point, Series
 
 SIZES = by_steps(1024, 2**32)  # 4x a step: 12 sizes
 FINE = by_steps(1024, 2**33, 2)  # 24 sizes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from colltool.base.primitives import AR, Primitive
+from colltool.calibration.results import ValidatedSeries
+from colltool.calibration.validate import validate
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
-from colltool.fitting.results import ValidatedSeries
-from colltool.fitting.validate import validate
-from colltool.measured.series import Measurements, Point, Series
-from colltool.pricing.readings import Readings
-from colltool.primitives import AR, Primitive
+from colltool.measurements.series import Measurements, Point, Series
 
 Time = Callable[[float], float]
 

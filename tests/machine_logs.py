@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import colltool
-from colltool.primitives import busbw_factor, parse_primitive
+from colltool.base.primitives import busbw_factor, parse_primitive
 
 H100 = "NVIDIA H100 80GB HBM3"
 NAMES = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong"

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.estimate.groups import place
+from colltool.estimate.price import price
+from colltool.estimate.readings import Readings
+from colltool.estimate.walk import fits
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
 from colltool.fabric.topology import kind_of
-from colltool.pricing.groups import place
-from colltool.pricing.price import price
-from colltool.pricing.readings import Readings
-from colltool.pricing.walk import fits
-from colltool.primitives import Primitive
 
 SIZES = np.array([1e2, 1e4, 1e6, 16e6, 256e6, 1e10])
 _DUST = 1e-9

@@ -8,7 +8,7 @@ import pytest
 
 from colltool.render.door import blocks
 from colltool.render.text import Screen, to_text
-from colltool.workload.plan import Plan
+from colltool.training.plan import Plan
 
 
 def star(ranks: int, alpha: str, bandwidth: str, **tier: Any) -> dict[str, Any]:

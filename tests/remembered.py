@@ -11,8 +11,8 @@ import pytest
 @pytest.fixture(scope="session")
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
-    from colltool.fitting import sample, select
-    from colltool.fitting.envelope import Envelope, Sample, fit_envelope
+    from colltool.calibration import sample, select
+    from colltool.calibration.envelope import Envelope, Sample, fit_envelope
 
     found: dict[bytes, Envelope] = {}
 

@@ -9,7 +9,7 @@ import machine_logs
 import tracing
 
 import colltool
-from colltool.study.report import Report
+from colltool.analysis.report import Report
 
 EVIL = "<script>alert(1)</script> \"'&{{ 7*7 }} <img src=x onerror=alert(2)> \u202e"
 FOUR_TO_ONE = "ib.levels.spine.oversubscription=1,4"

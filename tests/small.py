@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import yaml
 
-from colltool.errors import ManyErrors
+from colltool.base.errors import ManyErrors
+from colltool.definitions.source import scan
+from colltool.definitions.source_map import Source
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, TierBase
 from colltool.fabric.model import Tier as AnyTier
-from colltool.fabric.places import Source
-from colltool.fabric.source import scan
 
 Tier = dict[str, Any]
 TOPOLOGIES: dict[str, type[TierBase]] = {

@@ -11,12 +11,12 @@ import yaml
 from small import clos, fabric, mesh, star, switch, torus
 
 import colltool
+from colltool.base.primitives import busbw_factor, parse_primitive
+from colltool.estimate.row import Row
 from colltool.fabric.derive import tier_facts
 from colltool.fabric.model import Fabric
-from colltool.fabric.sizing import fat_tree, rail_pods
 from colltool.fabric.topology import kind_of
-from colltool.pricing.row import Row
-from colltool.primitives import busbw_factor, parse_primitive
+from colltool.sizing.size_clos import fat_tree, rail_pods
 
 ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))
 RTOL = ANCHORS["rtol"]

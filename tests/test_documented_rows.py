@@ -11,7 +11,7 @@ from small import fabric, star, torus
 import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice_paths import busiest_link
-from colltool.primitives import AR
+from colltool.base.primitives import AR
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run
 from colltool.schedules.network import Loads, Ports

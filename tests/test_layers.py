@@ -18,47 +18,39 @@ MOST_BY_POSITION = 6
 
 FLOORS = {
     "colltool": 0,  # the version; its public functions load on first use
-    "colltool.errors": 0,
-    "colltool.files": 0,
-    "colltool.inputs": 0,
-    "colltool.progress": 0,
-    "colltool.results": 0,
-    "colltool.shown": 0,
-    "colltool.units": 0,
-    "colltool.words": 0,
-    "colltool.primitives": 0,
-    "colltool.cost": 0,
-    "colltool.elementwise": 0,
+    "colltool.base": 0,
     "colltool.guides": 0,
     "colltool.algorithms": 1,
-    "colltool.fabric": 1,
-    "colltool.schedules": 1,
-    "colltool.measured": 1,
-    "colltool.library": 2,
-    "colltool.pricing": 2,
-    "colltool.wires": 2,
-    "colltool.proof": 3,
-    "colltool.study": 3,
-    "colltool.traces": 3,
-    "colltool.fitting": 3,
-    "colltool.diagnosis": 3,
-    "colltool.workload": 3,
-    "colltool.export": 3,
-    "colltool.api": 4,
-    "colltool.render": 4,
-    "colltool.cli": 5,
-    "colltool.__main__": 5,
+    "colltool.definitions": 1,
+    "colltool.measurements": 1,
+    "colltool.sizing": 2,
+    "colltool.fabric": 3,
+    "colltool.schedules": 3,
+    "colltool.nccl": 4,
+    "colltool.estimate": 4,
+    "colltool.congestion": 4,
+    "colltool.verification": 5,
+    "colltool.export": 5,
+    "colltool.analysis": 5,
+    "colltool.traces": 5,
+    "colltool.calibration": 5,
+    "colltool.training": 5,
+    "colltool.diagnosis": 6,
+    "colltool.api": 7,
+    "colltool.render": 7,
+    "colltool.cli": 8,
+    "colltool.__main__": 8,
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
 # line prints: they open the renderers' door when they are called, and nothing is loaded before.
-LOOKS_UP = {("colltool.results", "colltool.render.door")}
+LOOKS_UP = {("colltool.base.result", "colltool.render.door")}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
-    "yaml": ("colltool.fabric.source", "colltool.fabric.write"),
-    "pydantic": ("colltool.fabric", "colltool.wires.layout_file", "colltool.workload.files"),  # the models of definitions
-    "pydantic_core": ("colltool.fabric",),
+    "yaml": ("colltool.definitions.source", "colltool.fabric.write"),
+    "pydantic": ("colltool.definitions", "colltool.fabric", "colltool.congestion.layout_file", "colltool.training.files"),
+    "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
     "jinja2": ("colltool.render.page",),
     "markupsafe": ("colltool.render.page",),
@@ -141,14 +133,14 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.wires.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
+    *(f"colltool.congestion.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
     *(
-        f"colltool.wires.{name}"
+        f"colltool.congestion.{name}"
         for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest", "seated", "executed")
     ),
-    "colltool.proof.on_wires",
-    "colltool.fitting",
-    *(f"colltool.study.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
+    "colltool.verification.on_wires",
+    "colltool.calibration",
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
     "colltool.traces.covered",
 }
 
@@ -292,4 +284,4 @@ def test_silent_checks_are_seen() -> None:
 def test_only_groups_place_ranks() -> None:
     makers = {module for module, tree in TREES.items() for node in ast.walk(tree)
               if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Span", "Placed")}  # fmt: skip
-    assert makers == {"colltool.pricing.groups"}
+    assert makers == {"colltool.estimate.groups"}

@@ -53,7 +53,7 @@ def test_every_module_travels_and_it_is_typed(wheel: zipfile.ZipFile) -> None:
 
 
 def test_every_job_model_device_and_stack_travels(wheel: zipfile.ZipFile) -> None:
-    data = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "workload" / "data").rglob("*.yaml")}
+    data = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "training" / "data").rglob("*.yaml")}
     assert {path.split("/")[3] for path in data} == {"jobs", "models", "devices", "stacks"}
     assert data <= set(wheel.namelist())
 

@@ -28,7 +28,14 @@ def running(*args: str) -> set[str]:
 
 def test_the_application_loads_nothing_heavy() -> None:
     modules = loaded("import colltool.cli.root")
-    assert not modules & {*HEAVY, "colltool.api", "colltool.pricing", "colltool.fabric", "colltool.algorithms", "colltool.render"}
+    assert not modules & {
+        *HEAVY,
+        "colltool.api",
+        "colltool.estimate",
+        "colltool.fabric",
+        "colltool.algorithms",
+        "colltool.render",
+    }
 
 
 def test_the_package_alone_loads_nothing_else() -> None:
@@ -41,27 +48,27 @@ def test_the_package_alone_loads_nothing_else() -> None:
 def test_help_loads_nothing_heavy(args: tuple[str, ...]) -> None:
     modules = running(*args)
     assert not modules & {*NOT_FOR_HELP, "colltool.fabric", "colltool.algorithms"}
-    assert {name for name in modules if name.startswith("colltool.pricing.")} <= {"colltool.pricing.readings"}
+    assert {name for name in modules if name.startswith("colltool.estimate.")} <= {"colltool.estimate.readings"}
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_a_price_for_a_machine_needs_neither_numpy_nor_rich(form: str) -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB", "--format", form)
-    assert "colltool.pricing.price" in modules
+    assert "colltool.estimate.price" in modules
     assert not modules & {"numpy", "rich"}
 
 
 def test_a_price_loads_no_other_command() -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
     assert "numpy" not in modules
-    others = {f"colltool.pricing.{name}" for name in ("crossover", "breakdown", "ladder", "explain")}
-    assert not modules & {*others, "colltool.study.diff"}
+    others = {f"colltool.estimate.{name}" for name in ("crossover", "breakdown", "ladder", "explain")}
+    assert not modules & {*others, "colltool.analysis.diff"}
 
 
 def test_a_plan_follows_messages_only_where_it_is_asked_to() -> None:
     asked = ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--format", "json")
-    assert not running(*asked) & {"numpy", "colltool.wires", "colltool.schedules"}
-    assert "colltool.wires.busiest" in running(*asked, "--links")
+    assert not running(*asked) & {"numpy", "colltool.congestion", "colltool.schedules"}
+    assert "colltool.congestion.busiest" in running(*asked, "--links")
 
 
 def test_the_version_is_the_one_that_is_installed() -> None:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from bench_plan import RUNS, SOURCES, Judged, growth, judged, rows, stack_of  # noqa: E402
 
-from colltool.workload.step.against import DENSE, MEMORY, MOE, Against  # noqa: E402
+from colltool.training.step.against import DENSE, MEMORY, MOE, Against  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import colltool
+from colltool.congestion.results import Contention
 from colltool.fabric.load import load_fabric
 from colltool.schedules.network import Lattice
-from colltool.wires.results import Contention
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:

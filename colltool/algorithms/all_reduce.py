@@ -18,8 +18,8 @@ from colltool.algorithms.references import (
 )
 from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
 from colltool.algorithms.rooted import strides
-from colltool.cost import Ring, Rounds, Schedule, Terms, Trees
-from colltool.primitives import AG, AR, RS, log2_ceil
+from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees
+from colltool.base.primitives import AG, AR, RS, log2_ceil
 
 
 @algorithm(
@@ -40,7 +40,7 @@ def ring(group: Group) -> Terms:
     Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the ring is embedded: every
     hop is a link. On several tiers it is packed: it leaves each domain once.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(ring(Group(4, "star")))
     (6, 1.5)
     """
@@ -56,7 +56,7 @@ def tree(group: Group) -> Terms:
 
     The tree of the textbooks. What NCCL calls Tree is the double binary tree.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(tree(Group(4, "star")))
     (4, 4.0)
     """
@@ -121,7 +121,7 @@ def double_binary_tree(group: Group) -> Terms:
     (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives
     two ports at full rate at once, with F = lg N; on one port it would break the lower bound.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(double_binary_tree(Group(8, "star")))
     (6, 2.0)
     """
@@ -144,7 +144,7 @@ def recursive_doubling(group: Group) -> Terms:
 
     Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be pipelined.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling(Group(8, "star")))
     (3, 3.0)
     """
@@ -167,7 +167,7 @@ def rabenseifner(group: Group) -> Schedule:
 
     Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change, so it cannot be pipelined.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner(Group(8, "star")))
     (6, 1.75)
     """
@@ -193,7 +193,7 @@ def one_shot(group: Group) -> Terms:
 
     For small messages on few ranks.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(one_shot(Group(4, "star")))
     (1, 3.0)
     >>> totals(one_shot(Group(4, "full_mesh")))
@@ -216,7 +216,7 @@ def two_shot(group: Group) -> Schedule:
 
     t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(two_shot(Group(4, "star")))
     (2, 1.5)
     >>> totals(two_shot(Group(4, "full_mesh")))

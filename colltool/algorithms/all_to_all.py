@@ -8,8 +8,8 @@ from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
-from colltool.cost import Peers, Rounds, Terms
-from colltool.primitives import A2A
+from colltool.base.cost import Peers, Rounds, Terms
+from colltool.base.primitives import A2A
 
 
 @algorithm(
@@ -28,7 +28,7 @@ def pairwise(group: Group) -> Terms:
 
     Only the messages that cross an oversubscribed boundary pay for it.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(pairwise(Group(4, "star")))
     (3, 0.75)
     """
@@ -44,7 +44,7 @@ def bruck(group: Group) -> Terms:
 
     Trades bytes for latency: for small messages.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(bruck(Group(8, "star")))
     (3, 1.5)
     >>> totals(bruck(Group(5, "star")))
@@ -77,7 +77,7 @@ def direct(group: Group) -> Terms:
 
     Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(direct(Group(4, "star")))
     (1, 0.75)
     >>> totals(direct(Group(4, "full_mesh")))

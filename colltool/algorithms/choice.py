@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 
 _PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
 """What people paste from a table: ``hierarchical (ring / ring, pipelined)``."""

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RELAYED, SLICES, ShippedAs
 from colltool.algorithms.references import HAN as HAN_PAPER
 from colltool.algorithms.references import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
-from colltool.errors import ColltoolError
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
 
 Order = Literal["outer-first", "inner-first"]
 

@@ -10,8 +10,8 @@ from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.references import CHAN, NCCL_RINGS, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Chain, Peers, Ring, Terms
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.cost import Chain, Peers, Ring, Terms
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 
 
 def _ring(group: Group, passes: int, route: Ring) -> Terms:
@@ -35,7 +35,7 @@ def multi_rail_all_reduce(group: Group) -> Terms:
 
     BW_inner is a port's; of a full mesh R links', for there the rings go through a domain over links of their own.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_rail_all_reduce(Group(16, "tiers")))
     (30, 1.875)
     """
@@ -52,7 +52,7 @@ def multi_rail(group: Group) -> Terms:
 
     BW_inner is a port's; of a full mesh R links', for there the rings go through a domain over links of their own.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_rail(Group(16, "tiers")))
     (15, 0.9375)
     """
@@ -76,7 +76,7 @@ def multi_rail_chain(group: Group) -> Terms:
 
     BW_inner is a port's; of a full mesh R links', for there the chains go through a domain over links of their own.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_rail_chain(Group(16, "tiers")))
     (15, 1.0)
     """
@@ -90,7 +90,7 @@ def outer_ring_all_reduce(group: Group) -> Terms:
 
     t = 2(N-1) α_outer + 2(N-1)/N M/BW_outer
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(outer_ring_all_reduce(Group(16, "tiers")))
     (30, 1.875)
     """
@@ -103,7 +103,7 @@ def outer_ring(group: Group) -> Terms:
 
     t = (N-1) α_outer + (N-1)/N M/BW_outer
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(outer_ring(Group(16, "tiers")))
     (15, 0.9375)
     """
@@ -116,7 +116,7 @@ def inner_ring_all_reduce(group: Group) -> Terms:
 
     t = 2(N-1) α_inner + 2(N-1)/N M/BW_inner
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(inner_ring_all_reduce(Group(16, "tiers")))
     (30, 1.875)
     """
@@ -129,7 +129,7 @@ def inner_ring(group: Group) -> Terms:
 
     t = (N-1) α_inner + (N-1)/N M/BW_inner
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(inner_ring(Group(16, "tiers")))
     (15, 0.9375)
     """
@@ -142,7 +142,7 @@ def outer_pairwise(group: Group) -> Terms:
 
     t = (N-1) α_outer + (N-1)/N M/BW_outer
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(outer_pairwise(Group(16, "tiers")))
     (15, 0.9375)
     """
@@ -155,7 +155,7 @@ def inner_pairwise(group: Group) -> Terms:
 
     t = (N-1) α_inner + (N-1)/N M/BW_inner
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(inner_pairwise(Group(16, "tiers")))
     (15, 0.9375)
     """

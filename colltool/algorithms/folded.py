@@ -10,8 +10,8 @@ from colltool.algorithms.group import ANY_TO_ANY, SWITCHED, Group
 from colltool.algorithms.references import CHAN, RABENSEIFNER, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import Caveat, algorithm
 from colltool.algorithms.rooted import strides
-from colltool.cost import Rounds, Schedule, Terms
-from colltool.primitives import AG, AR, RS
+from colltool.base.cost import Rounds, Schedule, Terms
+from colltool.base.primitives import AG, AR, RS
 
 _MPI = ("MPICH", "Open MPI")
 
@@ -42,7 +42,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
 
     For small messages. What MPI runs where N is no power of two.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling_all_reduce(Group(6, "star")))
     (4, 4.0)
     """
@@ -61,7 +61,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
 
     What MPICH runs where N is no power of two: about twice the bytes of a power of two.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner_fold(Group(6, "star")))
     (6, 3.5)
     """
@@ -88,7 +88,7 @@ def rabenseifner_padded(group: Group) -> Schedule:
 
     Takes ranks that the group does not have, idle ports of the same switch: a textbook's way, run by nobody.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
     """
@@ -112,7 +112,7 @@ def recursive_doubling_gather(group: Group) -> Schedule:
 
     The mirror image of the folded reduce-scatter. MPI takes Bruck's rounds instead.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling_gather(Group(6, "star")))
     (4, 2.0)
     """
@@ -130,7 +130,7 @@ def recursive_halving_scatter(group: Group) -> Schedule:
 
     A folded rank keeps its own part of its chunk; MPICH hands over the whole vector, M/N more.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_halving_scatter(Group(6, "star")))
     (4, 2.0)
     """

@@ -10,8 +10,8 @@ from __future__ import annotations
 from colltool.algorithms.group import FULL_MESH, Group, all_ports
 from colltool.algorithms.references import CHAN, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Chain, Ring, Terms
-from colltool.primitives import AG, AR, BC, REDUCE, RS
+from colltool.base.cost import Chain, Ring, Terms
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS
 
 _ALL_LINKS = (
     "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of the 8 paths between NICs one "
@@ -39,7 +39,7 @@ def multi_link_all_reduce(group: Group) -> Terms:
 
     A ring has a link of its own in every step (for even N half of one), and N-1 links a rank carry 2(N-1)/N M together.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_link_all_reduce(Group(8, "full_mesh")))
     (14, 0.25)
     """
@@ -61,7 +61,7 @@ def multi_link_ring(group: Group) -> Terms:
 
     t = (N-1) α + 1/N M/BW
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_link_ring(Group(8, "full_mesh")))
     (7, 0.125)
     """
@@ -87,7 +87,7 @@ def multi_link_chain(group: Group) -> Terms:
     For even N two chains share a link, at different places of each, so that links are half idle while the pipeline fills:
     executed, from P = N/2 segments on it is F, below a little less.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_link_chain(Group(5, "full_mesh")))
     (4, 0.25)
     """

@@ -11,8 +11,8 @@ from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
-from colltool.cost import Ring, Rounds, Terms
-from colltool.primitives import AG, RS
+from colltool.base.cost import Ring, Rounds, Terms
+from colltool.base.primitives import AG, RS
 
 
 def one_rank_per_node(group: Group) -> str | None:
@@ -40,7 +40,7 @@ def ring(group: Group) -> Terms:
 
     Bandwidth-optimal on one port per rank.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(ring(Group(4, "star")))
     (3, 0.75)
     """
@@ -64,7 +64,7 @@ def recursive_doubling(group: Group) -> Terms:
 
     Optimal in latency and bytes on one port. Needs a power of two.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling(Group(8, "star")))
     (3, 0.875)
     """
@@ -90,7 +90,7 @@ def recursive_halving(group: Group) -> Terms:
 
     Optimal in latency and bytes on one port. Needs a power of two.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(recursive_halving(Group(8, "star")))
     (3, 0.875)
     """
@@ -109,7 +109,7 @@ def pat(group: Group) -> Terms:
     Series, part 01, appendix A), the rounds could not carry the (N-1)/N M that must arrive: executed, those of 8 ranks carry 1/8,
     2/8 and 4/8 of M (verify --trace).
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(pat(Group(5, "clos", scale_out=True)))
     (3, 0.8)
     """
@@ -135,7 +135,7 @@ def direct(group: Group) -> Terms:
 
     Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(direct(Group(4, "star")))
     (1, 0.75)
     >>> totals(direct(Group(4, "full_mesh")))

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Literal, NamedTuple, assert_never, get_args
 
-from colltool.errors import given
+from colltool.base.errors import given
 
 Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]

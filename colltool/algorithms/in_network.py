@@ -10,8 +10,8 @@ from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.references import SHARP
 from colltool.algorithms.registry import Requirement, algorithm
-from colltool.cost import Switch, Terms
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.cost import Switch, Terms
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 
 
 def switch_can(*capabilities: str) -> Requirement:
@@ -52,7 +52,7 @@ def all_reduce(group: Group) -> Terms:
     With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie
     inside the switches.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(all_reduce(Group(8, "clos", switch_levels=2)))
     (4, 1.0)
     """
@@ -76,7 +76,7 @@ def reduce_scatter(group: Group) -> Terms:
 
     Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(reduce_scatter(Group(8, "clos", switch_levels=2)))
     (4, 0.875)
     """
@@ -100,7 +100,7 @@ def all_gather(group: Group) -> Terms:
 
     Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(all_gather(Group(8, "clos", switch_levels=2)))
     (4, 0.875)
     """
@@ -113,7 +113,7 @@ def broadcast(group: Group) -> Terms:
 
     t = k α_switch + M/BW
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(broadcast(Group(8, "clos", switch_levels=2)))
     (2, 1.0)
     """
@@ -126,7 +126,7 @@ def reduce(group: Group) -> Terms:
 
     t = k α_switch + M/BW
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(reduce(Group(8, "clos", switch_levels=2)))
     (2, 1.0)
     """
@@ -149,7 +149,7 @@ def all_to_all(group: Group) -> Terms:
 
     Saves α, never bytes.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(all_to_all(Group(8, "star")))
     (2, 0.875)
     """

@@ -11,8 +11,8 @@ from functools import partial
 from colltool.algorithms.group import LATTICE, Group, Topology, all_ports
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Links, Schedule, Terms
-from colltool.primitives import AG, AR, RS, Primitive, log2_ceil
+from colltool.base.cost import Links, Schedule, Terms
+from colltool.base.primitives import AG, AR, RS, Primitive, log2_ceil
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})
@@ -75,7 +75,7 @@ def dim_ring_all_reduce(group: Group) -> Schedule:
     one port (--ports one) takes ceil(d_i/2) steps more and as many bytes of M/d_i.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (8, 1.75)
     """
@@ -89,7 +89,7 @@ def dim_ring_reduce_scatter(group: Group) -> Schedule:
     t = Σ(d_i - 1) α + (N-1)/N M/BW
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
     """
@@ -103,7 +103,7 @@ def dim_ring_all_gather(group: Group) -> Schedule:
     t = Σ(d_i - 1) α + (N-1)/N M/BW
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
     """
@@ -124,7 +124,7 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
     An axis of 2 has a single link and gains nothing.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.0)
     """
@@ -140,7 +140,7 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
     """
@@ -156,7 +156,7 @@ def bidirectional_all_gather(group: Group) -> Schedule:
     t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
     """
@@ -197,7 +197,7 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
     only between phases.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (8, 0.46875)
     """
@@ -211,7 +211,7 @@ def multi_ring_reduce_scatter(group: Group) -> Schedule:
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (4, 0.234375)
     """
@@ -225,7 +225,7 @@ def multi_ring_all_gather(group: Group) -> Schedule:
     t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(multi_ring_all_gather(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (4, 0.234375)
     """
@@ -258,7 +258,7 @@ def dim_rabenseifner(group: Group) -> Schedule:
     counted. Needs a power of two on every axis.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
     """
@@ -274,7 +274,7 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
@@ -290,7 +290,7 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """

@@ -6,8 +6,8 @@ from colltool.algorithms.group import LATTICE, Axis, Group, all_ports
 from colltool.algorithms.lattice import BOTH_WAYS, LATTICE_LIBRARIES, TORUS, closed_axes
 from colltool.algorithms.references import CHAN
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Links, Schedule, Terms
-from colltool.primitives import A2A, BC, REDUCE
+from colltool.base.cost import Links, Schedule, Terms
+from colltool.base.primitives import A2A, BC, REDUCE
 
 
 def busiest_link(axis: Axis) -> float:
@@ -25,7 +25,7 @@ def dim_chain(group: Group) -> Terms:
 
     t = Σ(d_i - 1) α + M/BW (asymptotic); t(P) with L = Σ(d_i - 1)
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_chain(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 1.0)
     """
@@ -48,7 +48,7 @@ def dim_chain_bidirectional(group: Group) -> Terms:
 
     t = Σ floor(d_i/2) α + M/BW (asymptotic); t(P) with L = Σ floor(d_i/2)
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_chain_bidirectional(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 1.0)
     """
@@ -73,7 +73,7 @@ def dim_chain_middle(group: Group) -> Terms:
 
     Half the depth of a root in a corner. On a torus every rank is in the middle: dim-chain-bidirectional.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_chain_middle(Group(512, "mesh", (Axis(8, wrap=False),) * 3)))
     (12, 1.0)
     """
@@ -101,7 +101,7 @@ def shortest_path(group: Group) -> Terms:
 
     f(d) is d/8 on a torus axis of even d >= 4, d/4 on a mesh: the longest axis sets the time. Ring relay is this, on a ring.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(shortest_path(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
     >>> totals(shortest_path(Group(16, "mesh", (Axis(4, wrap=False), Axis(4, wrap=False)))))
@@ -116,7 +116,7 @@ def dim_by_dim(group: Group) -> Schedule:
 
     t = diameter α + Σ_i f(d_i) M/BW
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(dim_by_dim(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 1.0)
     """

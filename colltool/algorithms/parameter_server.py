@@ -5,8 +5,8 @@ from __future__ import annotations
 from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.references import PARAMETER_SERVER
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Servers, Terms
-from colltool.primitives import AR
+from colltool.base.cost import Servers, Terms
+from colltool.base.primitives import AR
 
 
 @algorithm(
@@ -27,7 +27,7 @@ def parameter_server(group: Group) -> Terms:
     of M/K each way; send and receive overlap, as different parts are on their way. With as many servers as ranks it moves half of
     what a ring moves, on twice the ports. It is priced where it is named, and stands in no table beside collectives.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(parameter_server(Group(1024, "star", servers=8)))
     (2, 128.0)
     """

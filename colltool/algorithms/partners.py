@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from colltool.algorithms.group import Group
-from colltool.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Schedule, Servers, Switch, Trees
+from colltool.base.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Schedule, Servers, Switch, Trees
 
 Distances = frozenset[int]
 """To whom a rank sends or from whom it takes, as distances round the group."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Caveat
-from colltool.cost import AllPeers, Peers, Terms
+from colltool.base.cost import AllPeers, Peers, Terms
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple, get_args
 from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import Running
-from colltool.cost import Schedule, Terms
-from colltool.errors import ColltoolError, given, nearest
-from colltool.primitives import SHORT, Primitive
-from colltool.shown import clipped
+from colltool.base.cost import Schedule, Terms
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.primitives import SHORT, Primitive
+from colltool.base.quoting import clipped
 
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]
 STATUSES: tuple[Status, ...] = get_args(Status)

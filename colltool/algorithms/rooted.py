@@ -6,9 +6,9 @@ from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
 from colltool.algorithms.registry import algorithm
-from colltool.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
-from colltool.errors import given
-from colltool.primitives import BC, P2P, REDUCE, log2_ceil
+from colltool.base.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees
+from colltool.base.errors import given
+from colltool.base.primitives import BC, P2P, REDUCE, log2_ceil
 
 
 def strides(ranks: int) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def chain(group: Group) -> Terms:
 
     Assumes full-duplex ports: a rank passes one segment on while it takes the next.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(chain(Group(8, "star")))
     (7, 1.0)
     """
@@ -52,7 +52,7 @@ def binomial(group: Group) -> Terms:
     The root alone sends lg N copies through its one port, so cutting the payload in segments gains nothing: the log-depth
     broadcast that keeps n_β at 1 is the pipelined tree. For small messages.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(binomial(Group(8, "star")))
     (3, 3.0)
     """
@@ -69,7 +69,7 @@ def pipelined_tree(group: Group) -> Terms:
     Both hang from the root, and every other rank is interior in at most one of them: with half of the payload each, no port
     sends more than M.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(pipelined_tree(Group(8, "star")))
     (3, 1.0)
     """
@@ -87,7 +87,7 @@ def scatter_allgather(group: Group) -> Schedule:
 
     For large payloads where a pipeline is not at hand.
 
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(scatter_allgather(Group(8, "star")))
     (10, 1.75)
     """
@@ -115,7 +115,7 @@ def send(group: Group) -> Terms:
     Assumes cut-through: the bytes are paid once, whatever the number of hops.
 
     >>> from colltool.algorithms.group import Axis
-    >>> from colltool.cost import totals
+    >>> from colltool.base.cost import totals
     >>> totals(send(Group(8, "star")))
     (1, 1.0)
     >>> totals(send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))

@@ -12,10 +12,10 @@ from colltool.api.layouts import contention
 from colltool.api.measured import calibrate, doctor, trace, validate
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
 from colltool.api.reports import report
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.estimate.readings import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.load import shipped_fabrics as list_fabrics
-from colltool.pricing.readings import Readings
 
 assert _filled
 __all__ = [

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from colltool.cost import Number
-from colltool.errors import ColltoolError, given, nearest
+from colltool.base.cost import Number
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.primitives import Primitive, parse_primitive
+from colltool.base.quoting import clipped
+from colltool.base.units import parse_count, parse_size
+from colltool.estimate.readings import Readings, checked
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.pricing.readings import Readings, checked
-from colltool.primitives import Primitive, parse_primitive
-from colltool.shown import clipped
-from colltool.units import parse_count, parse_size
 
 if TYPE_CHECKING:
     import numpy as np

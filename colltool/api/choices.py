@@ -20,17 +20,17 @@ from colltool.api.arguments import (
 )
 from colltool.api.columns import columns_of, wheres
 from colltool.api.groups import AnyShape, group_of, groups_of
-from colltool.errors import ColltoolError, called, given
-from colltool.fabric.overrides import Overrides
-from colltool.inputs import remembering
-from colltool.pricing.readings import Readings, checked
-from colltool.primitives import Primitive
+from colltool.base.errors import ColltoolError, called, given
+from colltool.base.inputs import remembering
+from colltool.base.primitives import Primitive
+from colltool.definitions.overrides import Overrides
+from colltool.estimate.readings import Readings, checked
 
 if TYPE_CHECKING:
-    from colltool.study.compare import Comparison
-    from colltool.study.contest import Contest
-    from colltool.study.sensitivity import Sensitivity
-    from colltool.study.sweep import Sweep
+    from colltool.analysis.compare import Comparison
+    from colltool.analysis.contest import Contest
+    from colltool.analysis.sensitivity import Sensitivity
+    from colltool.analysis.sweep import Sweep
 
 
 @remembering()
@@ -68,15 +68,15 @@ def sweep(
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.study.sweep.Sweep`; seconds, bytes, bytes/s.
+        A :class:`colltool.analysis.sweep.Sweep`; seconds, bytes, bytes/s.
 
     Raises:
         ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
     """
-    from colltool.study.axes import axes_of
-    from colltool.study.grid import Asked
-    from colltool.study.sweep import MOST_CELLS
-    from colltool.study.sweep import sweep as run
+    from colltool.analysis.axes import axes_of
+    from colltool.analysis.grid import Asked
+    from colltool.analysis.sweep import MOST_CELLS
+    from colltool.analysis.sweep import sweep as run
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = groups_of(ranks, stride, alone=alone, shape=shape)
@@ -115,13 +115,13 @@ def compare(
         algorithms, stride, alone, shape, library, readings, **parts: as in :func:`sweep`.
 
     Returns:
-        A :class:`colltool.study.compare.Comparison`; seconds, bytes, bytes/s.
+        A :class:`colltool.analysis.compare.Comparison`; seconds, bytes, bytes/s.
 
     Raises:
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
-    from colltool.study.compare import compare as run
-    from colltool.study.grid import Asked
+    from colltool.analysis.compare import compare as run
+    from colltool.analysis.grid import Asked
 
     several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
@@ -134,7 +134,7 @@ def compare(
 
 
 def _sizes(sizes: Sequence[str | float]) -> list[float]:
-    from colltool.pricing.price import STANDARD_SIZES
+    from colltool.estimate.price import STANDARD_SIZES
 
     with called("python", size="sizes"):
         return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
@@ -174,15 +174,15 @@ def sensitivity(
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.study.sensitivity.Sensitivity`; seconds and shares.
+        A :class:`colltool.analysis.sensitivity.Sensitivity`; seconds and shares.
 
     Raises:
         ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
     """
+    from colltool.analysis.grid import Asked
+    from colltool.analysis.sensitivity import MOST_SAMPLES
+    from colltool.analysis.sensitivity import sensitivity as run
     from colltool.fabric.uncertain import ranges_of
-    from colltool.study.grid import Asked
-    from colltool.study.sensitivity import MOST_SAMPLES
-    from colltool.study.sensitivity import sensitivity as run
 
     loaded = under_library(fabric_of(fabric), library)
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
@@ -231,15 +231,15 @@ def compare_sensitivity(
         overrides: as of :func:`colltool.load_fabric`, on every fabric.
 
     Returns:
-        A :class:`colltool.study.contest.Contest`; seconds and shares.
+        A :class:`colltool.analysis.contest.Contest`; seconds and shares.
 
     Raises:
         ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
     """
+    from colltool.analysis.contest import Entry, contest
+    from colltool.analysis.grid import Asked
+    from colltool.analysis.sensitivity import MOST_SAMPLES
     from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
-    from colltool.study.contest import Entry, contest
-    from colltool.study.grid import Asked
-    from colltool.study.sensitivity import MOST_SAMPLES
 
     asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     where = wheres(several_of(fabrics), overrides, library)

@@ -9,16 +9,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import AnyFabric, fabric_of, is_nothing, under_library, vary_of
-from colltool.errors import ColltoolError, given, taken_from
+from colltool.base.errors import ColltoolError, given, taken_from
+from colltool.base.formatting import told_apart
+from colltool.definitions.overrides import Overrides, texts_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides, texts_of
-from colltool.words import told_apart
 
 if TYPE_CHECKING:
-    from colltool.study.compare import Option
-    from colltool.study.grid import Load
-    from colltool.study.sweep import Where
+    from colltool.analysis.compare import Option
+    from colltool.analysis.grid import Load
+    from colltool.analysis.sweep import Where
 
 
 def columns_of(
@@ -29,8 +29,8 @@ def columns_of(
     Raises:
         ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
     """
-    from colltool.study.axes import axes_of
-    from colltool.study.compare import Option
+    from colltool.analysis.axes import axes_of
+    from colltool.analysis.compare import Option
 
     axes = axes_of(vary_of(vary))
     if other := next((axis for axis in axes if axis.is_reading), None):
@@ -64,7 +64,7 @@ def typed_of(fabric: AnyFabric) -> str:
 
 
 def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
-    from colltool.study.sweep import Where
+    from colltool.analysis.sweep import Where
 
     if isinstance(fabric, Fabric) and is_nothing(overrides):
         return Where(fabric.name, partial(_loaded, fabric, library))

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from colltool.errors import option_of
-from colltool.pricing.readings import Readings
+from colltool.base.errors import option_of
+from colltool.estimate.readings import Readings
 
 
 def command_line(

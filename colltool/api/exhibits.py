@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from colltool.analysis.axes import axes_of
+from colltool.analysis.report import Assumptions, Exhibit, Section
 from colltool.api import choices, jobs, measured, prices
 from colltool.api.arguments import AnyFabric
 from colltool.api.commands import command_line
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import Shape, format_size, shape_text
+from colltool.base.primitives import SHORT, Primitive
+from colltool.definitions.overrides import Overrides
+from colltool.estimate.groups import place
+from colltool.estimate.readings import Readings
+from colltool.estimate.walk import whole_groups
+from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
-from colltool.measured.rank_count import RANKS_N, SAY_RANKS
-from colltool.pricing.groups import place
-from colltool.pricing.readings import Readings
-from colltool.pricing.walk import whole_groups
-from colltool.pricing.who import Who
-from colltool.primitives import SHORT, Primitive
-from colltool.study.axes import axes_of
-from colltool.study.report import Assumptions, Exhibit, Section
-from colltool.words import Shape, format_size, shape_text
+from colltool.measurements.rank_count import RANKS_N, SAY_RANKS
 
 if TYPE_CHECKING:
-    from colltool.workload.job import Job
+    from colltool.training.job import Job
 
 SIZES = ("1KB", "4KB", "16KB", "64KB", "256KB", "1MB", "4MB", "16MB", "64MB", "256MB", "1GB", "4GB")
 """Of the curves and maps: a factor of four apart, from latency to bandwidth."""
@@ -218,7 +218,7 @@ def logged(page: Page, logs: Sequence[str], said: Said) -> Section:
 
 def _without_ranks(logs: Sequence[str], said: Said) -> bool:
     """Whether the logs leave it to somebody to say of how many ranks they are."""
-    from colltool.measured.read import read_logs
+    from colltool.measurements.read import read_logs
 
     try:
         read_logs(logs, primitive=said.primitive, nodes=said.nodes, in_place=said.in_place)

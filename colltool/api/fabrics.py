@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import count_of, is_nothing
-from colltool.errors import ColltoolError, given
-from colltool.inputs import remembering
+from colltool.base.errors import ColltoolError, given
+from colltool.base.inputs import remembering
 
 if TYPE_CHECKING:
     from colltool.api.arguments import AnyFabric
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.load import FabricSource
-    from colltool.fabric.overrides import Overrides
     from colltool.fabric.results import FabricDrawn, FabricSized
 
 
@@ -72,10 +72,10 @@ def size_fabric(
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
     """
     from colltool.fabric.bill import bill_of_plan
-    from colltool.fabric.hops import hops_of
     from colltool.fabric.price_file import load_prices
     from colltool.fabric.results import FabricSized
-    from colltool.fabric.sizing import clos_plan, fat_tree_plan
+    from colltool.sizing.hops import hops_of
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan
 
     known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
     if fat_tree is not None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import inf
 
 from colltool.api.arguments import count_of, each_of, flag_of, whole_of, wrong
-from colltool.errors import given
-from colltool.fabric.values import MAX_DEPTH, MAX_RANKS
-from colltool.pricing.who import Who
-from colltool.units import parse_shape
-from colltool.words import Shape
+from colltool.base.errors import given
+from colltool.base.formatting import Shape
+from colltool.base.units import parse_shape
+from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
+from colltool.estimate.who import Who
 
 AnyShape = str | Sequence[int]
 

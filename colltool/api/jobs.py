@@ -19,17 +19,17 @@ from colltool.api.arguments import (
 )
 from colltool.api.columns import typed_of, wheres
 from colltool.api.groups import ranks_of
-from colltool.fabric.overrides import Overrides
-from colltool.inputs import remembering
-from colltool.pricing.readings import Readings, checked
+from colltool.base.inputs import remembering
+from colltool.definitions.overrides import Overrides
+from colltool.estimate.readings import Readings, checked
 
 if TYPE_CHECKING:
-    from colltool.study.jobs import Plans, PlanSpread
-    from colltool.workload.job import Job
-    from colltool.workload.plan import Plan
-    from colltool.workload.search.keep import Keep
-    from colltool.workload.search.results import Search
-    from colltool.workload.search.search import Watch
+    from colltool.analysis.jobs import Plans, PlanSpread
+    from colltool.training.job import Job
+    from colltool.training.plan import Plan
+    from colltool.training.search.keep import Keep
+    from colltool.training.search.results import Search
+    from colltool.training.search.search import Watch
 
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
@@ -44,13 +44,13 @@ def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrid
             wins. Or a mapping of values by key.
 
     Returns:
-        A :class:`colltool.workload.job.Job`; its :meth:`~colltool.workload.job.Job.setup` resolves it for a number of ranks.
+        A :class:`colltool.training.job.Job`; its :meth:`~colltool.training.job.Job.setup` resolves it for a number of ranks.
 
     Raises:
         ManyErrors: everything that is wrong with the content, with ``file:line:column``; key paths of a mapping.
         ColltoolError: no such job, an unreadable file, not YAML.
     """
-    from colltool.workload.job import load_job as run
+    from colltool.training.job import load_job as run
 
     return run(job, overrides)
 
@@ -72,18 +72,18 @@ def plan(
         fabric: a fabric, or a path, shipped name or mapping to load.
         ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
         library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
-        links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.workload.plan.Plan.links`.
+        links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.training.plan.Plan.links`.
         readings: of the model; the defaults when None.
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.workload.plan.Plan`; seconds, bytes, tokens/s.
+        A :class:`colltool.training.plan.Plan`; seconds, bytes, tokens/s.
 
     Raises:
         ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the fabric; says what fits.
     """
-    from colltool.workload.job import Job as Loaded
-    from colltool.workload.plan import plan as run
+    from colltool.training.job import Job as Loaded
+    from colltool.training.plan import plan as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     return run(
@@ -122,14 +122,14 @@ def search_layouts(
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.workload.search.results.Search`; seconds, bytes, tokens/s.
+        A :class:`colltool.training.search.results.Search`; seconds, bytes, tokens/s.
 
     Raises:
         ColltoolError: a job or a fabric that cannot be used, something that cannot be kept, or no layout that fits; says what
             kept them out.
     """
-    from colltool.workload.job import Job as Loaded
-    from colltool.workload.search.search import search as run
+    from colltool.training.job import Job as Loaded
+    from colltool.training.search.search import search as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     if top is not None:
@@ -161,13 +161,13 @@ def compare_plans(
         library, readings, **parts: as of :func:`plan`.
 
     Returns:
-        A :class:`colltool.study.jobs.Plans`.
+        A :class:`colltool.analysis.jobs.Plans`.
 
     Raises:
         ColltoolError: as :func:`plan`.
     """
-    from colltool.study.jobs import plans as run
-    from colltool.workload.job import Job as Loaded
+    from colltool.analysis.jobs import plans as run
+    from colltool.training.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     where = wheres(several_of(fabrics), overrides, library)
@@ -199,14 +199,14 @@ def plan_sensitivity(
         library, readings, **parts: as of :func:`plan`.
 
     Returns:
-        A :class:`colltool.study.jobs.PlanSpread`.
+        A :class:`colltool.analysis.jobs.PlanSpread`.
 
     Raises:
         ColltoolError: a key that names no number, a range upside down, or as :func:`plan`.
     """
+    from colltool.analysis.jobs import plan_spread as run
     from colltool.fabric.uncertain import ranges_of
-    from colltool.study.jobs import plan_spread as run
-    from colltool.workload.job import Job as Loaded
+    from colltool.training.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     on = under_library(fabric_of(fabric), library)

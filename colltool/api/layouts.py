@@ -16,16 +16,16 @@ from colltool.api.arguments import (
     whole_of,
     wrong,
 )
-from colltool.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
-from colltool.primitives import Primitive
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.wires.groups import Layout
-    from colltool.wires.results import Contention
+    from colltool.congestion.groups import Layout
+    from colltool.congestion.results import Contention
 
 
 def contention(
@@ -48,21 +48,21 @@ def contention(
     Args:
         fabric: as :func:`price`.
         layout: a layout, a path to a layout file, a mapping of what one would hold, or fields of
-            :class:`colltool.wires.patterns.Pattern`, such as ``{"kind": "cyclic", "group": 8}``.
-        placed: the kind of :class:`colltool.wires.patterns.MapPattern` for a pattern, with its ``seed``.
+            :class:`colltool.congestion.patterns.Pattern`, such as ``{"kind": "cyclic", "group": 8}``.
+        placed: the kind of :class:`colltool.congestion.patterns.MapPattern` for a pattern, with its ``seed``.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
         matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row to column, or a CSV of them;
             ``hot``: times the mean that each of ``hot_members`` gets; ``zipf``: the exponent over destinations.
         per_link: keep every loaded link.
 
     Returns:
-        A :class:`colltool.wires.results.Contention`.
+        A :class:`colltool.congestion.results.Contention`.
 
     Raises:
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
     """
-    from colltool.wires.contention import contention as run
-    from colltool.wires.skew import Skew
+    from colltool.congestion.contention import contention as run
+    from colltool.congestion.skew import Skew
 
     if sum(value is not None for value in (matrix, hot, zipf)) > 1:
         what = "a matrix, a hot spot and a Zipf skew exclude each other"
@@ -86,9 +86,9 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.wires.groups import Layout
-    from colltool.wires.layout import load_layout, pattern_layout
-    from colltool.wires.patterns import MapPattern, Pattern
+    from colltool.congestion.groups import Layout
+    from colltool.congestion.layout import load_layout, pattern_layout
+    from colltool.congestion.patterns import MapPattern, Pattern
 
     if isinstance(layout, Layout):
         return layout
@@ -121,7 +121,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 def _matrix(matrix: Any) -> Any:
     if isinstance(matrix, str | os.PathLike):
-        from colltool.wires.matrix import load_matrix
+        from colltool.congestion.matrix import load_matrix
 
         return load_matrix(os.fspath(matrix))
     return matrix

@@ -24,18 +24,18 @@ from colltool.api.arguments import (
     whole_of,
     wrong,
 )
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
+from colltool.base.inputs import remembering
+from colltool.base.primitives import Primitive
+from colltool.base.units import parse_rate
+from colltool.definitions.overrides import Overrides
+from colltool.estimate.readings import Readings, checked
 from colltool.fabric.load import load_fabric
-from colltool.fabric.overrides import Overrides
-from colltool.inputs import remembering
-from colltool.pricing.readings import Readings, checked
-from colltool.primitives import Primitive
-from colltool.units import parse_rate
 
 if TYPE_CHECKING:
+    from colltool.calibration.results import Calibration, Validation
     from colltool.diagnosis.results import Diagnosis
-    from colltool.fitting.results import Calibration, Validation
-    from colltool.measured.series import Measurements
+    from colltool.measurements.series import Measurements
     from colltool.traces.results import Trace
 
     Logs = Measurements | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -73,14 +73,14 @@ def calibrate(
         name: of the new fabric; the old one's with ``-calibrated`` when None.
 
     Returns:
-        A :class:`colltool.fitting.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
+        A :class:`colltool.calibration.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
 
     Raises:
         ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an algorithm that cannot run.
     """
+    from colltool.calibration.calibrate import Wanted
+    from colltool.calibration.calibrate import calibrate as run
     from colltool.fabric.load import fabric_data
-    from colltool.fitting.calibrate import Wanted
-    from colltool.fitting.calibrate import calibrate as run
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
         raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", f"write {given('fabric', 'dgx-h100')}")
@@ -118,13 +118,13 @@ def validate(
         readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.fitting.results.Validation`; a relative error is predicted/measured - 1.
+        A :class:`colltool.calibration.results.Validation`; a relative error is predicted/measured - 1.
 
     Raises:
         ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places elsewhere; says where and what
             to do instead.
     """
-    from colltool.fitting.validate import validate as run
+    from colltool.calibration.validate import validate as run
 
     limit = None if max_mape is None else fraction_of(max_mape, "max_mape")
     reading, names = checked(readings, **parts), names_of(algorithms)
@@ -203,7 +203,7 @@ def doctor(
     """
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence, evidence_of
-    from colltool.measured.series import Measurements
+    from colltool.measurements.series import Measurements
 
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
@@ -227,8 +227,8 @@ def doctor(
 def _measurements(
     logs: Any, ranks: int | None, primitive: Primitive | str | None, nodes: int | None, in_place: bool
 ) -> Measurements:
-    from colltool.measured.read import read_logs
-    from colltool.measured.series import Measurements
+    from colltool.measurements.read import read_logs
+    from colltool.measurements.series import Measurements
 
     wanted = None if primitive is None else primitive_of(primitive)
     count, machines = [

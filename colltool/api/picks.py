@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 if TYPE_CHECKING:
+    from colltool.estimate.explained import Explanation
+    from colltool.estimate.results import Price
+    from colltool.estimate.who import AnyGroup
     from colltool.fabric.model import Fabric
-    from colltool.pricing.explained import Explanation
-    from colltool.pricing.results import Price
-    from colltool.pricing.who import AnyGroup
 
 
 def is_other(library: str | None, fabric: Fabric) -> bool:
@@ -23,7 +23,7 @@ def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, 
     """Prices of one group with what the library itself would pick for each, where it has a cost model."""
     if prices[0].library is None or prices[0].library.name != "nccl":
         return prices
-    from colltool.library.answer import answered
+    from colltool.nccl.answer import answered
 
     return answered(prices, fabric, readings, asked=asked)
 
@@ -34,7 +34,7 @@ def with_turn(
     """Prices of one group with a note where another schedule leads on one port; as they are where algorithms are named."""
     if only:
         return prices
-    from colltool.pricing.one_port import with_turn as run
+    from colltool.estimate.one_port import with_turn as run
 
     return run(prices, fabric, group, readings)
 
@@ -43,6 +43,6 @@ def with_estimates(explained: Explanation, fabric: Fabric, *, asked: bool) -> Ex
     """An explanation with the parts of NCCL's own estimate, where that is what runs."""
     if fabric.library_facts is None or fabric.library_facts.name != "nccl":
         return explained
-    from colltool.library.parts import with_estimates as run
+    from colltool.nccl.parts import with_estimates as run
 
     return run(explained, fabric, asked=asked)

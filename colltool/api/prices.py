@@ -27,16 +27,16 @@ from colltool.api.arguments import (
 from colltool.api.groups import AnyShape, group_of
 from colltool.api.picks import is_other, with_estimates, with_pick, with_turn
 from colltool.api.slow import explained_slow, slowed
-from colltool.errors import ColltoolError, called, given
-from colltool.pricing.readings import Readings, checked
-from colltool.primitives import AR, Primitive
+from colltool.base.errors import ColltoolError, called, given
+from colltool.base.primitives import AR, Primitive
+from colltool.estimate.readings import Readings, checked
 
 if TYPE_CHECKING:
+    from colltool.analysis.results import Diff
+    from colltool.estimate.explained import Explanation
+    from colltool.estimate.results import Breakdown, Crossover, Ladder, Price, PriceList
     from colltool.fabric.ladder import LadderDefinition
-    from colltool.pricing.explained import Explanation
-    from colltool.pricing.results import Breakdown, Crossover, Ladder, Price, PriceList
-    from colltool.proof.results import Verification
-    from colltool.study.results import Diff
+    from colltool.verification.results import Verification
 
 MOST_SEGMENTS = 65_536  # a schedule is executed segment by segment
 
@@ -72,18 +72,18 @@ def price(
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
         slow_rank: each row also carries what it takes where all ports and links of one rank, the worst one for it, run at this
-            share of their bandwidth (:attr:`colltool.pricing.row.Row.slow`); of a single size.
+            share of their bandwidth (:attr:`colltool.estimate.row.Row.slow`); of a single size.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
     Returns:
-        A :class:`colltool.pricing.results.Price`; seconds, bytes, bytes/s. ``leads_on_one_port`` names what leads with
+        A :class:`colltool.estimate.results.Price`; seconds, bytes, bytes/s. ``leads_on_one_port`` names what leads with
         ``ports="one"`` where that is another schedule; of an array of sizes it is a tuple of such names, one for each.
 
     Raises:
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to do instead.
     """
-    from colltool.pricing.price import price as run
+    from colltool.estimate.price import price as run
 
     reading, own = checked(readings, **parts), fabric_of(fabric)
     loaded = under_library(own, library)
@@ -109,7 +109,7 @@ def price_list(
     **parts: Any,
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
-    from colltool.pricing.price import price_list as run
+    from colltool.estimate.price import price_list as run
 
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
@@ -147,13 +147,13 @@ def crossover(
     Raises:
         ColltoolError: as :func:`price`, or fewer than two algorithms.
     """
-    from colltool.pricing.crossover import crossover as run
+    from colltool.estimate.crossover import crossover as run
 
     reading, loaded = checked(readings, **parts), under_library(fabric_of(fabric), library)
     found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone, shape), reading, names_of(algorithms))
     if found.library != "nccl":
         return found
-    from colltool.library.answer import picked
+    from colltool.nccl.answer import picked
 
     return picked(found, loaded)
 
@@ -174,7 +174,7 @@ def breakdown(
     **parts: Any,
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
-    from colltool.pricing.breakdown import breakdown as run
+    from colltool.estimate.breakdown import breakdown as run
 
     reading = checked(readings, **parts)
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
@@ -191,8 +191,8 @@ def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Reading
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
+    from colltool.estimate.ladder import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
-    from colltool.pricing.ladder import climb
 
     reading = checked(readings, **parts)
     if not isinstance(definition, str | os.PathLike | LadderDefinition):
@@ -226,12 +226,12 @@ def verify(
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
 
     Returns:
-        A :class:`colltool.proof.results.Verification`.
+        A :class:`colltool.verification.results.Verification`.
 
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
-    from colltool.proof.verify import verify as run
+    from colltool.verification.verify import verify as run
 
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
     size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
@@ -239,7 +239,7 @@ def verify(
     steps = flag_of(trace, "trace")
     found = [run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in fabrics_of(fabrics)]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    from colltool.proof.results import Verification
+    from colltool.verification.results import Verification
 
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)
 
@@ -254,7 +254,7 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     Raises:
         ColltoolError: not documents of colltool, or of different commands.
     """
-    from colltool.study.diff import diff as run
+    from colltool.analysis.diff import diff as run
 
     for argument, document in (("old", old), ("new", new)):
         if not isinstance(document, Mapping):
@@ -281,7 +281,7 @@ def explain(
 
     Arguments as :func:`price`.
     """
-    from colltool.pricing.explain import explain as run
+    from colltool.estimate.explain import explain as run
 
     name = text_of(algorithm, "algorithm", "ring")
     reading = checked(readings, **parts)

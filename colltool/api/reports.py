@@ -20,17 +20,17 @@ from colltool.api.arguments import (
 )
 from colltool.api.columns import columns_of
 from colltool.api.groups import AnyShape, ranks_of, shape_of
-from colltool.errors import ColltoolError, called, given, taken_from
-from colltool.fabric.overrides import Overrides
-from colltool.inputs import remembering
-from colltool.pricing.readings import Readings, checked
-from colltool.primitives import Primitive
-from colltool.progress import followed
+from colltool.base.errors import ColltoolError, called, given, taken_from
+from colltool.base.inputs import remembering
+from colltool.base.primitives import Primitive
+from colltool.base.progress import followed
+from colltool.definitions.overrides import Overrides
+from colltool.estimate.readings import Readings, checked
 
 if TYPE_CHECKING:
+    from colltool.analysis.report import Report
     from colltool.api.exhibits import Column
-    from colltool.study.report import Report
-    from colltool.workload.job import Job
+    from colltool.training.job import Job
 
 PRIMITIVES = ("ar", "ag", "a2a")
 MOST_COLUMNS = 6
@@ -80,15 +80,15 @@ def report(
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.study.report.Report`: every result with the command line that gives it; ``to_html()`` is the page.
+        A :class:`colltool.analysis.report.Report`: every result with the command line that gives it; ``to_html()`` is the page.
 
     Raises:
         ColltoolError: as the functions that it is made of.
     """
+    from colltool.analysis.report import Report
     from colltool.api import exhibits as of
-    from colltool.study.report import Report
-    from colltool.workload.job import Job as Loaded
-    from colltool.workload.job import load_job
+    from colltool.training.job import Job as Loaded
+    from colltool.training.job import load_job
 
     with taken_from(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]

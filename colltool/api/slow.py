@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colltool.api.arguments import number_of
-from colltool.errors import ColltoolError, given
-from colltool.pricing.readings import Readings
+from colltool.base.errors import ColltoolError, given
+from colltool.estimate.readings import Readings
 
 if TYPE_CHECKING:
+    from colltool.estimate.explained import Explanation
+    from colltool.estimate.results import Price
     from colltool.fabric.model import Fabric
-    from colltool.pricing.explained import Explanation
-    from colltool.pricing.results import Price
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
@@ -43,7 +43,7 @@ def slowed(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, slow_r
     if any(not isinstance(one.bytes, float) for one in prices):
         what = "a slow rank is told of single sizes"
         raise ColltoolError(what, argument="slow_rank", fix=f"one {given('size', '16MB')} a call, or price_list")
-    from colltool.proof.slow_rank import with_slow_rank
+    from colltool.verification.slow_rank import with_slow_rank
 
     return tuple(
         replace(one, results=with_slow_rank(one.results, share, fabric, one.primitive, one.group.who, readings)) for one in prices
@@ -59,7 +59,7 @@ def explained_slow(explained: Explanation, fabric: Fabric | None, readings: Read
     share = _share_left(slow_rank, fabric)
     if share is None or fabric is None:
         return explained
-    from colltool.proof.slow_rank import with_slow_rank
+    from colltool.verification.slow_rank import with_slow_rank
 
     who = explained.group.who if explained.group else None
     entries = (

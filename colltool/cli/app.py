@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _interrupted(number: int, _: object) -> None:
     """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
-    files = sys.modules.get("colltool.files")
+    files = sys.modules.get("colltool.base.writing")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
     os._exit(128 + number)
@@ -36,7 +36,7 @@ if sys.argv and os.path.basename(sys.argv[0]).removesuffix(".exe") == "colltool"
 import errno
 import gc
 
-from colltool.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
+from colltool.base.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
 
 COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",

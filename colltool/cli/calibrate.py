@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words
 from colltool.cli.shared import FABRIC_SUFFIXES, FabricChoice, command, to_file
-from colltool.errors import ColltoolError
 
 EXAMPLES = """
 \b

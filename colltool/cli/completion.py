@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 
 
 def words(known: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -29,14 +29,14 @@ def complete_fabric(incomplete: str) -> list[str]:
 
 def complete_job(incomplete: str) -> list[str]:
     """Names of shipped jobs."""
-    from colltool.workload.shipped import shipped
+    from colltool.training.shipped import shipped
 
     return [name for name in shipped("jobs") if name.startswith(incomplete)]
 
 
 def complete_keep(incomplete: str) -> list[str]:
     """What a search can keep; after the equals sign its words."""
-    from colltool.workload.search.keep import NAMES, WORDS
+    from colltool.training.search.keep import NAMES, WORDS
 
     known = [f"{name}={word}" for name in NAMES for word in WORDS.get(name, ("",))]
     return [text for text in known if text.startswith(incomplete)]
@@ -44,7 +44,7 @@ def complete_keep(incomplete: str) -> list[str]:
 
 def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
-    from colltool.primitives import SHORT
+    from colltool.base.primitives import SHORT
 
     known = [*SHORT.values(), *(primitive.spoken for primitive in SHORT)]
     return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
@@ -66,7 +66,7 @@ def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _primitive(ctx: typer.Context) -> Any:
     """The collective that was typed: before an option without its value, words that no option took are left in ``args``."""
-    from colltool.primitives import parse_primitive
+    from colltool.base.primitives import parse_primitive
 
     for word in (ctx.params.get("primitive"), ctx.params.get("collective"), *ctx.args):
         with suppress(ColltoolError):
@@ -81,7 +81,7 @@ def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
     if fabric is None:
         sizes = [2**k for k in range(1, 10)]
     else:
-        from colltool.pricing.walk import whole_groups
+        from colltool.estimate.walk import whole_groups
 
         sizes = whole_groups(fabric, _count(ctx, "stride", 1))
     return [str(size) for size in sizes if str(size).startswith(incomplete)] or [incomplete or "N"]
@@ -95,7 +95,7 @@ def complete_stride(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _strides(fabric: Any, ranks: int) -> list[int]:
-    from colltool.pricing.walk import every_stride
+    from colltool.estimate.walk import every_stride
 
     return [stride for stride in every_stride(fabric, ranks) if stride > 1]
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from colltool.base.errors import ColltoolError, given
+from colltool.base.units import parse_shape
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.schemas import LayoutSchemaOption
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import ColltoolError, given
-from colltool.units import parse_shape
 
 EXAMPLES = """
 \b

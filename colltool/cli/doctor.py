@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import EXIT_CHECK_FAILED
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 EXAMPLES = """
 \b

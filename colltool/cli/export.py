@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, command, to_file
-from colltool.errors import ColltoolError, given
 
 TUNER_EXAMPLES = """
 \b
@@ -66,8 +66,8 @@ def nccl_tuner(
     """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.written import write
+    from colltool.estimate.who import Who
     from colltool.export.nccl.tuner import tuner_config, tuner_env
-    from colltool.pricing.who import Who
 
     target = to_file(output)
     if env and channels is not None:
@@ -96,10 +96,10 @@ def astra_sim(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.arguments import size_of
     from colltool.cli.written import write, write_folder
+    from colltool.estimate.groups import place
+    from colltool.estimate.who import Who
     from colltool.export.astra_sim import astra_sim as export
     from colltool.export.astra_sim import to_know
-    from colltool.pricing.groups import place
-    from colltool.pricing.who import Who
 
     folder = to_file(output)
     if folder is None:

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words
 from colltool.cli.drawing import DRAW_EXAMPLES, draw
 from colltool.cli.shared import FABRIC_SUFFIXES, Out, command, each_checked, to_file
-from colltool.errors import ColltoolError
 
 SHOW_EXAMPLES = """
 \b

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli.schemas import LadderSchemaOption
 from colltool.cli.shared import Out, Without, command
-from colltool.errors import ColltoolError, given
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 EXAMPLES = """
 \b
@@ -50,8 +50,8 @@ def ladder(
     if check is None:
         out.emit(climbed)
         return
+    from colltool.analysis.document import read_document
     from colltool.cli.diff import DEFAULT_RTOL, finish
     from colltool.render.door import document
-    from colltool.study.document import read_document
 
     finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)

@@ -9,9 +9,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from colltool.base.errors import ColltoolError
 from colltool.cli.options import Format
 from colltool.cli.written import write
-from colltool.errors import ColltoolError
 
 SOON_S, OFTEN_S = 1.0, 0.2
 BY_SUFFIX = {

@@ -7,12 +7,12 @@ from typing import Annotated, get_args
 
 import typer
 
+from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_job, complete_keep
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import ColltoolError, given
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 EXAMPLES = """
 \b
@@ -92,7 +92,7 @@ def plan(
     selective without flash attention. All else of the job stays.
     """
     from colltool import api
-    from colltool.workload.job import load_job
+    from colltool.training.job import load_job
 
     for name, value in (("keep", keep), ("top", top)):
         if value and not search:
@@ -133,7 +133,7 @@ def plan(
 
 def _check_whose(overrides: Sequence[str]) -> None:
     """Refuse a value of the job among those of the fabric."""
-    from colltool.workload.files.job import JobFile
+    from colltool.training.files.job import JobFile
 
     for text in overrides:
         head, dot, rest = text.partition("=")[0].strip().partition(".")

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import ColltoolError
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 EXAMPLES = """
 \b

@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from colltool import __version__
+from colltool.base.errors import ColltoolError, nearest
 from colltool.cli.app import COMMANDS
-from colltool.errors import ColltoolError, nearest
 
 EXAMPLES = """
 \b

@@ -25,9 +25,9 @@ def _ladder() -> str:
 
 
 def _layout() -> str:
+    from colltool.congestion.layout_file import LayoutFile
     from colltool.fabric.schema import LAYOUT, json_schema
     from colltool.render.machine import to_json
-    from colltool.wires.layout_file import LayoutFile
 
     return to_json(json_schema(LayoutFile, LAYOUT))
 

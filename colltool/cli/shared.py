@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args,
 
 import typer
 
+from colltool.base.errors import ColltoolError, ManyErrors, called, speaking
+from colltool.base.progress import watched
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.completion import words as complete_words
 from colltool.cli.output import Counting
 from colltool.cli.written import keep_apart, kept, read_here, written_twice
-from colltool.errors import ColltoolError, ManyErrors, called, speaking
-from colltool.pricing.readings import DECLARED, KINDS, Readings, words
-from colltool.progress import watched
+from colltool.estimate.readings import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -113,7 +113,7 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
     """A command from a function that asks for groups of options.
 
     Args:
-        **names: what errors call an argument here, where it is not the option that :mod:`colltool.errors` knows.
+        **names: what errors call an argument here, where it is not the option that :mod:`colltool.base.errors` knows.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -218,7 +218,7 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
 
     :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
     """
-    from colltool.files import same_file, same_place
+    from colltool.base.writing import same_file, same_place
 
     marked = {name: _kind(parameter)[1] for name, parameter in signature.parameters.items()}
     read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 
 # DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of surrogate pairs
 _STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -70,6 +70,6 @@ def unwritable(error: OSError) -> ColltoolError:
 def say(*lines: str) -> None:
     """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
     if sys.stderr is not None:
-        from colltool.shown import printable
+        from colltool.base.quoting import printable
 
         print("\n".join(printable(line) for line in lines), file=sys.stderr)

@@ -9,7 +9,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 EXAMPLES = """
 \b

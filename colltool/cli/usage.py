@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from colltool.errors import ColltoolError, nearest
-from colltool.shown import clipped
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.quoting import clipped
 
 
 def reworded(error: Any) -> ColltoolError:

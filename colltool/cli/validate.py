@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.shared import FabricChoice, Out, command
-from colltool.errors import EXIT_CHECK_FAILED
-from colltool.pricing.readings import Readings
+from colltool.estimate.readings import Readings
 
 if TYPE_CHECKING:
-    from colltool.fitting.results import Validation
+    from colltool.calibration.results import Validation
 
 EXAMPLES = """
 \b
@@ -85,7 +85,7 @@ def _finish(result: Validation) -> None:
     """Exit 1 where a series does not hold, and name it."""
     if result.holds or result.max_mape is None:
         return
-    from colltool.words import percent, short_percent
+    from colltool.base.formatting import percent, short_percent
 
     for one in result.series:
         if one.mape > result.max_mape:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.shared import Out, command
-from colltool.errors import EXIT_CHECK_FAILED
 
 EXAMPLES = """
 \b

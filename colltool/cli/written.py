@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from colltool.base.errors import ColltoolError
+from colltool.base.inputs import Inputs, remembering
 from colltool.cli.streams import encoded, put
-from colltool.errors import ColltoolError
-from colltool.inputs import Inputs, remembering
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Outputs:
         Raises:
             ColltoolError: a file is read by this command, two outputs are one file, or one cannot be written; none was.
         """
-        from colltool.files import making, same_place, write_files
+        from colltool.base.writing import making, same_place, write_files
 
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             if self.inputs.hold(path):
@@ -72,7 +72,7 @@ def write_bytes(path: Path, content: bytes, argument: str) -> None:
     """As :func:`write`, for any content; ``argument`` is what names the file."""
     outputs = _OUTPUTS.get()
     if outputs is None:
-        from colltool.files import write_file
+        from colltool.base.writing import write_file
 
         write_file(path, content)
         return

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from colltool.analysis.measure import LARGE_SIZES, command_line
+from colltool.base.primitives import P2P, Primitive, busbw_factor
 from colltool.diagnosis.experiments import AS_IS, GIB
 from colltool.diagnosis.notes import of_few
 from colltool.diagnosis.results import Experiment, Foretold, UpperBound
 from colltool.diagnosis.worlds import World
-from colltool.pricing.groups import Placed, place
-from colltool.primitives import P2P, Primitive, busbw_factor
-from colltool.study.measure import LARGE_SIZES, command_line
+from colltool.estimate.groups import Placed, place
 from colltool.traces.measurements import Bounded
 
 

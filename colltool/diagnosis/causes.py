@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from colltool.calibration.results import ValidatedSeries
 from colltool.diagnosis.hypotheses import Hypothesis
 from colltool.diagnosis.units import Unit, off
 from colltool.diagnosis.worlds import World
-from colltool.fitting.results import ValidatedSeries
 
 BETTER = 0.6
 """How much of the fabric's own error may be left under a cause."""

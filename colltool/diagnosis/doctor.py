@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from colltool.base.errors import ColltoolError, either
+from colltool.calibration.bars import EXPECT
+from colltool.calibration.placement import check_fits
+from colltool.calibration.results import ValidatedSeries
+from colltool.calibration.validate import validate
+from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.bounds import upper_bounds
 from colltool.diagnosis.causes import Bench, Supported, explained
 from colltool.diagnosis.evidence import Evidence
@@ -16,14 +22,8 @@ from colltool.diagnosis.notes import notes
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
 from colltool.diagnosis.units import Unit, bar_for, units_of
 from colltool.diagnosis.worlds import World
-from colltool.errors import ColltoolError, either
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
-from colltool.fitting.bars import EXPECT
-from colltool.fitting.placement import check_fits
-from colltool.fitting.results import ValidatedSeries
-from colltool.fitting.validate import validate
-from colltool.pricing.readings import Readings
 
 
 def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
@@ -35,8 +35,8 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         fabric: in place of the nearest shipped one.
         overrides: of the shipped one.
         expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
-            :data:`colltool.fitting.bars.EXPECT`, and less of few ranks. For small messages it is
-            lower by :data:`colltool.fitting.bars.SLACK`.
+            :data:`colltool.calibration.bars.EXPECT`, and less of few ranks. For small messages it is
+            lower by :data:`colltool.calibration.bars.SLACK`.
         readings: of the model; the defaults when None.
 
     Raises:

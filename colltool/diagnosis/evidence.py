@@ -8,14 +8,14 @@ from itertools import combinations
 from os import PathLike, fspath
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.base.quoting import printable
+from colltool.calibration.placement import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
-from colltool.fitting.placement import MOST_IN_A_HOST
-from colltool.measured.devices import Machine, machine_of
-from colltool.measured.log import is_empty
-from colltool.measured.series import Measurements, Series
-from colltool.primitives import Primitive
-from colltool.shown import printable
+from colltool.measurements.devices import Machine, machine_of
+from colltool.measurements.log import is_empty
+from colltool.measurements.series import Measurements, Series
 from colltool.traces import is_trace
 from colltool.traces.measurements import Bounded, measured_calls
 from colltool.traces.results import LeftOut

@@ -8,12 +8,12 @@ from math import log
 from statistics import fmean
 from typing import NamedTuple
 
+from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.results import Experiment, Foretold
 from colltool.diagnosis.worlds import World, changed, switchless
 from colltool.fabric.topology import kind_of
-from colltool.primitives import A2A, AR, P2P, Primitive, busbw_factor
-from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
 
 GIB = 2.0**30
 AS_IS = "as the fabric says"

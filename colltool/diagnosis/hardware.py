@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import counted
+from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Assumed
-from colltool.errors import ColltoolError, given
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides
-from colltool.fitting.placement import MOST_IN_A_HOST
-from colltool.measured.devices import Machine
-from colltool.words import counted
+from colltool.measurements.devices import Machine
 
 _KNOWN: tuple[tuple[str, str], ...] = (
     (r"\bGB[23]00\b", "nvl72"),

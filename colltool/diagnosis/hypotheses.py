@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import NamedTuple
 
+from colltool.base.formatting import format_rate, format_time, whole_percent
 from colltool.diagnosis.look import Maker, look_for
 from colltool.diagnosis.worlds import World, at_share, changed, switchless
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
-from colltool.words import format_rate, format_time, whole_percent
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks of a GPU by generation: NVIDIA's whitepapers of A100 and H100, NVLink 5 specification."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from colltool.base.formatting import size_text, whole_percent
+from colltool.calibration.bars import FASTER, FEW
+from colltool.calibration.results import ValidatedSeries
 from colltool.diagnosis.causes import Bench
 from colltool.diagnosis.hypotheses import Hypothesis
 from colltool.diagnosis.units import Unit
-from colltool.fitting.bars import FASTER, FEW
-from colltool.fitting.results import ValidatedSeries
-from colltool.words import size_text, whole_percent
 
 OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too, and are held to that; measure all GPUs of a host"
 """NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""

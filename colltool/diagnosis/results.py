@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.fitting.results import ValidatedSeries
-from colltool.measured.series import Skipped
-from colltool.primitives import Primitive
-from colltool.results import Result
+from colltool.base.primitives import Primitive
+from colltool.base.result import Result
+from colltool.calibration.results import ValidatedSeries
+from colltool.measurements.series import Skipped
 from colltool.traces.results import LeftOut
 
 

@@ -7,12 +7,12 @@ from math import log
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from colltool.fitting.bars import SLACK, bar_of
-from colltool.fitting.case import LARGE
-from colltool.fitting.placement import MOST_IN_A_HOST
-from colltool.fitting.results import ValidatedSeries
-from colltool.measured.series import Series
-from colltool.primitives import A2A
+from colltool.base.primitives import A2A
+from colltool.calibration.bars import SLACK, bar_of
+from colltool.calibration.case import LARGE
+from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.calibration.results import ValidatedSeries
+from colltool.measurements.series import Series
 
 WITHIN, WITHIN_ACROSS = 0.15, 0.30
 """How far the prices of a cause may be from the times that it explains, on average; and those of small messages between hosts,

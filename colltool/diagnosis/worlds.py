@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.calibration.priced import price_series
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
-from colltool.fitting.priced import price_series
-from colltool.measured.series import Point, Series
-from colltool.pricing.readings import Readings
-from colltool.primitives import Primitive
+from colltool.measurements.series import Point, Series
 
 
 class World(NamedTuple):

@@ -6,15 +6,15 @@ A dimension has equal links of one latency and bandwidth; a message through a Sw
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, assert_never
 
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import shape_text
+from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.estimate.curve import Curve
+from colltool.estimate.distances import Level, tier_reach
+from colltool.estimate.groups import Placed, Span
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import kind_of
-from colltool.pricing.curve import Curve
-from colltool.pricing.distances import Level, tier_reach
-from colltool.pricing.groups import Placed, Span
-from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, RS, Primitive
-from colltool.words import shape_text
 
 COLLECTIVES = (AR, AG, RS, A2A)
 _LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}

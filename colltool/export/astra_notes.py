@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from colltool.errors import given, spell
+from colltool.base.errors import given, spell
+from colltool.base.formatting import format_bytes, format_factor
+from colltool.base.primitives import AR
+from colltool.estimate.crossover import lower_envelope
+from colltool.estimate.curve import Curve
+from colltool.estimate.groups import Placed
 from colltool.export.astra_dimensions import COLLECTIVES, Dimension
 from colltool.fabric.topology import kind_of
-from colltool.pricing.crossover import lower_envelope
-from colltool.pricing.curve import Curve
-from colltool.pricing.groups import Placed
-from colltool.primitives import AR
-from colltool.words import format_bytes, format_factor
 
 _BINARY = "AstraSim_Analytical_Congestion_Unaware"
 

@@ -9,15 +9,15 @@ import json
 from collections.abc import Sequence
 from textwrap import wrap
 
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import AR
+from colltool.estimate.groups import Placed, place
+from colltool.estimate.protocols import under_protocols
+from colltool.estimate.readings import Readings
+from colltool.estimate.who import AnyGroup
 from colltool.export.astra_dimensions import COLLECTIVES, RUNS, Dimension, all_reduce, dimensions_of
 from colltool.export.astra_notes import Laid, about_system, how_to_run, left_out, misleads, size_notes
 from colltool.fabric.model import Fabric
-from colltool.pricing.groups import Placed, place
-from colltool.pricing.protocols import under_protocols
-from colltool.pricing.readings import Readings
-from colltool.pricing.who import AnyGroup
-from colltool.primitives import AR
 
 NETWORK, SYSTEM = "network.yml", "system.json"
 MOST_DIMENSIONS = 4

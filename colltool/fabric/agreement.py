@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from colltool.errors import ColltoolError, nearest
-from colltool.fabric.accepted import Slip, Slips
-from colltool.fabric.values import MAX_RANKS, MAX_RATIO
-from colltool.primitives import SHORT, Primitive
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.primitives import SHORT, Primitive
+from colltool.definitions.field_types import MAX_RANKS, MAX_RATIO
+from colltool.definitions.schema_hints import Slip, Slips
 
 if TYPE_CHECKING:  # the model's validators call these
     from colltool.fabric.model import Fabric, LatticeTier, TierBase

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.plans import ClosPlan
 from colltool.fabric.prices import PARTS, PartPrice, Prices
 from colltool.fabric.topology import kind_of
+from colltool.sizing.records import ClosPlan
 
 HOURS_A_YEAR = 8766.0  # with leap years
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.kind import Kind
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.plans import ClosPlan, FatTree
-from colltool.fabric.sizing import LEVELS, clos_plan, fat_tree_for
 from colltool.fabric.topology import kind_of
-from colltool.fabric.wiring import Wanted, max_down
+from colltool.sizing.records import ClosPlan, FatTree
+from colltool.sizing.size_clos import LEVELS, clos_plan, fat_tree_for
+from colltool.sizing.wiring import Wanted, max_down
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from colltool.errors import nearest
-from colltool.fabric.accepted import Accepted, Slip, Slips
+from colltool.base.errors import nearest
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
 
 DEVICES = (
     "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",

@@ -13,8 +13,8 @@ from math import ceil
 
 from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.plans import ClosPlan
 from colltool.fabric.topology import kind_of
+from colltool.sizing.records import ClosPlan
 
 
 @dataclass(frozen=True)

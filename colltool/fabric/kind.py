@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
+from colltool.base.formatting import Shape, shape_text
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing
-from colltool.words import Shape, shape_text
 
 Joins = Literal["accelerators", "hosts", "either"]
 Of = TypeVar("Of", bound=Tier, covariant=True)

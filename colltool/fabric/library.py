@@ -9,11 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from colltool.algorithms.choice import parse_choice
-from colltool.errors import ColltoolError
-from colltool.fabric.accepted import Accepted, Slip, Slips
-from colltool.fabric.agreement import known_algorithm
-from colltool.fabric.tier_parts import Measured
-from colltool.fabric.values import (
+from colltool.base.errors import ColltoolError
+from colltool.definitions.field_types import (
     MAX_LISTED,
     AlgorithmName,
     Bandwidth,
@@ -25,6 +22,9 @@ from colltool.fabric.values import (
     PrimitiveName,
     Size,
 )
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.fabric.agreement import known_algorithm
+from colltool.fabric.tier_parts import Measured
 
 LibraryName = Literal["nccl", "rccl", "mpi", "xla", "mscclpp", "all"]
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from colltool.errors import ColltoolError, nearest
-from colltool.fabric.definition import Reading, read
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.inputs import read_text
+from colltool.base.quoting import printable, shown
+from colltool.definitions.definition import Reading, read
+from colltool.definitions.overrides import Overrides, Shorthand
 from colltool.fabric.model import Fabric
-from colltool.fabric.overrides import Overrides, Shorthand
-from colltool.inputs import read_text
-from colltool.shown import printable, shown
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")

@@ -11,7 +11,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from colltool.fabric.accepted import Accepted, Slip, Slips
+from colltool.base.primitives import Primitive
+from colltool.definitions.field_types import (
+    MAX_DEPTH,
+    MAX_LISTED,
+    MAX_RANKS,
+    AlgorithmName,
+    Alpha,
+    Bandwidth,
+    BitEnergy,
+    Cable,
+    Count,
+    Flag,
+    Name,
+    Overhead,
+    Part,
+    PrimitiveName,
+    Words,
+)
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
 from colltool.fabric.agreement import (
     check_algorithms,
     check_axes,
@@ -41,24 +59,6 @@ from colltool.fabric.tier_parts import (
     Sizing,
     totals,
 )
-from colltool.fabric.values import (
-    MAX_DEPTH,
-    MAX_LISTED,
-    MAX_RANKS,
-    AlgorithmName,
-    Alpha,
-    Bandwidth,
-    BitEnergy,
-    Cable,
-    Count,
-    Flag,
-    Name,
-    Overhead,
-    Part,
-    PrimitiveName,
-    Words,
-)
-from colltool.primitives import Primitive
 
 CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")

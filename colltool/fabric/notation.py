@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from colltool.errors import ColltoolError, given, nearest
-from colltool.fabric.sizing import LEVELS
-from colltool.shown import clipped
-from colltool.units import parse_rate, parse_time
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.quoting import clipped
+from colltool.base.units import parse_rate, parse_time
+from colltool.sizing.size_clos import LEVELS
 
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}

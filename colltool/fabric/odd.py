@@ -7,12 +7,12 @@ from itertools import pairwise
 from math import isclose
 from typing import NamedTuple
 
+from colltool.base.formatting import format_rate, format_time
+from colltool.definitions.source_map import KeyPath
 from colltool.fabric.derive import fabric_facts
 from colltool.fabric.kind import DistanceClass
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.places import KeyPath
 from colltool.fabric.topology import kind_of
-from colltool.words import format_rate, format_time
 
 PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
 """Rates at which network ports are sold, in Gb/s; those inside a node are quoted in GB/s."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from colltool.base.formatting import format_rate, format_time
+from colltool.definitions.source_map import KeyPath, value_at
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric
 from colltool.fabric.odd import PORT_GBPS, Implausible, odd_together
-from colltool.fabric.places import KeyPath, value_at
 from colltool.fabric.topology import kind_of
-from colltool.words import format_rate, format_time
 
 
 class Usual(NamedTuple):

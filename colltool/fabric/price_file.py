@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from colltool.errors import ColltoolError, given
-from colltool.fabric.definition import read
+from colltool.base.errors import ColltoolError, given
+from colltool.base.inputs import read_text
+from colltool.definitions.definition import read
+from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.source import scan
 from colltool.fabric.load import FabricSource, fabric_data, find_fabric
-from colltool.fabric.overrides import Overrides, Shorthand
 from colltool.fabric.prices import Prices
-from colltool.fabric.source import scan
-from colltool.inputs import read_text
 
 _SHORT = Shorthand(example="switch=30000")
 _EACH = given("overrides", ["currency=USD"])

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from colltool.fabric.accepted import Accepted
-from colltool.fabric.values import MAX_LISTED, Currency, EnergyPrice, Money, Name, Part, Watts
+from colltool.definitions.field_types import MAX_LISTED, Currency, EnergyPrice, Money, Name, Part, Watts
+from colltool.definitions.schema_hints import Accepted
 
 _EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
 _NAMES = Field(min_length=1, max_length=MAX_LISTED)

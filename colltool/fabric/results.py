@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from colltool.base.result import Result
 from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.derive import FabricFacts
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.model import Fabric
-from colltool.fabric.plans import ClosPlan
 from colltool.fabric.plausible import Checked
-from colltool.results import Result
+from colltool.sizing.records import ClosPlan
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from colltool.algorithms.group import Axis
+from colltool.base.formatting import Shape
 from colltool.fabric.model import LatticeTier
-from colltool.words import Shape
 
 
 class _Box(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
+from colltool.definitions.overrides import Overrides
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.notation import tiers_of
-from colltool.fabric.overrides import Overrides
 from colltool.fabric.write import commented_text, fabric_text
 
 TEMPLATE = "nvlink:star:8:450GB/s:0.8us,ib:clos:32/64:400Gbps:5us/11us:s=1"  # as the shipped dgx-h100, whose file has the sources

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from colltool.fabric.accepted import Accepted
-from colltool.fabric.agreement import check_named_once
-from colltool.fabric.values import (
+from colltool.base.primitives import Primitive
+from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
@@ -29,7 +28,8 @@ from colltool.fabric.values import (
     Ratio,
     Size,
 )
-from colltool.primitives import Primitive
+from colltool.definitions.schema_hints import Accepted
+from colltool.fabric.agreement import check_named_once
 
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")

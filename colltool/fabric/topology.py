@@ -14,13 +14,13 @@ from math import ceil, prod
 from typing import Any, TypeVar, assert_never
 
 from colltool.algorithms.group import Axis
-from colltool.elementwise import largest
+from colltool.base.arrays import largest
+from colltool.base.formatting import Shape
+from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.kind import DistanceClass, Kind, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.slices import axes_of, best, cut
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
-from colltool.fabric.values import MAX_RANKS
-from colltool.words import Shape
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.primitives import Primitive
+from colltool.base.quoting import clipped
+from colltool.base.units import parse_rate, parse_time
 from colltool.fabric.many import Place, values_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.primitives import Primitive
-from colltool.shown import clipped
-from colltool.units import parse_rate, parse_time
 
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
 """Where nothing is said: latencies are rarely known to a factor, contention's defaults to no better than 20% (Collectives

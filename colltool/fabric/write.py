@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from colltool.errors import ColltoolError
-from colltool.inputs import BOUNDS
+from colltool.base.errors import ColltoolError
+from colltool.base.inputs import BOUNDS
 
 _SHORT = 110  # characters of what stands on one line
 _COLUMN = 36  # where comments begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from colltool.errors import ColltoolError, nearest
+from colltool.base.errors import ColltoolError, nearest
 
 TOPICS = ("model", "fabrics", "jobs", "contention", "choices", "measurements", "traces", "exports", "ci", "python")
 """In the order in which a newcomer would read them; each is the name of a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, nearest
 from colltool.render.parts import Block, Column, Table
 
 

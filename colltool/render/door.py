@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given
 from colltool.render.chosen import choose
 from colltool.render.parts import Block, Table
 from colltool.render.subject import Document, Subject

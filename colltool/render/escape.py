@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from colltool.shown import printable
+from colltool.base.quoting import printable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from colltool.base.result import Result
 from colltool.render.plot import page_picture
 from colltool.render.plot_style import GRID, INK, LINE, PAPER, SOFT
-from colltool.results import Result
 
 PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
 """The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.errors import given, said
+from colltool.analysis.grid import Cell
+from colltool.analysis.ground import Code, Uneven
+from colltool.base.errors import given, said
+from colltool.base.formatting import counted, format_time, title_size
 from colltool.render.parts import Block, Lines
-from colltool.study.grid import Cell
-from colltool.study.ground import Code, Uneven
-from colltool.words import counted, format_time, title_size
 
 
 def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from colltool.analysis.compare import Comparison
+from colltool.analysis.jobs import Plans
+from colltool.analysis.report import Report
+from colltool.base.formatting import format_rate, format_time, percent, title_size
 from colltool.diagnosis.results import Diagnosis
-from colltool.pricing.results import Breakdown
+from colltool.estimate.results import Breakdown
 from colltool.render.door import summary
 from colltool.render.subject import on_fabric
 from colltool.render.subjects.compare import verdict as compared
 from colltool.render.subjects.plan_choices import verdict as planned_on
 from colltool.render.subjects.plan_facts import facts
-from colltool.study.compare import Comparison
-from colltool.study.jobs import Plans
-from colltool.study.report import Report
 from colltool.traces.results import Trace
-from colltool.words import format_rate, format_time, percent, title_size
-from colltool.workload.plan import Plan
+from colltool.training.plan import Plan
 
 
 def report_title(result: Report) -> str:

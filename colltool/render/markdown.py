@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colltool.base.quoting import printable
 from colltool.render.escape import markdown
 from colltool.render.parts import Block, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
-from colltool.shown import printable
 
 
 def to_markdown(parts: Sequence[Block]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.library.model import Estimate
-from colltool.pricing.results import Answer, Price
-from colltool.pricing.row import Row
+from colltool.base.formatting import format_factor, format_time, title_size
+from colltool.estimate.results import Answer, Price
+from colltool.estimate.row import Row
+from colltool.nccl.model import Estimate
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document
-from colltool.words import format_factor, format_time, title_size
 
 
 class _Pick(NamedTuple):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.quoting import clipped
 from colltool.render.plot_style import STYLE, Sheet
-from colltool.shown import clipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from colltool.base.formatting import binary_size, format_rate, format_time
 from colltool.render.plot_panels import Curve, Panel, Row, What, every
 from colltool.render.plot_style import DASHES, INK, LINE, MARKS, PAPER, PENS, Dash, first_of_three
-from colltool.words import binary_size, format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

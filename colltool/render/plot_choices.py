@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from colltool.errors import ColltoolError
-from colltool.primitives import Primitive
+from colltool.analysis.compare import Comparison, Line
+from colltool.analysis.grid import Cell
+from colltool.analysis.sensitivity import Sensitivity, Spread
+from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_rate, format_time, percent, size_text
+from colltool.base.primitives import Primitive
 from colltool.render.plot_style import (
     COLOURS,
     DASHES,
@@ -29,11 +34,6 @@ from colltool.render.subjects.compare import verdict as compared
 from colltool.render.subjects.sensitivity import quantity, sensitivity_title
 from colltool.render.subjects.sensitivity import verdict as safe
 from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
-from colltool.study.compare import Comparison, Line
-from colltool.study.grid import Cell
-from colltool.study.sensitivity import Sensitivity, Spread
-from colltool.study.sweep import Pivot, Sweep, pivot_tables
-from colltool.words import format_rate, format_time, percent, size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+from colltool.analysis.grid import Cell
+from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
+from colltool.base.formatting import format_rate
 from colltool.render.plot_choices import every_point, fewer, over_size, pivot_of, winners
 from colltool.render.plot_style import DASHES, INK, MARKS, PAPER, PENS, Sheet, add_legend, apart, entitle, labelled, wrapped
 from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
-from colltool.study.grid import Cell
-from colltool.study.sweep import Pivot, Sweep, pivot_tables
-from colltool.words import format_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

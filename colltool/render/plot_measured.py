@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import percent, whole_percent
+from colltool.calibration.results import Calibration, Validation
 from colltool.diagnosis.results import Diagnosis, Health
-from colltool.errors import ColltoolError
-from colltool.fitting.results import Calibration, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import MAX_PANELS, Panel, What, calibration_panels, judged_panels
 from colltool.render.plot_style import SOFT, Sheet, add_legend, entitle, labelled, letters
 from colltool.render.subject import on_fabric
 from colltool.render.subjects.doctor import verdict
-from colltool.words import percent, whole_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from colltool.fitting.results import Calibration, FittedSeries, ValidatedSeries
-from colltool.measured.series import Point, Series
-from colltool.words import percent
+from colltool.base.formatting import percent
+from colltool.calibration.results import Calibration, FittedSeries, ValidatedSeries
+from colltool.measurements.series import Point, Series
 
 What = Literal["time", "busbw"]
 

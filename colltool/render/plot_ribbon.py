@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.pricing.results import Crossover, Pair, Winner
+from colltool.base.formatting import format_bytes, title_size
+from colltool.estimate.results import Crossover, Pair, Winner
 from colltool.render.plot_bars import NAMES_WIDE, swatch
 from colltool.render.plot_style import (
     COLOURS,
@@ -21,7 +22,6 @@ from colltool.render.plot_style import (
     wrapped,
 )
 from colltool.render.subjects.crossover import crossover_title, library_title
-from colltool.words import format_bytes, title_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.pricing.results import Breakdown
-from colltool.pricing.row import Phase, Row
+from colltool.base.formatting import format_bytes, format_factor, format_time, percent
+from colltool.estimate.results import Breakdown
+from colltool.estimate.row import Phase, Row
 from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, mark_swatch, swatch
 from colltool.render.plot_style import Sheet, add_legend, entitle, letter
 from colltool.render.rows import heading
@@ -14,15 +15,14 @@ from colltool.render.subject import on_fabric
 from colltool.render.subjects.breakdown import streams
 from colltool.render.subjects.plan import plan_title
 from colltool.render.subjects.plan_choices import apart
-from colltool.words import format_bytes, format_factor, format_time, percent
-from colltool.workload.memory import Memory
-from colltool.workload.plan import Plan
-from colltool.workload.step.whole import StepPart
+from colltool.training.memory import Memory
+from colltool.training.plan import Plan
+from colltool.training.step.whole import StepPart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from colltool.study.jobs import Plans
+    from colltool.analysis.jobs import Plans
 
 _SOFTWARE = "--"  # lines: dots are curves, 10 KB for each colour
 _MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time

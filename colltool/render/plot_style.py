@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from colltool.base.quoting import printable
 from colltool.render.drawing.letters import lines_of
-from colltool.shown import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from colltool.base.formatting import format_time, percent, size_text
 from colltool.render.plot_bars import ACROSS, Bar, Piece, draw_bars, mark_swatch, swatch
 from colltool.render.plot_style import COLOURS, Sheet, add_legend, entitle
 from colltool.render.subjects.trace import trace_title
 from colltool.render.subjects.trace import verdict as judged
 from colltool.traces.results import Total, Trace
-from colltool.words import format_time, percent, size_text
 
 MOST_BARS = 16
 _COLOUR = COLOURS[0]

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from colltool.analysis.compare import Comparison
+from colltool.analysis.jobs import Plans
+from colltool.analysis.sensitivity import Sensitivity
+from colltool.analysis.sweep import Sweep
+from colltool.base.errors import ColltoolError, either
+from colltool.calibration.results import Calibration, Validation
 from colltool.diagnosis.results import Diagnosis
-from colltool.errors import ColltoolError, either
-from colltool.fitting.results import Calibration, Validation
-from colltool.pricing.results import Breakdown, Crossover
+from colltool.estimate.results import Breakdown, Crossover
 from colltool.render import plot_choices as choices
 from colltool.render import plot_lines as lines
 from colltool.render import plot_measured as measured
@@ -17,12 +21,8 @@ from colltool.render import plot_ribbon as ribbon
 from colltool.render import plot_steps as steps
 from colltool.render import plot_trace as trace
 from colltool.render.plot_style import Sheet
-from colltool.study.compare import Comparison
-from colltool.study.jobs import Plans
-from colltool.study.sensitivity import Sensitivity
-from colltool.study.sweep import Sweep
 from colltool.traces.results import Trace
-from colltool.workload.plan import Plan
+from colltool.training.plan import Plan
 
 
 class View(NamedTuple):

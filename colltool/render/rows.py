@@ -7,13 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.errors import given, said
-from colltool.pricing.results import Infeasible, Model, Price
-from colltool.pricing.row import TOOK, Phase, Row
-from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
-from colltool.render.slow import slow_field
-from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import (
+from colltool.base.errors import given, said
+from colltool.base.formatting import (
     format_count,
     format_energy,
     format_factor,
@@ -24,6 +19,11 @@ from colltool.words import (
     whole_bytes,
     whole_percent,
 )
+from colltool.estimate.results import Infeasible, Model, Price
+from colltool.estimate.row import TOOK, Phase, Row
+from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
+from colltool.render.slow import slow_field
+from colltool.render.subject import Document, group_columns, group_field, on_fabric, set_field, set_text
 
 WHY_NOT_RANKED = {
     "reference": "reference: a baseline of the textbooks that no library runs",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.pricing.results import Price
-from colltool.pricing.row import Slow
+from colltool.base.formatting import format_factor, format_time
+from colltool.estimate.results import Price
+from colltool.estimate.row import Slow
 from colltool.render.parts import Block, Lines, gathered
 from colltool.render.subject import Document
-from colltool.words import format_factor, format_time
 
 
 def slow_field(slow: Slow | None) -> Document:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from colltool.proof.results import Verified
+from colltool.base.formatting import format_count
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
-from colltool.words import format_count
+from colltool.verification.results import Verified
 
 _SUMS = (
     "0>1:2+ is chunk 2 from rank 0, which rank 1 adds to its own; without + it takes its place. "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.pricing.who import Seats
+from colltool.base.formatting import shape_text
+from colltool.estimate.who import Seats
 from colltool.render.parts import Block, Column, Table, flag, label, number
-from colltool.words import shape_text
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from colltool.base.quoting import printable
 from colltool.render.parts import Block, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 from colltool.render.widths import Drawn, drawn_columns, kept_columns, total_width
-from colltool.shown import printable
 
 
 class Screen(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
+from colltool.base.quoting import printable
 from colltool.render.parts import Column, Table
-from colltool.shown import printable
 
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12

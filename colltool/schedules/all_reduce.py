@@ -5,7 +5,7 @@ from itertools import chain as joined
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import AR
+from colltool.base.primitives import AR
 from colltool.schedules.double_tree import edges, two_trees, up_and_down_the_trees
 from colltool.schedules.gather_scatter import (
     Batches,

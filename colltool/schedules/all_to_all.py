@@ -3,7 +3,7 @@
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import A2A
+from colltool.base.primitives import A2A
 from colltool.schedules.gather_scatter import Batches, strides
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Program, step

@@ -13,7 +13,7 @@ import numpy as np
 from colltool.algorithms.composed import Order, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.lines import Cover, Dimension, Places, copies
 from colltool.schedules.registry import maker
 from colltool.schedules.step import Indices, Program, Step

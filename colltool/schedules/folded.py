@@ -6,7 +6,7 @@ from itertools import chain as joined
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import AG, AR, RS, Primitive
+from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.schedules.all_reduce import exchanged
 from colltool.schedules.gather_scatter import Batches, backwards, gather_by_doubling
 from colltool.schedules.registry import schedule

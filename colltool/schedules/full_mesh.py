@@ -12,7 +12,7 @@ from itertools import chain as joined
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import Batches, backwards
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, step

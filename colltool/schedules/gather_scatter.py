@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import AG, RS, Primitive
+from colltool.base.primitives import AG, RS, Primitive
 from colltool.schedules.lattice_flat import embedded_ring
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Program, Step, step

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import A2A
+from colltool.base.primitives import A2A
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, Step, step
 

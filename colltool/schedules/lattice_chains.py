@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import BC, REDUCE, Primitive
+from colltool.base.primitives import BC, REDUCE, Primitive
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, Step, step
 

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.group import Axis, Group
-from colltool.primitives import Primitive
+from colltool.base.primitives import Primitive
 from colltool.schedules.lattice_rings import scattered
 from colltool.schedules.lines import Cover, one_way, open_line
 from colltool.schedules.step import Indices, Program

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.group import Axis, Group
-from colltool.primitives import AG, AR, RS, Primitive
+from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.schedules import lattice_all_to_all, lattice_chains
 from colltool.schedules.lines import Cover, Dimension, Script, backwards, both_ways, copies, forwards, halving, one_way, open_line
 from colltool.schedules.registry import schedule

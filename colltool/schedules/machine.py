@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.primitives import A2A, AR, P2P, REDUCE, RS
+from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.schedules.step import Program, Step
 
 _SEED = 20260401

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from colltool.algorithms.group import Group
-from colltool.primitives import Primitive
+from colltool.base.primitives import Primitive
 from colltool.schedules.step import Program
 
 Maker = Callable[[Group, int], Program]

@@ -5,7 +5,7 @@ from itertools import chain as joined
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import BC, P2P, REDUCE, Primitive
+from colltool.base.primitives import BC, P2P, REDUCE, Primitive
 from colltool.schedules.double_tree import down_the_trees, edges, fired, two_trees_under_one_root
 from colltool.schedules.gather_scatter import Batches, backwards, gather_on_ring, strides
 from colltool.schedules.registry import schedule

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.primitives import Primitive
+from colltool.base.primitives import Primitive
 
 Indices = NDArray[np.int64]
 

@@ -6,7 +6,7 @@ A rank neither sends up nor takes down what it can keep: its own chunk of an all
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import Batches, backwards
 from colltool.schedules.registry import schedule
 from colltool.schedules.step import Indices, Program, step

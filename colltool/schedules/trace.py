@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.primitives import A2A, AR, P2P, REDUCE, RS
+from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.schedules.network import Network
 from colltool.schedules.step import Program, Step
 

@@ -10,9 +10,9 @@ from io import BufferedReader
 from math import isfinite
 from typing import Any, NamedTuple
 
-from colltool.errors import ColltoolError
-from colltool.inputs import TRACE, AnyPath, not_utf8, opened
-from colltool.shown import printable
+from colltool.base.errors import ColltoolError
+from colltool.base.inputs import TRACE, AnyPath, not_utf8, opened
+from colltool.base.quoting import printable
 from colltool.traces.kernels import is_collective
 from colltool.traces.reader import EVENTS, NotJson, Reader
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.fabric.values import MAX_LISTED
-from colltool.primitives import SHORT
-from colltool.shown import printable
+from colltool.base.formatting import counted
+from colltool.base.primitives import SHORT
+from colltool.base.quoting import printable
+from colltool.definitions.field_types import MAX_LISTED
 from colltool.traces.results import Call, Total
-from colltool.words import counted
 
 
 def job_text(totals: Sequence[Total], calls: Sequence[Call], world: int | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import P2P
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
-from colltool.measured.series import Measurements
-from colltool.pricing.readings import Readings
-from colltool.primitives import P2P
+from colltool.measurements.series import Measurements
 from colltool.traces.measurements import Measured, series_of
 from colltool.traces.observed import Observations
 from colltool.traces.results import Call, Finding
@@ -16,7 +16,7 @@ from colltool.traces.results import Call, Finding
 
 def judged(fabric: Fabric, calls: Sequence[Call], traces: Sequence[Observations], readings: Readings) -> tuple[Finding, ...]:
     """What each series of groups of consecutive ranks tells, where it can be validated."""
-    from colltool.fitting.validate import validate
+    from colltool.calibration.validate import validate
 
     found = []
     usable = (call for call in calls if not call.bound and not call.reason and call.primitive is not P2P)

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
 _COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel", re.ASCII)
 _ALGORITHM = re.compile(

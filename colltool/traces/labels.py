@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.shown import shown
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.quoting import shown
+from colltool.base.units import MAX_SIZE
 from colltool.traces.collected import SPLITS, Labels
-from colltool.units import MAX_SIZE
 
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR, "all_reduce": AR,

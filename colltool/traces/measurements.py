@@ -8,9 +8,9 @@ from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
-from colltool.inputs import AnyPath
-from colltool.measured.series import Measurements, Point, Series
-from colltool.primitives import P2P, Primitive
+from colltool.base.inputs import AnyPath
+from colltool.base.primitives import P2P, Primitive
+from colltool.measurements.series import Measurements, Point, Series
 from colltool.traces.merged import Merged, merged
 from colltool.traces.observed import Observations
 from colltool.traces.ranks import left_out, missing, read_traces, world_of

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from colltool.primitives import P2P
+from colltool.base.primitives import P2P
 from colltool.traces.labels import Described
 from colltool.traces.observed import Observations, Observed
 

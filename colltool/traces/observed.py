@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.errors import ColltoolError
-from colltool.shown import printable
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_time
+from colltool.base.quoting import printable
 from colltool.traces.collected import Collected, Launched
 from colltool.traces.covered import Covered
 from colltool.traces.kernels import Named, named
 from colltool.traces.labels import Described, count, described, text
-from colltool.words import format_time
 
 LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
 MOST_TIMES = 1000  # the steps' time: several streams at once, and kernels that outlast the step that launched them

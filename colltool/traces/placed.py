@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, given, said
+from colltool.base.errors import ColltoolError, given, said
+from colltool.base.primitives import P2P
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.pricing.readings import Readings
-from colltool.primitives import P2P
 from colltool.traces.labels import Described
 from colltool.traces.rank_map import RankMap
-from colltool.workload.layout import Axes, Group
-from colltool.workload.step.fare import Fares
+from colltool.training.layout import Axes, Group
+from colltool.training.step.fare import Fares
 
 UNLISTED = "the trace does not list the ranks of the group"
 NO_ENDS = "the trace does not name both ends"

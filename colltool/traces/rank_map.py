@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, either, given
+from colltool.base.errors import ColltoolError, either, given
+from colltool.base.formatting import counted
+from colltool.base.inputs import read_text
+from colltool.base.quoting import printable, shown
+from colltool.calibration.placement import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
-from colltool.fitting.placement import MOST_IN_A_HOST
-from colltool.inputs import read_text
-from colltool.shown import printable, shown
-from colltool.words import counted
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]
@@ -101,7 +101,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
         fix = f"{BLOCK}, {CYCLIC}, or {either(shell='a file', python='a file or a list')} of ranks or hosts"
         raise ColltoolError(f"{shown(name)} is no map of ranks and no file", argument="placed", fix=fix) from error
     if _LAYOUT.search(text):
-        from colltool.wires.layout import read_map
+        from colltool.congestion.layout import read_map
 
         return RankMap(name, read_map(text, name, fabric))
     return RankMap(name, _placed(_in_order(list(_entries(text, name)), name), fabric, name))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from colltool.errors import ColltoolError
-from colltool.inputs import AnyPath
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import counted
+from colltool.base.inputs import AnyPath
 from colltool.traces.collected import collect
 from colltool.traces.observed import Observations, observe
 from colltool.traces.results import LeftOut
-from colltool.words import counted
 
 AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
 

@@ -7,7 +7,7 @@ import re
 import stat
 import zlib
 
-from colltool.inputs import AnyPath
+from colltool.base.inputs import AnyPath
 from colltool.traces.reader import EVENTS
 
 _HEAD = 2**16  # bytes: deviceProperties of 16 devices take 6 kB

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from colltool.primitives import Primitive, busbw_factor
-from colltool.results import Result
+from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.result import Result
 from colltool.traces.rank_map import RankMap
-from colltool.workload.layout import Axes
+from colltool.training.layout import Axes
 
 
 class Call(NamedTuple):

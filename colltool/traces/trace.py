@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
+from colltool.base.inputs import AnyPath
+from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
-from colltool.inputs import AnyPath
-from colltool.pricing.readings import Readings
 from colltool.traces.job import job_text
 from colltool.traces.judged import judged
 from colltool.traces.merged import Merged, merged

@@ -8,17 +8,17 @@ from itertools import pairwise
 from math import ceil, floor, log2
 from statistics import median
 
-from colltool.errors import given, said
+from colltool.analysis.measure import Sizes, command_line
+from colltool.base.errors import given, said
+from colltool.base.formatting import ordinal
+from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.calibration.bars import EXPECT, FASTER, FEW, SLACK, bar_of
+from colltool.calibration.placement import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.fitting.bars import EXPECT, FASTER, FEW, SLACK, bar_of
-from colltool.fitting.placement import MOST_IN_A_HOST
-from colltool.primitives import A2A, P2P, Primitive
-from colltool.study.measure import Sizes, command_line
 from colltool.traces.observed import Observations
 from colltool.traces.ranks import missing
 from colltool.traces.results import Call, Total, Wire
-from colltool.words import ordinal
 
 EXPECT_SMALL_A2A = 0.40
 """Small all-to-alls hang on how the library posts them to peers: healthy machines reach 40 to 160%."""

@@ -14,7 +14,7 @@ import colltool
 from colltool.algorithms import references
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.registry import Algorithm, every_algorithm, on_request
-from colltool.pricing.explain import explain
+from colltool.estimate.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
 ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(), *on_request()]

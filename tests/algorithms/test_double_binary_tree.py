@@ -8,8 +8,8 @@ import colltool
 from colltool.algorithms.all_reduce import counted_c
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.primitives import AR, log2_ceil
-from colltool.proof.executed import Counts, flat, formula
+from colltool.base.primitives import AR, log2_ceil
+from colltool.verification.executed import Counts, flat, formula
 
 ROW = find(AR, "double-binary-tree")
 SOME = (*range(4, 40), 48, 63, 64, 65, 96, 127, 128, 129, 200, 255, 256, 257, 384, 500, 511, 512)

@@ -12,9 +12,9 @@ from small import clos, fabric, star, torus
 import colltool
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import algorithms, on_request
-from colltool.cost import totals
-from colltool.errors import ColltoolError
-from colltool.primitives import AR
+from colltool.base.cost import totals
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AR
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run
 from colltool.schedules.network import Ports

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 
 LOG = "collective,ranks,bytes,time_us\nall_reduce,8,1000000,10\n"
 

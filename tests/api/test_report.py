@@ -11,11 +11,11 @@ import reports
 from cli.conftest import run
 
 import colltool
+from colltool.analysis.report import Assumptions, Exhibit, Report
 from colltool.api.commands import command_line
 from colltool.api.exhibits import counts_of, few
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.render.door import document
-from colltool.study.report import Assumptions, Exhibit, Report
 
 
 @pytest.fixture(scope="module")

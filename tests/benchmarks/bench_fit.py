@@ -13,8 +13,8 @@ from itertools import pairwise
 from statistics import mean, median
 
 from colltool import api
-from colltool.measured.read import read_logs
-from colltool.measured.series import Measurements, Point, Series
+from colltool.measurements.read import read_logs
+from colltool.measurements.series import Measurements, Point, Series
 
 Half = tuple[Point, ...]
 

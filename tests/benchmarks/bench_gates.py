@@ -17,8 +17,8 @@ sys.path.append(str(Path(__file__).parent.parent))
 from gated import READINGS, cases, made
 from monotone import fewer_faster, ordered, slower_when_better
 
-from colltool.pricing.price import price
-from colltool.primitives import Primitive
+from colltool.base.primitives import Primitive
+from colltool.estimate.price import price
 
 _DUST = 1e-9
 

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
-from colltool.workload.memory import memory
-from colltool.workload.step.fare import Fares
-from colltool.workload.step.whole import step_of
+from colltool.training.memory import memory
+from colltool.training.step.fare import Fares
+from colltool.training.step.whole import step_of
 
 Row = dict[str, str]
 RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"

@@ -25,9 +25,9 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from colltool import api
-from colltool.errors import ColltoolError
-from colltool.measured.read import read_logs
-from colltool.measured.series import Measurements, Point, Series
+from colltool.base.errors import ColltoolError
+from colltool.measurements.read import read_logs
+from colltool.measurements.series import Measurements, Point, Series
 
 FEWEST = 6
 """Sizes that a series needs to be split in two."""

@@ -10,7 +10,7 @@ import numpy as np
 
 import colltool
 from colltool.algorithms.group import Axis, Group
-from colltool.primitives import AR
+from colltool.base.primitives import AR
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run
 from colltool.schedules.network import Lattice, Ports

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import colltool
+from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.cli.contention import EXAMPLES
-from colltool.errors import ColltoolError, ManyErrors
 from colltool.render.parts import Strip, Strips
 from colltool.render.strips import ASCII, BLOCKS, drawn
 

@@ -10,7 +10,7 @@ import pytest
 
 import colltool
 from colltool import guides
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.render.chapter import to_chapter
 from colltool.render.text import Screen
 

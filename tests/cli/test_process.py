@@ -211,7 +211,14 @@ def test_an_interrupt_while_modules_load_is_silent() -> None:
         "sys.meta_path.insert(0, Finder())\n"
         "from colltool.cli.app import main\nmain()"
     )
-    for module in ("colltool.errors", "colltool.cli.root", "typer", "pydantic", "colltool.fabric.load", "colltool.pricing.price"):
+    for module in (
+        "colltool.base.errors",
+        "colltool.cli.root",
+        "typer",
+        "pydantic",
+        "colltool.fabric.load",
+        "colltool.estimate.price",
+    ):
         done = subprocess.run([sys.executable, "-c", code.format(module=module)], capture_output=True, timeout=60, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (130, b"", b""), module
 
@@ -349,7 +356,7 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
 
     for name in ("my-cluster.yaml", "other.yaml"):
         Path(name).write_text((shipped_folder() / "nvl72.yaml").read_text())
-    from colltool.workload.shipped import shipped_folder as shipped_workloads
+    from colltool.training.shipped import shipped_folder as shipped_workloads
 
     job = (shipped_workloads("jobs") / "llama3-70b.yaml").read_text()
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from tests.cli.conftest import run
 
 CSV = "collective,ranks,bytes,time_us\n"

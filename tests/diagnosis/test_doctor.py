@@ -9,8 +9,8 @@ import pytest
 from machine_logs import LARGE, SMALL, Time, log, time_on
 
 import colltool
+from colltool.base.errors import ColltoolError
 from colltool.diagnosis.results import Diagnosis, Finding
-from colltool.errors import ColltoolError
 
 FIVE = ("ar", "ag", "rs", "a2a", "p2p")
 RINGS = {"ar": "ring", "ag": "ring", "rs": "ring"}

@@ -8,12 +8,12 @@ import pytest
 from machine_logs import LARGE, log, time_on
 
 import colltool
+from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, command_line
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.experiments import AS_IS, TELLS, Machine, next_experiments
 from colltool.diagnosis.hypotheses import Host, hypotheses
 from colltool.diagnosis.worlds import World
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
-from colltool.study.measure import LARGE_SIZES, SMALL_SIZES, command_line
 
 BASE = World(colltool.load_fabric("dgx-h100"))
 NODE, PAIR = Machine(8, 1, "NCCL"), Machine(16, 2, "NCCL")

@@ -9,8 +9,8 @@ import pytest
 from machine_logs import H100, LARGE, log, time_on
 
 import colltool
-from colltool.errors import ColltoolError
-from colltool.measured.devices import Machine, machine_of
+from colltool.base.errors import ColltoolError
+from colltool.measurements.devices import Machine, machine_of
 
 DEVICES = {
     H100: "dgx-h100",

@@ -10,7 +10,7 @@ from machine_logs import H100, LARGE, Time, log, time_on
 from tracing import call, write
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 
 HARDWARE = [{"name": H100}] * 8
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.estimate.price import price
+from colltool.estimate.readings import Readings
 from colltool.export.astra_sim import astra_sim, to_know
 from colltool.fabric.model import Fabric
-from colltool.pricing.price import price
-from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, RS, Primitive
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 HOPS = {"Ring": 1, "Switch": 2, "FullyConnected": 1}

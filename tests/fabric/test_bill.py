@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.bill import bill_of, cost_of
 from colltool.fabric.derive import fabric_facts
 from colltool.render.drawing.sketch import sketches

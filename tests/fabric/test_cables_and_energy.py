@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 
-from colltool.cost import energy_J
-from colltool.errors import ColltoolError
+from colltool.base.cost import energy_J
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, AG, AR, BC, P2P
+from colltool.calibration.cables import without_cables
+from colltool.congestion.links import wires_of
+from colltool.estimate.explain import explain
+from colltool.estimate.price import price
+from colltool.estimate.readings import Readings
 from colltool.fabric.kind import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
 from colltool.fabric.topology import kind_of
-from colltool.fitting.cables import without_cables
-from colltool.pricing.explain import explain
-from colltool.pricing.price import price
-from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, BC, P2P
-from colltool.wires.links import wires_of
 
 IDEAL = Readings(ideal=True)
 

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.errors import ColltoolError
-from colltool.fabric.accepted import path_of, spot_at
-from colltool.fabric.definition import read
+from colltool.base.errors import ColltoolError
+from colltool.congestion.layout import Layout, load_layout, read_layout
+from colltool.congestion.layout_file import LayoutFile
+from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
+from colltool.definitions.definition import read
+from colltool.definitions.schema_hints import path_of, spot_at
+from colltool.definitions.source_map import MAX_VALUES, MOST
 from colltool.fabric.ladder import LadderDefinition, LadderFile, load_ladder, read_ladder
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.places import MAX_VALUES, MOST
-from colltool.wires.layout import Layout, load_layout, read_layout
-from colltool.wires.layout_file import LayoutFile
-from colltool.wires.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
-from colltool.workload.files.job import JobFile
-from colltool.workload.job import Job, read_job
+from colltool.training.files.job import JobFile
+from colltool.training.job import Job, read_job
 
 STAR = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 SMALL: dict[str, Any] = {"name": "small", "tiers": [STAR]}
@@ -226,7 +226,7 @@ def test_a_check_beyond_the_model_sees_what_is_sound() -> None:
 
 
 def test_patterns_have_the_fields_of_their_files() -> None:
-    from colltool.wires.layout_file import MapFile, PatternFile
+    from colltool.congestion.layout_file import MapFile, PatternFile
 
     for model, pattern, kinds in ((PatternFile, Pattern, KINDS), (MapFile, MapPattern, MAP_KINDS)):
         assert set(pattern._fields) == set(model.model_fields) - {"notes", "source"}

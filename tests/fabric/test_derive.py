@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.derive import fabric_facts, tier_facts
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.sizing import fat_tree, fat_tree_for, rail_pods
 from colltool.fabric.topology import kind_of
+from colltool.sizing.size_clos import fat_tree, fat_tree_for, rail_pods
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
-from colltool.fabric.plans import ClosPlan
-from colltool.fabric.sizing import clos_plan
+from colltool.sizing.records import ClosPlan
+from colltool.sizing.size_clos import clos_plan
 
 Node = tuple[str, int, int]  # level, rail, number
 Cables = Counter[tuple[Node, Node]]

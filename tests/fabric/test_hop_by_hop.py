@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.schema import fabric_json_schema

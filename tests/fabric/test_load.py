@@ -13,17 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from colltool.errors import ColltoolError, ManyErrors
-from colltool.fabric import load, source
-from colltool.fabric.accepted import spot_at
+from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.congestion.layout_file import LayoutFile
+from colltool.definitions import source
+from colltool.definitions.schema_hints import spot_at
+from colltool.definitions.source_map import MOST
+from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.library import Library, LibraryChannels, LibraryGraph, Reached, ReachedOn, Took
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
-from colltool.fabric.places import MOST
 from colltool.fabric.prices import PartPrice, Prices
 from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Limits, Measured, Protocol, Sizing
-from colltool.wires.layout_file import LayoutFile
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 

@@ -10,12 +10,12 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from small import read_source
 
+from colltool.congestion.layout_file import LayoutFile
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder
 from colltool.fabric.schema import LADDER as LADDER_HEADING
 from colltool.fabric.schema import LAYOUT as LAYOUT_HEADING
 from colltool.fabric.schema import Heading, fabric_json_schema, json_schema
-from colltool.wires.layout_file import LayoutFile
 
 GOOD = """\
 schema: colltool.fabric/1

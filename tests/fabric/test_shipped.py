@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.units import parse_rate, parse_time
 from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
-from colltool.units import parse_rate, parse_time
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))

@@ -7,11 +7,11 @@ from math import ceil, prod
 import pytest
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.derive import fabric_facts
 from colltool.fabric.load import load_fabric
-from colltool.fabric.plans import ClosPlan
-from colltool.fabric.sizing import clos_plan, fat_tree, fat_tree_plan, tree_levels
+from colltool.sizing.records import ClosPlan
+from colltool.sizing.size_clos import clos_plan, fat_tree, fat_tree_plan, tree_levels
 
 
 def switches(plan: ClosPlan) -> list[int]:

@@ -6,11 +6,11 @@ import pytest
 import yaml
 from small import read_source
 
-from colltool.errors import ColltoolError, ManyErrors
-from colltool.fabric import source
-from colltool.fabric.places import Position
-from colltool.fabric.source import read_value, scan
-from colltool.shown import shown
+from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.quoting import shown
+from colltool.definitions import source
+from colltool.definitions.source import read_value, scan
+from colltool.definitions.source_map import Position
 
 TEXT = """\
 # a comment

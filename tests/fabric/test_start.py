@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric, shipped_fabrics
 from colltool.fabric.plausible import check_fabric
 from colltool.fabric.start import COMMENTS, MORE, fabric_start, yaml_of

@@ -11,15 +11,15 @@ import pytest
 from small import fabric, star
 
 import colltool
-from colltool.primitives import AR
+from colltool.base.primitives import AR
+from colltool.base.quoting import printable
+from colltool.congestion.results import Contention, GroupCost, LinkLoad
 from colltool.render.door import FORMATS, rendered
 from colltool.render.escape import csv_text, html, json_text, markdown
 from colltool.render.html import to_html
 from colltool.render.markdown import to_markdown
 from colltool.render.parts import Lines, Table, label
 from colltool.render.text import Screen, to_text
-from colltool.shown import printable
-from colltool.wires.results import Contention, GroupCost, LinkLoad
 
 NASTY = {
     "escape sequence": "a\x1b[31mb",

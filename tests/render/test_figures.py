@@ -14,8 +14,8 @@ import pytest
 from pictured import EVIL, LONG, MAKERS, made
 
 import colltool
-from colltool.errors import ColltoolError
-from colltool.fitting.results import Calibration
+from colltool.base.errors import ColltoolError
+from colltool.calibration.results import Calibration
 from colltool.render.figures import PAGE_COLOURS, Letters, alternative, page_svg
 from colltool.render.plot import drawn, picture
 from colltool.render.plot_ribbon import ribbons_of

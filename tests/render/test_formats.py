@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
 from colltool.render.chosen import choose
 from colltool.render.delimited import to_csv
 from colltool.render.door import blocks, document, rendered
@@ -19,7 +20,6 @@ from colltool.render.machine import to_json
 from colltool.render.markdown import to_markdown
 from colltool.render.parts import Block, Lines, Table, label, lines_table, number
 from colltool.render.text import Screen, to_text
-from colltool.words import format_bytes, format_rate, format_size, format_time
 
 
 class Record(NamedTuple):

@@ -13,11 +13,11 @@ import reports
 from cli.conftest import run
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.analysis.report import Report
+from colltool.base.errors import ColltoolError
 from colltool.render.door import rendered
 from colltool.render.page.page import WIDTH
 from colltool.render.widths import drawn_columns, fitting, total_width
-from colltool.study.report import Report
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 

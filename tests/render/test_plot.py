@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AR, RS, Primitive
+from colltool.base.writing import write_file
+from colltool.calibration.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
-from colltool.files import write_file
-from colltool.fitting.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
-from colltool.measured.series import Point, Series
-from colltool.primitives import AR, RS, Primitive
+from colltool.measurements.series import Point, Series
 from colltool.render.figures import alternative, page_svg
 from colltool.render.plot import check_plot, drawn, picture
 from colltool.render.plot_panels import What, calibration_panels, judged_panels
@@ -284,9 +284,9 @@ class TestDrawn:
             def write(self, _: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("colltool.files.open", Full, raising=False)
-        monkeypatch.setattr("colltool.files.os.fchmod", lambda *_: None)
-        monkeypatch.setattr("colltool.files.os.fchown", lambda *_: None)
+        monkeypatch.setattr("colltool.base.writing.open", Full, raising=False)
+        monkeypatch.setattr("colltool.base.writing.os.fchmod", lambda *_: None)
+        monkeypatch.setattr("colltool.base.writing.os.fchown", lambda *_: None)
         with pytest.raises(ColltoolError, match="No space left on device") as caught:
             plot_calibration(calibration(series()), path)
         assert caught.value.where == str(path)

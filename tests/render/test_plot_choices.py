@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.render.plot import picture
 
 pytest.importorskip("matplotlib")

@@ -8,12 +8,12 @@ import pytest
 import colltool.algorithms
 from colltool.algorithms.composed import Order
 from colltool.algorithms.group import Axis, Group
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.estimate.catalogue import named_candidates
+from colltool.estimate.groups import place, tier_group
+from colltool.estimate.readings import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.pricing.catalogue import named_candidates
-from colltool.pricing.groups import place, tier_group
-from colltool.pricing.readings import Readings
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules import library, machine
 from colltool.schedules.composed import compose
 from colltool.schedules.network import Ports

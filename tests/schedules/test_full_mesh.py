@@ -5,8 +5,8 @@ import pytest
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.cost import Pipeline, totals
-from colltool.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.cost import Pipeline, totals
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.full_mesh import paths, rings
 from colltool.schedules.library import maker
 from colltool.schedules.machine import run

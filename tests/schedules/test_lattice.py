@@ -9,8 +9,8 @@ import pytest
 import colltool.algorithms
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
-from colltool.cost import total_n_alpha, total_n_beta
-from colltool.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.cost import total_n_alpha, total_n_beta
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 from colltool.schedules import library, machine
 from colltool.schedules.lattice_flat import hamiltonian_cycle, snake
 from colltool.schedules.lines import both_ways, halving, one_way, open_line

@@ -13,7 +13,7 @@ import pytest
 from tracing import call, kernel, step, text, write
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.traces import observed, reader
 
 EIGHT = list(range(8))

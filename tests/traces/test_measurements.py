@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tracing import call, kernel, step, text, write
 
-from colltool.primitives import AG, AR
+from colltool.base.primitives import AG, AR
 from colltool.traces import is_trace
 from colltool.traces.measurements import MESSAGE, SPREAD, Bounded, TracedSeries, measured_calls
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tracing import labels
 
-from colltool.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.traces.kernels import is_collective, named
 from colltool.traces.labels import NO_METADATA, Described, described
 

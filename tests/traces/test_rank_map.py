@@ -10,7 +10,7 @@ from small import clos, fabric, star
 from tracing import call, write
 
 import colltool
-from colltool.errors import ColltoolError, problems_of
+from colltool.base.errors import ColltoolError, problems_of
 from colltool.traces.rank_map import load_map
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four

@@ -14,11 +14,11 @@ from small import clos, fabric, star
 from tracing import RING_LL, START, call, kernel, labels, step, text, write
 
 import colltool
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.traces.placed import axes_of
 from colltool.traces.results import Trace
-from colltool.workload.layout import Group
+from colltool.training.layout import Group
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))
 MIB = 2**20

@@ -12,7 +12,7 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
-from colltool.fitting.bars import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
+from colltool.calibration.bars import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
 from colltool.traces.results import Trace
 from colltool.traces.wires import EXPECT_SMALL_A2A, ranks_text
 

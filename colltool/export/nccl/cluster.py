@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS
+from colltool.estimate.groups import Placed, place
+from colltool.estimate.who import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.library.facts import hardware_of
-from colltool.library.hardware import Hardware
-from colltool.pricing.groups import Placed, place
-from colltool.pricing.who import AnyGroup
-from colltool.primitives import AG, AR, BC, REDUCE, RS
+from colltool.nccl.facts import hardware_of
+from colltool.nccl.hardware import Hardware
 
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
 """All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""

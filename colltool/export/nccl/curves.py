@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from colltool.algorithms.choice import parse_choice
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import range_text
+from colltool.base.primitives import Primitive
+from colltool.estimate.catalogue import library_runs, named_candidates
+from colltool.estimate.protocols import under_protocols
+from colltool.estimate.readings import Readings
 from colltool.export.nccl.cluster import Cluster
 from colltool.export.nccl.ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
-from colltool.library.constants import PROTOCOLS
-from colltool.library.enabled import HAS, why_not
-from colltool.library.model import Combination, Piece, pieces
-from colltool.library.protocol_names import protocol_of
-from colltool.library.ways import spec_of
-from colltool.pricing.catalogue import library_runs, named_candidates
-from colltool.pricing.protocols import under_protocols
-from colltool.pricing.readings import Readings
-from colltool.primitives import Primitive
-from colltool.words import range_text
+from colltool.nccl.constants import PROTOCOLS
+from colltool.nccl.enabled import HAS, why_not
+from colltool.nccl.model import Combination, Piece, pieces
+from colltool.nccl.protocol_names import protocol_of
+from colltool.nccl.ways import spec_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 

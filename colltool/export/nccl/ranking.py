@@ -13,7 +13,7 @@ from itertools import combinations, groupby
 from math import ceil, inf
 from typing import NamedTuple
 
-from colltool.library.model import Combination, Piece
+from colltool.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1
 HURTS = 1.4

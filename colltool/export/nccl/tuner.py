@@ -12,16 +12,16 @@ from itertools import groupby
 from textwrap import wrap
 from typing import NamedTuple
 
-from colltool.errors import ColltoolError, given, spell
+from colltool.base.errors import ColltoolError, given, spell
+from colltool.estimate.distances import tier_reach
+from colltool.estimate.readings import Readings
+from colltool.estimate.who import AnyGroup
 from colltool.export.nccl.cluster import COLLECTIVES, Cluster, clusters_of
 from colltool.export.nccl.curves import Curves, curves
 from colltool.export.nccl.ranking import Advice, advised, needs
 from colltool.fabric.model import Fabric
-from colltool.library.hardware import Hardware
-from colltool.library.model import pieces
-from colltool.pricing.distances import tier_reach
-from colltool.pricing.readings import Readings
-from colltool.pricing.who import AnyGroup
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.model import pieces
 
 MOST_CHANNELS = 64
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from colltool.base.quoting import printable
 from colltool.fabric.model import Fabric
 from colltool.render.drawing.lattice import zoom
 from colltool.render.drawing.pen import DARK, LIGHT, Area, Focus, Pen, rules
@@ -19,7 +20,6 @@ from colltool.render.drawing.words import (
     title_text,
 )
 from colltool.render.subject import described
-from colltool.shown import printable
 
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0

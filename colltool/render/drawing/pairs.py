@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from math import cos, pi, sin
 
+from colltool.base.formatting import counted
 from colltool.render.drawing.pen import Area, Focus, Pen
 from colltool.render.drawing.sketch import TierSketch
 from colltool.render.drawing.words import endpoint_text
-from colltool.words import counted
 
 MOST = 12
 _OF_MANY = 8

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
+from colltool.base.quoting import printable
 from colltool.render.drawing.letters import BOLD, clipped_to, lines_of
-from colltool.shown import printable
 
 Tone = Literal["ct-ink", "ct-soft", "ct-line", "ct-box", "ct-switch", "ct-accent"]
 LIGHT: dict[Tone, str] = {

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool import __version__
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.quoting import printable
 from colltool.render.door import blocks
 from colltool.render.figures import Letters, page_svg
 from colltool.render.headlines import headlines, report_title
@@ -20,10 +21,9 @@ from colltool.render.parts import Block, Lines, Table
 from colltool.render.plot import need_matplotlib
 from colltool.render.subject import described
 from colltool.render.widths import fitting
-from colltool.shown import printable
 
 if TYPE_CHECKING:
-    from colltool.study.report import Exhibit, Report, Section
+    from colltool.analysis.report import Exhibit, Report, Section
 
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
@@ -124,8 +124,8 @@ def _exhibits(section: Section, letters: Letters) -> Iterator[_Shown]:
 
 def _on_page(result: Any) -> list[Block]:
     """The blocks of a result without lists that its picture or a table of it says already."""
+    from colltool.analysis.sweep import Sweep
     from colltool.fabric.results import FabricShown
-    from colltool.study.sweep import Sweep
 
     parts = blocks(result)
     if isinstance(result, FabricShown):  # the tree of the terminal is what is drawn here

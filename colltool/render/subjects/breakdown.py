@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.results import Breakdown, Price
-from colltool.pricing.row import Phase, Row
-from colltool.render import rows as r
-from colltool.render.parts import Block, Lines, Table, label, number
-from colltool.render.slow import slow_words
-from colltool.render.subject import Document, Subject, group_columns
-from colltool.words import (
+from colltool.base.formatting import (
     format_bytes,
     format_count,
     format_energy,
@@ -20,6 +14,12 @@ from colltool.words import (
     whole_bytes,
     whole_percent,
 )
+from colltool.estimate.results import Breakdown, Price
+from colltool.estimate.row import Phase, Row
+from colltool.render import rows as r
+from colltool.render.parts import Block, Lines, Table, label, number
+from colltool.render.slow import slow_words
+from colltool.render.subject import Document, Subject, group_columns
 
 
 class _Part(NamedTuple):

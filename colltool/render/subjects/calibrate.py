@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from colltool.errors import either, said
-from colltool.fitting.results import Calibration, Fitted, FittedSeries, Residual
+from colltool.base.errors import either, said
+from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
+from colltool.calibration.results import Calibration, Fitted, FittedSeries, Residual
 from colltool.render.parts import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
-from colltool.words import format_count, format_rate, format_time, percent, size_text, whole_bytes
 
 
 def _signed(error: float) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from colltool.base.formatting import counted
 from colltool.render.parts import Block, Lines, Table, label
 from colltool.render.subject import Document, Subject
-from colltool.words import counted
 
 
 class _Said(NamedTuple):

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from colltool.errors import given, said
-from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
-from colltool.render.parts import Block, Column, Lines, Table, label, number
-from colltool.render.readings import model_field, readings_block
-from colltool.render.rows import running
-from colltool.render.subject import Document, Subject
-from colltool.study.compare import Comparison, Finding, Line
-from colltool.study.runs import Run
-from colltool.study.why import Reason, Why
-from colltool.words import (
+from colltool.analysis.compare import Comparison, Finding, Line
+from colltool.analysis.runs import Run
+from colltool.analysis.why import Reason, Why
+from colltool.base.errors import given, said
+from colltool.base.formatting import (
     counted,
     format_bytes,
     format_factor,
@@ -25,6 +20,11 @@ from colltool.words import (
     title_size,
     whole_bytes,
 )
+from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
+from colltool.render.parts import Block, Column, Lines, Table, label, number
+from colltool.render.readings import model_field, readings_block
+from colltool.render.rows import running
+from colltool.render.subject import Document, Subject
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),

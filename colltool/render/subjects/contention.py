@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-from colltool.errors import either, said
+from colltool.base.errors import either, said
+from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
+from colltool.congestion.results import Contention, GroupCost, LayoutEta, LineLoad, LinkLoad, TierEta
 from colltool.render.parts import Block, Column, Lines, Strip, Strips, Table, label, number
 from colltool.render.subject import Document, Overrides, Subject, on_fabric, set_field, set_text
-from colltool.wires.results import Contention, GroupCost, LayoutEta, LineLoad, LinkLoad, TierEta
-from colltool.words import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
 
 MOST_GROUPS = 20
 """Groups in a table for people, the slowest; CSV and JSON have all."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from colltool.analysis.compare import SAME
+from colltool.analysis.contest import Beats, Contest, Side
+from colltool.base.formatting import format_factor, format_time, percent, title_size, whole_bytes
 from colltool.render.grounds import ground_block, ground_field, ground_summary
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.render.subjects.sensitivity import drawn, quantity
-from colltool.study.compare import SAME
-from colltool.study.contest import Beats, Contest, Side
-from colltool.words import format_factor, format_time, percent, title_size, whole_bytes
 
 _BEATS = ("faster", "same", "slower", "ratio_p5", "ratio_p50", "ratio_p95")
 

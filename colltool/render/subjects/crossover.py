@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.errors import given, said
-from colltool.pricing.results import Crossing, Crossover, Pair, Winner
+from colltool.base.errors import given, said
+from colltool.base.formatting import format_bytes
+from colltool.estimate.results import Crossing, Crossover, Pair, Winner
 from colltool.render import rows as r
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import format_bytes
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 

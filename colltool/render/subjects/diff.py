@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from colltool.analysis.results import Change, Diff
+from colltool.base.formatting import short_percent
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
-from colltool.study.results import Change, Diff
-from colltool.words import short_percent
 
 _MOST = 24
 """Characters of a cell: an algorithm's name fits, a list of notes is cut."""

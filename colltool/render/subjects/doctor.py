@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from colltool.base.formatting import (
+    counted,
+    format_rate,
+    format_time,
+    percent,
+    short_percent,
+    size_text,
+    whole_bytes,
+    whole_percent,
+)
 from colltool.diagnosis.results import Diagnosis, Experiment, Finding, Health, UpperBound
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
-from colltool.words import counted, format_rate, format_time, percent, short_percent, size_text, whole_bytes, whole_percent
 
 BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.explained import Cabled, EstimateParts, Explained, Explanation
-from colltool.pricing.row import Row
-from colltool.primitives import least_n_beta
+from colltool.base.formatting import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
+from colltool.base.primitives import least_n_beta
+from colltool.estimate.explained import Cabled, EstimateParts, Explained, Explanation
+from colltool.estimate.row import Row
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import row_fields
 from colltool.render.slow import slow_words
 from colltool.render.subject import Document, Subject, group_columns, group_field, on_fabric, set_field, set_text
-from colltool.words import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 
 _SAME = 1e-9
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
 from colltool.fabric.derive import FabricFacts, TierFacts
 from colltool.fabric.library import Library
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.plans import FatTree
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import kind_of
 from colltool.render.parts import Block, Lines, Table, label, number
@@ -24,7 +24,7 @@ from colltool.render.subjects.fabric_words import (
     protocol_text,
     reached_text,
 )
-from colltool.words import counted, format_bit_energy, format_rate, format_time
+from colltool.sizing.records import FatTree
 
 
 def _blocks(result: FabricShown) -> list[Block]:

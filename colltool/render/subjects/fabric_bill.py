@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import NamedTuple
 
+from colltool.base.formatting import format_money, format_power
 from colltool.fabric.bill import Bill, BillLine, Cost
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document
-from colltool.words import format_money, format_power
 
 
 class _Level(NamedTuple):

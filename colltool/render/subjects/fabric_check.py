@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from colltool.base.formatting import format_bit_energy, format_length, format_rate, format_time
 from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Tier
 from colltool.fabric.plausible import Checked
@@ -19,7 +20,6 @@ from colltool.render.subjects.fabric_words import (
     prices_text,
     protocol_text,
 )
-from colltool.words import format_bit_energy, format_length, format_rate, format_time
 
 
 def tier_in_values(tier: Tier) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from colltool.base.formatting import short_percent
 from colltool.fabric.failures import Failure
 from colltool.render.parts import Block, Table, label, number
-from colltool.words import short_percent
 
 _COLUMNS = (
     label("tier", "tier", drop=1),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from colltool.fabric.plans import ClosPlan, Stage
+from colltool.base.formatting import counted
 from colltool.fabric.results import FabricSized
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
 from colltool.render.subjects.fabric_failures import failure_blocks, failure_documents
-from colltool.words import counted
+from colltool.sizing.records import ClosPlan, Stage
 
 _COLUMNS = (
     label("name", "level"),

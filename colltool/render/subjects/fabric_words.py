@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.fabric.derive import LevelFacts
-from colltool.fabric.kind import DistanceClass, cable_s
-from colltool.fabric.library import Library, Reached
-from colltool.fabric.prices import PARTS, Prices
-from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
-from colltool.words import (
+from colltool.base.formatting import (
     counted,
     format_bytes,
     format_length,
@@ -18,6 +13,11 @@ from colltool.words import (
     format_time,
     whole_percent,
 )
+from colltool.fabric.derive import LevelFacts
+from colltool.fabric.kind import DistanceClass, cable_s
+from colltool.fabric.library import Library, Reached
+from colltool.fabric.prices import PARTS, Prices
+from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
 
 
 def alpha_text(one: DistanceClass) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
-from colltool.words import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
-from colltool.workload.flops import hardware_flops
-from colltool.workload.job import Job, PlainCall
-from colltool.workload.layout import Group
-from colltool.workload.model import active_parameters
-from colltool.workload.results import JobList, JobShown, SentBy
-from colltool.workload.setup import Setup, ends_as_layers
-from colltool.workload.shipped import PARTS, shipped
+from colltool.training.flops import hardware_flops
+from colltool.training.job import Job, PlainCall
+from colltool.training.layout import Group
+from colltool.training.model import active_parameters
+from colltool.training.results import JobList, JobShown, SentBy
+from colltool.training.setup import Setup, ends_as_layers
+from colltool.training.shipped import PARTS, shipped
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:

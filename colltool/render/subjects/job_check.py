@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colltool.render.subjects.checked import checked_subject
 from colltool.render.subjects.job import layout_text, model_text
-from colltool.workload.results import Checked, JobsChecked
+from colltool.training.results import Checked, JobsChecked
 
 
 def _values(one: Checked) -> tuple[str, ...]:

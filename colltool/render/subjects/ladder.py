@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.pricing.readings import USUAL
-from colltool.pricing.results import Ladder, Rung
-from colltool.pricing.row import Row
+from colltool.base.formatting import counted, format_count, format_gap, format_time, plain_number, title_size, whole_bytes
+from colltool.estimate.readings import USUAL
+from colltool.estimate.results import Ladder, Rung
+from colltool.estimate.row import Row
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import under
 from colltool.render.subject import Document, Subject
-from colltool.words import counted, format_count, format_gap, format_time, plain_number, title_size, whole_bytes
 
 
 class _Step(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from colltool.base.formatting import counted, format_bytes, format_count, format_energy, format_time, percent, whole_bytes
 from colltool.render.parts import Block, Lines, Table, flag, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
 from colltool.render.subjects.job import numbers_text
 from colltool.render.subjects.plan_facts import facts
 from colltool.render.subjects.plan_links import links_blocks, links_fields
-from colltool.words import counted, format_bytes, format_count, format_energy, format_time, percent, whole_bytes
-from colltool.workload.plan import MFU_CONVENTION, Plan, Planned
-from colltool.workload.step.changes import Change
-from colltool.workload.step.squeezed import Squeezed
+from colltool.training.plan import MFU_CONVENTION, Plan, Planned
+from colltool.training.step.changes import Change
+from colltool.training.step.squeezed import Squeezed
 
 
 def _group(one: Planned) -> str:

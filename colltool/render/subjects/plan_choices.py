@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import NamedTuple
 
+from colltool.analysis.jobs import Moved, Plans, PlanSpread
+from colltool.base.formatting import counted, format_factor, format_time, percent
+from colltool.base.primitives import P2P
 from colltool.fabric.bill import Cost
-from colltool.primitives import P2P
 from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
 from colltool.render.subjects.fabric_bill import PLURAL
 from colltool.render.subjects.sensitivity import quantity
-from colltool.study.jobs import Moved, Plans, PlanSpread
-from colltool.words import counted, format_factor, format_time, percent
-from colltool.workload.plan import Plan
+from colltool.training.plan import Plan
 
 
 class _One(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from colltool.base.formatting import format_bytes, format_duration, format_energy, format_time, percent
 from colltool.render.subjects.job import layout_text
-from colltool.words import format_bytes, format_duration, format_energy, format_time, percent
-from colltool.workload.memory import Memory
-from colltool.workload.plan import MFU_CONVENTION, Plan
-from colltool.workload.step.against import MEMORY, against
-from colltool.workload.step.anchor import BELIEVED
-from colltool.workload.step.squeezed import Squeezed
+from colltool.training.memory import Memory
+from colltool.training.plan import MFU_CONVENTION, Plan
+from colltool.training.step.against import MEMORY, against
+from colltool.training.step.anchor import BELIEVED
+from colltool.training.step.squeezed import Squeezed
 
 
 def facts(result: Plan) -> list[str]:

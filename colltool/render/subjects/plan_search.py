@@ -5,13 +5,13 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import Any
 
-from colltool.errors import either, said
+from colltool.base.errors import either, said
+from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field
-from colltool.words import counted, format_bytes, format_time, percent, whole_percent
-from colltool.workload.files.values import written
-from colltool.workload.plan import MFU_CONVENTION
-from colltool.workload.search.results import TIE, Search, Searched
+from colltool.training.files.values import written
+from colltool.training.plan import MFU_CONVENTION
+from colltool.training.search.results import TIE, Search, Searched
 
 LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.pricing.results import Price, PriceList
-from colltool.pricing.row import Row
+from colltool.base.formatting import format_rate, format_time
+from colltool.estimate.results import Price, PriceList
+from colltool.estimate.row import Row
 from colltool.render import rows as r
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.slow import slow_rank
 from colltool.render.subject import Document, Subject
-from colltool.words import format_rate, format_time
 
 
 def _blocks(result: Price) -> list[Block]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.errors import either, said
+from colltool.analysis.report import Assumptions, Exhibit, Report, Section
+from colltool.base.errors import either, said
+from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
+from colltool.base.primitives import Primitive
 from colltool.fabric.library import Reached
 from colltool.fabric.stated import Stated
-from colltool.primitives import Primitive
 from colltool.render.door import document, summary
 from colltool.render.headlines import headlines, report_title
 from colltool.render.page import report_page
@@ -16,8 +18,6 @@ from colltool.render.parts import Block, Lines, Table, label
 from colltool.render.subject import Document, Subject, set_field
 from colltool.render.subjects.fabric_words import reached_text
 from colltool.render.subjects.sensitivity import quantity
-from colltool.study.report import Assumptions, Exhibit, Report, Section
-from colltool.words import format_bit_energy, format_bytes, format_length, whole_bytes
 
 UNSAID = "the file does not say"
 _SHOWN: dict[str, Callable[[float], str]] = {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from colltool.analysis.contest import Contest
+from colltool.analysis.flips import Flip
+from colltool.analysis.sensitivity import Sensitivity
+from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 from colltool.fabric.uncertain import Uncertain
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import running
 from colltool.render.subject import Document, Subject, group_field, on_fabric, set_field
-from colltool.study.contest import Contest
-from colltool.study.flips import Flip
-from colltool.study.sensitivity import Sensitivity
-from colltool.words import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 
 _RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")
 

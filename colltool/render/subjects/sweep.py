@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from colltool.analysis.axes import Axis
+from colltool.analysis.grid import Cell
+from colltool.analysis.sweep import OWN_AXES, At, Changed, Pivot, Sweep, is_close, pivot_tables
+from colltool.base.formatting import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
 from colltool.render.grounds import ground_block, ground_field, held_lines
 from colltool.render.parts import Block, Column, Lines, Table, flag, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import NONE_RUNS, running
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
-from colltool.study.axes import Axis
-from colltool.study.grid import Cell
-from colltool.study.sweep import OWN_AXES, At, Changed, Pivot, Sweep, is_close, pivot_tables
-from colltool.words import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
 
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
 _TITLES = {"bytes": "size"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
+from colltool.base.quoting import clipped
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
-from colltool.shown import clipped
 from colltool.traces.results import Call, File, Total, Trace, Wire
 from colltool.traces.wires import ranks_text
-from colltool.words import counted, format_rate, format_time, percent, size_text, whole_percent
-from colltool.workload.layout import Axes
+from colltool.training.layout import Axes
 
 CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
 

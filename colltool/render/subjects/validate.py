@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.fitting.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.measured.series import Skipped
-from colltool.pricing.readings import USUAL
+from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
+from colltool.calibration.results import Checked, Regime, ValidatedSeries, Validation
+from colltool.estimate.readings import USUAL
+from colltool.measurements.series import Skipped
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field
 from colltool.render.subject import Document, Subject, on_fabric, set_field, set_text
-from colltool.words import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
 
 
 def _signed(error: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from colltool.proof.results import COUNTS_ONLY, VERDICTS, Verification, Verified
+from colltool.base.formatting import format_count, format_time, ordinal
 from colltool.render.parts import Block, Column, Lines, Table, gathered, label, number
 from colltool.render.steps import trace_blocks, trace_fields
 from colltool.render.subject import Document, Overrides, Subject, group_columns, group_field, set_field, set_text
-from colltool.words import format_count, format_time, ordinal
+from colltool.verification.results import COUNTS_ONLY, VERDICTS, Verification, Verified
 
 ENDS_HERE = (
     "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "

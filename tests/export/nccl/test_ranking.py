@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltool.export.nccl.ranking import MAX_BYTES, Advice, advised, needs
-from colltool.library.model import Combination, Piece
+from colltool.nccl.model import Combination, Piece
 
 
 def way(algorithm: str, protocol: str, *pieces: tuple[float, float, float]) -> Combination:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from colltool.errors import ColltoolError
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AG, AR
+from colltool.estimate.price import price
 from colltool.export.nccl.cluster import COLLECTIVES, cluster_of
 from colltool.export.nccl.tuner import tuner_config, tuner_env
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.library.enabled import HAS
-from colltool.library.model import flips
-from colltool.pricing.price import price
-from colltool.primitives import AG, AR
+from colltool.nccl.enabled import HAS
+from colltool.nccl.model import flips
 from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
 from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus

@@ -1,0 +1,170 @@
+"""``sensitivity`` of several fabrics: how often one is faster than another, where numbers of both may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from colltool.analysis.compare import SAME, launch_felt
+from colltool.analysis.grid import Asked, Floats, winner
+from colltool.analysis.ground import Ground, Uneven, ground_of, joined, launch_missing, uneven_groups
+from colltool.analysis.sensitivity import affordable, draws, totals_of
+from colltool.base.primitives import Primitive
+from colltool.base.result import Result
+from colltool.estimate.who import Who
+from colltool.fabric.model import Fabric
+from colltool.fabric.uncertain import Uncertain
+
+TURNED = 0.01
+"""Of the samples so many may be turned by a launch that one side leaves out: a share is told to no more than that."""
+
+
+class Side(NamedTuple):
+    """One fabric: seconds of whatever is its fastest schedule, as the file says and at percentiles of all samples."""
+
+    name: str
+    fabric: str
+    algorithm: str
+    nominal_s: float
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    numbers: tuple[Uncertain, ...]
+    assumed: bool
+
+
+class Beats(NamedTuple):
+    """One fabric against the first: in which share of the samples it is faster, slower, or the same to :data:`SAME`.
+
+    ``ratio_p5`` to ``ratio_p95``: its time over the first's. ``shared``: keys that both have, of which each sample draws the same
+    for both; all others are drawn for each by itself. ``compared``: False where one leaves out a launch that the other has and
+    that would be felt: then the shares say nothing of the machines, and are None.
+    """
+
+    name: str
+    shared: tuple[str, ...]
+    compared: bool = True
+    faster: float | None = None
+    same: float | None = None
+    slower: float | None = None
+    ratio_p5: float | None = None
+    ratio_p50: float | None = None
+    ratio_p95: float | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contest(Result):
+    """Fabrics against the first of them, where numbers of all may be off."""
+
+    subject: ClassVar[str] = "contest"
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    ideal: bool
+    sides: tuple[Side, ...]
+    beats: tuple[Beats, ...]
+    samples: int
+    samples_asked: int
+    seed: int
+    ground: tuple[Uneven, ...]
+
+
+class Entry(NamedTuple):
+    """A fabric that takes part: what it is called, and its numbers that may be off; ``assumed``: the ranges are ours."""
+
+    name: str
+    fabric: Fabric
+    numbers: tuple[Uncertain, ...]
+    assumed: bool
+
+
+def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, samples: int, seed: int) -> Contest:
+    """How often each of several fabrics beats the first.
+
+    In every sample each fabric runs what is its fastest there. A number that two fabrics have under one key is drawn once for
+    both, at the same place between the ends that each has for it: what a vendor's figure is off by, it is off by on both.
+
+    Args:
+        entries: at least two.
+        asked, group, size: what runs.
+        samples, seed: of the draws; fewer samples where numbers are very many.
+
+    Raises:
+        ColltoolError: the group does not fit on one of them, nothing runs.
+    """
+    count = group.ranks or min(one.fabric.ranks for one in entries)
+    who = group._replace(ranks=count)
+    ideal = asked.readings.ideal
+    taken = affordable(samples, max(len(one.numbers) for one in entries))
+    times = [_times(one, asked, who, size, taken, seed) for one in entries]
+    sides = [_side(one, asked, who, size, own) for one, own in zip(entries, times, strict=True)]
+    grounds = [ground_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
+    beats = [_against(entries, times, sides, grounds, at) for at in range(1, len(entries))]
+    names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
+    ground = joined(uneven_groups(names, fabrics, asked.primitive, [who], ideal=ideal))
+    return Contest(
+        primitive=asked.primitive,
+        ranks=count,
+        bytes=size,
+        ideal=ideal,
+        sides=tuple(sides),
+        beats=tuple(beats),
+        samples=taken,
+        samples_asked=samples,
+        seed=seed,
+        ground=ground,
+    )
+
+
+def _times(one: Entry, asked: Asked, group: Who, size: float, samples: int, seed: int) -> Floats:
+    """Seconds of the fastest in every sample."""
+    best = winner(one.fabric, asked, group, size)
+    if not one.numbers:
+        return np.full(samples, float(np.ravel(best.total_s)[0]))
+    _, totals = totals_of(one.fabric, asked, group, size, draws(one.numbers, samples, seed), best)
+    return np.asarray(totals.min(axis=0))
+
+
+def _side(one: Entry, asked: Asked, group: Who, size: float, times: Floats) -> Side:
+    best = winner(one.fabric, asked, group, size)
+    low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
+    nominal = float(np.ravel(best.total_s)[0])
+    return Side(
+        name=one.name,
+        fabric=one.fabric.name,
+        algorithm=best.title,
+        nominal_s=nominal,
+        p5_s=low,
+        p50_s=middle,
+        p95_s=high,
+        numbers=one.numbers,
+        assumed=one.assumed,
+    )
+
+
+def _against(entries: Sequence[Entry], times: Sequence[Floats], sides: Sequence[Side], grounds: Sequence[Ground],
+             at: int) -> Beats:  # fmt: skip
+    known = {one.key for one in entries[0].numbers}
+    shared = tuple(one.key for one in entries[at].numbers if one.key in known)
+    launches = launch_missing(grounds)
+    missing = launches[0], launches[at]
+    ratios = times[at] / times[0]
+    filled = (times[at] + missing[1]) / (times[0] + missing[0])
+    turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
+    if launch_felt((sides[0].nominal_s, sides[at].nominal_s), missing) or turned > TURNED:
+        return Beats(entries[at].name, shared=shared, compared=False)
+    same = np.abs(ratios - 1) <= SAME
+    low, middle, high = (float(ratio) for ratio in np.quantile(ratios, (0.05, 0.5, 0.95)))
+    return Beats(
+        name=entries[at].name,
+        faster=float(((ratios < 1) & ~same).mean()),
+        same=float(same.mean()),
+        slower=float(((ratios > 1) & ~same).mean()),
+        ratio_p5=low,
+        ratio_p50=middle,
+        ratio_p95=high,
+        shared=shared,
+    )

@@ -1,0 +1,163 @@
+"""Jobs as choices: one job on several fabrics, and its step where numbers of a fabric may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import ClassVar, NamedTuple
+
+from colltool.analysis.accuracy import step_error
+from colltool.analysis.ground import Uneven, ground_of_all, uneven
+from colltool.base.formatting import told_apart
+from colltool.base.result import Result
+from colltool.estimate.readings import Readings
+from colltool.fabric.bill import Cost, cost_of
+from colltool.fabric.many import Place, with_values
+from colltool.fabric.model import Fabric
+from colltool.fabric.uncertain import Uncertain
+from colltool.training.job import Job
+from colltool.training.plan import Plan, plan
+from colltool.training.step.fare import Fares
+from colltool.training.step.whole import timed
+from colltool.training.taken import taken
+
+SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microseconds as a price in an array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plans(Result):
+    """One job on several fabrics, the others held against the first.
+
+    ``costs``: of each network, where its file has prices. ``ground``: what their prices rest on, where that is not the same.
+    ``titles``: what each is called.
+    """
+
+    subject: ClassVar[str] = "plan_choices"
+    plans: tuple[Plan, ...]
+    costs: tuple[Cost | None, ...]
+    ground: tuple[Uneven, ...] = ()
+    titles: tuple[str, ...] = ()
+
+    def cost_per_rate(self, at: int) -> float | None:
+        """What a step a second costs on a fabric: the network's cost times the seconds of a step; None without prices."""
+        cost = self.costs[at]
+        return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
+
+    def ratio(self, at: int) -> float:
+        """The step on a fabric over that on the first."""
+        return self.plans[at].step_s / self.plans[0].step_s
+
+    def error(self, at: int) -> float | None:
+        """What that ratio may be off by, as a share; None where both are of one file, whose error is in both steps."""
+        first, other = self.plans[0], self.plans[at]
+        if other.fabric == first.fabric:
+            return None
+        share = max(first.network_share, other.network_share)
+        return step_error(share, same_device=first.device == other.device)
+
+
+class Moved(NamedTuple):
+    """A number at both of its ends, all others as the file says, and the step there."""
+
+    number: Uncertain
+    low_s: float
+    high_s: float
+
+    @property
+    def span_s(self) -> float:
+        """What the number may move."""
+        return abs(self.high_s - self.low_s)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlanSpread(Result):
+    """The step of a job where numbers of its fabric may be off.
+
+    ``moved``: each number by itself, what moves the step most first. ``p5_s`` to ``p95_s``: all at once, by so many samples.
+    """
+
+    subject: ClassVar[str] = "plan_choices"
+    job: Job
+    fabric: str
+    overrides: tuple[tuple[str, str], ...]
+    ranks: int
+    step_s: float
+    control_step_s: float
+    moved: tuple[Moved, ...]
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    samples: int
+    seed: int
+    assumed: bool
+
+
+def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None,
+          typed: Sequence[str] = ()) -> Plans:  # fmt: skip
+    """A job on each of several fabrics, on as many ranks on all of them; ``typed`` the path or name that somebody gave of each.
+
+    Raises:
+        ColltoolError: as :func:`colltool.training.plan.plan`.
+    """
+    count = ranks
+    if count is None and not job.draft.layout.dp:
+        count = min(fabric.ranks for fabric in fabrics)
+    planned = tuple(plan(job, fabric, count, readings) for fabric in fabrics)
+    titles = titled(fabrics, typed or [""] * len(fabrics))
+    grounds = [ground_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
+    return Plans(planned, tuple(map(cost_of, fabrics)), uneven(titles, grounds), titles)
+
+
+def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
+    """Each fabric by its name and the overrides that not all have; where that is the same of several, by file or number."""
+    first, *others = fabrics
+    common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
+    own = [", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common) for one in fabrics]
+    names = [f"{one.name} with {said}" if said else one.name for one, said in zip(fabrics, own, strict=True)]
+    return tuple(told_apart(names, typed))
+
+
+def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[Uncertain], *,
+                samples: int = SAMPLES, seed: int = 1, assumed: bool = False) -> PlanSpread:  # fmt: skip
+    """The step of a job under numbers that may be off.
+
+    Args:
+        job: what runs.
+        fabric: as the file says.
+        ranks, readings: as of :func:`colltool.training.plan.plan`.
+        numbers: those that may be off.
+        samples: how many draws of all numbers at once.
+        seed: of the draws.
+        assumed: the ranges are ours.
+
+    Raises:
+        ColltoolError: as :func:`colltool.training.plan.plan`.
+    """
+    from colltool.analysis.sensitivity import draws
+
+    planned = plan(job, fabric, ranks, readings)
+    setup, plain = planned.setup, job.plain_calls(planned.setup)
+
+    def step_s(values: dict[Place, float]) -> float:
+        return timed(setup, Fares(taken(with_values(fabric, values), setup.layout.ranks), readings), plain).step_s
+
+    moved = [Moved(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
+    drawn = draws(numbers, samples, seed)
+    steps = [step_s({place: float(values[sample]) for place, values in drawn.items()}) for sample in range(samples)]
+    cuts = quantiles(steps, n=20, method="inclusive")
+    return PlanSpread(
+        job=job,
+        fabric=fabric.name,
+        overrides=fabric.overrides,
+        ranks=setup.layout.ranks,
+        step_s=planned.step_s,
+        control_step_s=planned.control_step_s,
+        moved=tuple(sorted(moved, key=lambda one: -one.span_s)),
+        p5_s=cuts[0],
+        p50_s=cuts[9],
+        p95_s=cuts[18],
+        samples=samples,
+        seed=seed,
+        assumed=assumed,
+    )

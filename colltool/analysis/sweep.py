@@ -1,0 +1,211 @@
+"""``sweep``: one primitive over fabrics, ranks, sizes and any value of a fabric; who wins where, and where that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from colltool.analysis.axes import Axis
+from colltool.analysis.grid import Asked, Cell, Load, cells, point_of, too_many
+from colltool.analysis.ground import Point, Uneven, joined, uneven_groups, uneven_time
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.base.result import Result
+from colltool.estimate.groups import place
+from colltool.estimate.readings import USUAL, Readings
+from colltool.estimate.running import library_of
+from colltool.estimate.walk import everybody
+from colltool.estimate.who import Who
+from colltool.fabric.model import Fabric
+
+CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
+MOST_CELLS = 100_000
+OWN_AXES = ("fabric", "ranks", "bytes")
+
+
+class Pivot(NamedTuple):
+    """A table of two axes: what its cells show, the axis down and the one across."""
+
+    value: Literal["busbw", "total", "algorithm"]
+    rows: str
+    cols: str
+
+
+class Changed(NamedTuple):
+    """The winner changes between two neighbours on an axis; ``at`` are the values of the other axes."""
+
+    axis: str
+    at: tuple[tuple[str, Any], ...]
+    last: Any
+    first: Any
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(Result):
+    """The fastest schedule at every point of a grid. ``axes``: fabric, ranks, bytes, then what is varied, the last fastest."""
+
+    subject: ClassVar[str] = "sweep"
+    primitive: Primitive
+    axes: tuple[Axis, ...]
+    cells: tuple[Cell, ...]
+    overrides: tuple[tuple[str, str], ...]
+    library: str
+    ideal: bool
+    pivot: Pivot | None = None
+    ground: tuple[Uneven, ...] = ()
+    readings: Readings = USUAL
+
+    @property
+    def varied(self) -> tuple[Axis, ...]:
+        """The axes of several values."""
+        return tuple(axis for axis in self.axes if len(axis.values) > 1)
+
+    def pivoted(self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = "") -> Sweep:
+        """The same to be shown as tables of two axes: without names, sizes across and the first other axis of several down.
+
+        Raises:
+            ColltoolError: no such axis, or one twice.
+        """
+        usual = default_sides(self.axes, rows, cols)
+        pivot = Pivot(value, rows or usual[0], cols or usual[1])
+        keys = [axis.key for axis in self.axes]
+        for argument, name in (("rows", pivot.rows), ("cols", pivot.cols)):
+            if name not in keys:
+                raise ColltoolError(f"no axis is called '{name}'", argument=argument, fix=f"the axes: {', '.join(keys)}")
+        if pivot.rows == pivot.cols:
+            others = ", ".join(key for key in keys if key != pivot.rows)
+            raise ColltoolError(f"'{pivot.rows}' are the rows already", argument="cols", fix=f"one of {others}")
+        return replace(self, pivot=pivot)
+
+    @property
+    def changes(self) -> tuple[Changed, ...]:
+        """Where the winner changes along an axis of several values; fabrics and readings have no order."""
+        ordered = [index for index, axis in enumerate(self.axes) if axis.key != "fabric" and not axis.is_reading]
+        return tuple(one for index in ordered for one in self._along(index))
+
+    @property
+    def priced(self) -> tuple[Cell, ...]:
+        """Cells that have a winner."""
+        return tuple(cell for cell in self.cells if cell.algorithm)
+
+    @property
+    def differing(self) -> tuple[Cell, ...]:
+        """Cells whose winner is another one without contention."""
+        return tuple(cell for cell in self.cells if cell.ideal != cell.algorithm)
+
+    @property
+    def close(self) -> tuple[Cell, ...]:
+        """Cells whose runner-up is within :data:`CLOSE` of the winner."""
+        return tuple(cell for cell in self.cells if is_close(cell))
+
+    def _along(self, index: int) -> Iterator[Changed]:
+        lengths = [len(axis.values) for axis in self.axes]
+        step = prod(lengths[index + 1 :])
+        for start in range(len(self.cells)):
+            if start // step % lengths[index] == lengths[index] - 1:
+                continue
+            one, other = self.cells[start], self.cells[start + step]
+            if one.algorithm and other.algorithm and one.algorithm != other.algorithm:
+                at = tuple((axis.key, value) for number, (axis, value) in enumerate(zip(self.axes, one.at, strict=True))
+                           if number != index and len(axis.values) > 1)  # fmt: skip
+                key = self.axes[index].key
+                yield Changed(key, at, one.at[index], other.at[index], one.algorithm, other.algorithm)
+
+
+def is_close(cell: Cell) -> bool:
+    """Whether the runner-up is within :data:`CLOSE` of the winner."""
+    return cell.runner_up_s is not None and cell.total_s is not None and cell.runner_up_s <= (1 + CLOSE) * cell.total_s
+
+
+class Where(NamedTuple):
+    """A fabric of a sweep: what it is called, and how it is loaded with overrides."""
+
+    name: str
+    load: Load
+
+
+def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Sequence[float], vary: Sequence[Axis],
+          most: int = MOST_CELLS) -> Sweep:  # fmt: skip
+    """The fastest schedule at every point.
+
+    Args:
+        asked: primitive, readings and names of algorithms.
+        where: the fabrics.
+        groups: who takes part.
+        sizes: bytes by nccl-tests' convention.
+        vary: further axes: keys of the fabric, readings.
+        most: cells.
+
+    Raises:
+        ColltoolError: too many cells, a value that a fabric cannot have, a point where nothing can be priced anywhere.
+    """
+    fabrics = [one.load(()) for one in where]
+    first = fabrics[0]
+    said = any(group.ranks is not None or group.shape for group in groups)
+    whole = first.ranks if len(where) == 1 else "all"
+    ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
+    own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
+    axes = (*own, *vary)
+    count = prod(len(axis.values) for axis in axes)
+    if count > most:
+        raise too_many(count, most)
+    found = cells(asked, axes, [one.load for one in where], groups)
+    if all(cell.algorithm is None for cell in found):
+        place(first, groups[0])  # where the group does not fit, its error says what does
+        raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
+    return Sweep(
+        primitive=asked.primitive,
+        axes=axes,
+        cells=tuple(found),
+        overrides=_common(fabrics),
+        library=library_of(first),
+        ideal=asked.readings.ideal,
+        readings=asked.readings,
+        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal))
+        + uneven_time(_points(asked.primitive, own[0].values, found)),
+    )
+
+
+def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -> list[Point]:
+    """The cells of all fabrics beside each other."""
+    each = len(found) // len(names)
+    return [point_of(primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
+            for at, one in enumerate(found[:each])] if len(names) > 1 else []  # fmt: skip
+
+
+def _common(fabrics: Sequence[Fabric]) -> tuple[tuple[str, str], ...]:
+    """The overrides that all fabrics were loaded with; what else a fabric was loaded with is in its name."""
+    return tuple(pair for pair in fabrics[0].overrides if all(pair in one.overrides for one in fabrics))
+
+
+At = tuple[tuple[str, Any], ...]
+
+
+def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cell]]]]:
+    """The cells as tables of two axes, one for each combination of the others, with the values of these."""
+    keys = [axis.key for axis in sweep.axes]
+    sides = (keys.index(pivot.rows), keys.index(pivot.cols))
+    down, across = (range(len(sweep.axes[side].values)) for side in sides)
+    by_index = dict(zip(product(*(range(len(axis.values)) for axis in sweep.axes)), sweep.cells, strict=True))
+    others = [index for index in range(len(keys)) if index not in sides]
+    for chosen in product(*(range(len(sweep.axes[index].values)) for index in others)):
+        fixed = dict(zip(others, chosen, strict=True))
+        at = tuple((keys[index], sweep.axes[index].values[step]) for index, step in fixed.items())
+        yield at, [[by_index[_index(fixed | {sides[0]: i, sides[1]: j})] for j in across] for i in down]
+
+
+def _index(chosen: dict[int, int]) -> tuple[int, ...]:
+    return tuple(chosen[index] for index in sorted(chosen))
+
+
+def default_sides(axes: Sequence[Axis], rows: str = "", cols: str = "") -> tuple[str, str]:
+    """Rows and columns of a pivot that is not told: of what has several values, sizes across and the first other axis down."""
+    several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
+    cols = cols or ("bytes" if "bytes" in several or not several else several[-1])
+    left = [axis.key for axis in axes if axis.key != cols]
+    return rows or next((key for key in several if key != cols), left[0]), cols

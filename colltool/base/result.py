@@ -1,0 +1,99 @@
+"""What every public result offers beside its fields: columns, a frame, a line or two, a table for a notebook.
+
+A result is frozen data and stands below the renderers. Its methods open the door of :mod:`colltool.render` when they are
+called: the one place where a lower floor looks up, so that what a notebook shows is what the command line prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from colltool.base.errors import ColltoolError
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, arrays element by element; NaN equals nothing."""
+    if one is other:
+        return True
+    if hasattr(one, "__array__") or hasattr(other, "__array__"):  # a group has a shape too, a series a dtype
+        if getattr(one, "shape", ()) != getattr(other, "shape", ()):
+            return False
+        equal = one == other
+        return bool(equal.all() if hasattr(equal, "all") else equal)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+class Same:
+    """A number, or an array of them, as part of a key."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and same(self.value, other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
+
+
+class Result:
+    """The base of every public result: a frozen dataclass declared with ``eq=False, repr=False``.
+
+    ``subject`` names the module of :mod:`colltool.render.subjects` that renders it.
+    """
+
+    __slots__ = ()
+    subject: ClassVar[str]
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """The main table as a dict of columns of one length: SI units, full precision, None where there is nothing to say.
+
+        The keys are those of ``--format csv``. An array of sizes gives a row for each of them.
+        """
+        from colltool.render.door import columns
+
+        return columns(self)
+
+    def to_frame(self) -> Any:
+        """The main table as a pandas DataFrame, columns as :meth:`to_columns`.
+
+        Raises:
+            ColltoolError: pandas is not installed.
+        """
+        from importlib import import_module
+
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise ColltoolError("to_frame() needs pandas", fix="pip install pandas, or take to_columns()") from error
+        return pandas.DataFrame(self.to_columns())
+
+    def summary(self) -> str:
+        """The answer in a line or two."""
+        from colltool.render.door import summary
+
+        return summary(self)
+
+    def to_html(self) -> str:
+        """A whole page, as ``-o FILE.html`` writes it; nothing is loaded from elsewhere."""
+        from colltool.render.door import rendered
+
+        return rendered(self, "html")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: tables and lists as HTML of their own, nothing loaded from elsewhere."""
+        from colltool.render.door import fragment
+
+        return fragment(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary().partition(chr(10))[0]}>"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment] # a result may hold arrays

@@ -1,0 +1,168 @@
+"""``calibrate``: a fabric's tiers fitted to measured series, innermost first, and written as a fabric that loads again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.formatting import format_rate
+from colltool.base.quoting import clipped
+from colltool.calibration.account import head, line_notes, series_notes
+from colltool.calibration.cables import without_cables
+from colltool.calibration.naming import notes_on
+from colltool.calibration.placement import check_fits
+from colltool.calibration.priced import price_series
+from colltool.calibration.results import Calibration, Fitted, FittedSeries, Residual
+from colltool.calibration.select import mape, unseen_mape
+from colltool.calibration.tier import SeriesFit, calibrate_tier
+from colltool.calibration.told import note_intervals, without_intervals
+from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
+from colltool.estimate.readings import Readings
+from colltool.fabric.load import read_fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.write import fabric_text
+from colltool.measurements.series import Measurements, Series
+
+_LONGEST_NAME = 64  # as the model has it
+
+_ABSURD = 1.0
+"""A fit that is further off than this on average explains nothing."""
+
+
+class Wanted(NamedTuple):
+    """What the user asks of a calibration.
+
+    Args:
+        tier: only this one; every measured tier when None.
+        algorithms: exactly these; to be found out when empty.
+        line_Bps: give bandwidths as shares of this line rate; None to give bandwidths.
+    """
+
+    tier: str | None = None
+    algorithms: tuple[str, ...] = ()
+    line_Bps: float | None = None
+
+
+def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
+    """Fit the tiers that the series span as their outermost one.
+
+    Args:
+        data: of a fabric file that holds (:func:`colltool.fabric.load.fabric_data`).
+        measurements: the series.
+        wanted: restrictions.
+        name: of the new fabric.
+
+    Raises:
+        ColltoolError: series that the fabric cannot hold, an unknown tier or algorithm, no series for the tier, times or a
+            line rate that no fabric has.
+    """
+    if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
+        what = f"no port carries {format_rate(wanted.line_Bps)}"
+        raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
+    if not measurements.series:
+        why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
+        what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
+        raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
+    data = deepcopy(data)
+    without_cables(data)
+    without_intervals(data)
+    fabric = read_fabric(fabric_text(data), "fabric")
+    by_tier = _by_tier(fabric, measurements.series, wanted.tier)
+    fits: list[SeriesFit] = []
+    told: dict[str, list[Fitted]] = {}
+    for tier, series in by_tier.items():
+        try:
+            own = calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+        except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
+            what = f"{series[0].title}: no line can be fitted to these times"
+            fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
+            raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
+        fits += own
+        told[tier] = [one for fit in own for one in fit.protocols]
+    note_intervals(data, told)
+    data["name"] = name[:_LONGEST_NAME]
+    fabric = _read_back(data)
+    results = tuple(_result(fabric, fit) for fit in fits)
+    unused = len(measurements.series) - len(results)
+    names = notes_on([(fit.member, [one.name for one in fit.protocols]) for fit in fits])
+    notes = series_notes(results) + names + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
+    notes += [f"{unused} series span other tiers and were left out"] if unused else []
+    text = fabric_text(data, head(results, notes))
+    return Calibration(
+        fabric=fabric, tier=", ".join(by_tier), series=results, notes=tuple(notes), skipped=measurements.skipped, text=text
+    )
+
+
+def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
+    """Series by the outermost tier that they span, innermost tier first."""
+    names = [tier.name for tier in fabric.tiers]
+    if only is not None and only not in names:
+        fix = f"{nearest(only, names)} tiers: {', '.join(names)}".strip()
+        raise ColltoolError(f"{fabric.name} has no tier '{clipped(only)}'", argument="tier", fix=fix)
+    found: dict[str, list[Series]] = {name: [] for name in names}
+    for one in series:
+        found[check_fits(fabric, one).spans[-1].tier.name].append(one)
+    kept = {name: listed for name, listed in found.items() if listed and only in (None, name)}
+    if not kept:
+        spanned = ", ".join(name for name, listed in found.items() if listed)
+        fix = f"take {given('tier', spanned)}"
+        raise ColltoolError(f"no series ends on {only}: they span {spanned}", argument="tier", fix=fix)
+    return kept
+
+
+def _read_back(data: dict[str, Any]) -> Fabric:
+    """The calibrated fabric as its file gives it.
+
+    Raises:
+        ColltoolError: numbers beyond what a fabric may say, as from a log in the wrong unit.
+    """
+    try:
+        return read_fabric(fabric_text(data), "the calibrated fabric")
+    except ColltoolError as error:
+        first = getattr(error, "problems", [error])[0]
+        raise ColltoolError(f"no fabric takes such times: {first.what}", fix="check the unit of the times in the logs") from error
+
+
+def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
+    """One series beside the prices of the finished fabric."""
+    residuals = _residuals(fabric, fit)
+    used = [one.relative_error for one in residuals if one.used]
+    if mape(np.array(used)) > _ABSURD:
+        what = f"{fit.member.series.title}: no alpha-beta curve comes near these times, the best is off by more than their size"
+        raise ColltoolError(what, where=fit.member.series.points[0].where, fix="check that the log is whole and its units right")
+    return FittedSeries(
+        series=fit.member.series,
+        algorithms=fit.chosen.algorithms,
+        confidence=fit.chosen.confidence,
+        candidates=fit.chosen.candidates,
+        protocols=fit.protocols,
+        residuals=residuals,
+        left_out=fit.left_out,
+        mape=mape(np.array(used)),
+        worst=max(used, key=abs, default=0.0),
+        cv_mape=unseen_mape(np.append(fit.errors, [one.relative_error for one in residuals if not one.used])),
+    )
+
+
+def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
+    """Each size as the finished fabric prices it."""
+    series = fit.member.series
+    found = []
+    for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
+        error = best.seconds / point.seconds - 1
+        found.append(
+            Residual(
+                bytes=point.bytes,
+                measured_s=point.seconds,
+                fitted_s=best.seconds,
+                relative_error=error,
+                algorithm=best.algorithm,
+                protocol=best.protocol,
+                used=bool(used),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,174 @@
+"""One collective's series on one tier: what may have run, what is known before, and the fit that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import format_rate
+from colltool.base.primitives import Primitive
+from colltool.calibration.candidates import sets, tried
+from colltool.calibration.expected import Expected, Word, expected, nccl_on
+from colltool.calibration.features import Costs, costs
+from colltool.calibration.least_squares import Prior
+from colltool.calibration.placement import check_fits
+from colltool.calibration.priced import own_names
+from colltool.calibration.results import LeftOut
+from colltool.calibration.sample import Member, usable
+from colltool.calibration.select import Chosen, above_line, choose
+from colltool.estimate.catalogue import named_candidates
+from colltool.estimate.groups import Placed
+from colltool.estimate.readings import Readings
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
+from colltool.measurements.series import Series
+from colltool.nccl.hardware import Hardware
+
+_LEAST = 2
+"""Sizes that fix a line."""
+
+_IMPOSSIBLE = 20
+"""No fabric file is so far off: such times are in another unit."""
+
+
+class _Site(NamedTuple):
+    """The series of one collective on their groups; ``on`` is what NCCL ran on, empty where nothing says."""
+
+    tier: Tier
+    series: Sequence[Series]
+    placed: Sequence[Placed]
+    on: Sequence[Hardware]
+
+    @property
+    def primitive(self) -> Primitive:
+        """What ran."""
+        return self.series[0].primitive
+
+    def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        """The series with the costs of algorithms that run on all of their groups."""
+        found = []
+        for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
+            outer = [one for name in names if (one := _costs(placed, self.primitive, self.tier.name, name))]
+            inner = _inside(placed, self.primitive, self.tier.name, names)
+            hardware = self.on[index] if self.on else None
+            found.append(Member(series, used[index], tuple(outer), inner=inner, on=hardware))
+        return found
+
+
+def fit_collective(
+    fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
+) -> tuple[Chosen, tuple[tuple[LeftOut, ...], ...]]:
+    """The fit of one collective's series, and the points that each of them leaves out.
+
+    Args:
+        fabric: inner tiers already fitted.
+        tier: the one to fit.
+        series: of one collective, with this tier as their outermost.
+        algorithms: exactly these; to be found out when empty.
+
+    Raises:
+        ColltoolError: a single size, algorithms that cannot run, times that no port takes.
+    """
+    if sum(len(one.points) for one in series) < _LEAST:
+        fix = "measure several sizes, best a kilobyte to a gigabyte"
+        raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
+    placed = [check_fits(fabric, one) for one in series]
+    site = _Site(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    known = None if algorithms else expected(series, site.on)
+    able, prior = _able(site, algorithms, known), prior_of(fabric, tier, series[0].library)
+    everything = [np.ones(len(one.points), dtype=bool) for one in series]
+    judged = [usable(member, prior) for member in site.members(able[:1], everything)]
+    line = tier.bandwidth * tier.ports
+    chosen = choose(_options(site, able, [used for used, _ in judged], known, bool(algorithms)), prior, line, _by(able, known))
+    if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
+        what = f"{series[0].title}: these times need {format_rate(needed)} of a port of {format_rate(line)}"
+        raise ColltoolError(what, where=series[0].points[0].where, fix="check the unit of the times, the ranks and the fabric")
+    return chosen, tuple(left for _, left in judged)
+
+
+def _able(site: _Site, algorithms: Sequence[str], known: Expected | None) -> tuple[str, ...]:
+    """The algorithms to try that run on all groups; likeliest first."""
+    first, spans = site.series[0], max(len(group.spans) for group in site.placed)
+    joined_by = kind_of(site.tier).joined_by
+    names = own_names(first, algorithms) if algorithms else tried(first.primitive, first.library, joined_by, spans)
+    names = tuple(dict.fromkeys([*(known.algorithms if known else ()), *names]))
+    able = tuple(name for name in names if all(_costs(group, first.primitive, site.tier.name, name) for group in site.placed))
+    if not able or (algorithms and len(able) < len(names)):
+        raise _cannot(site.placed, first.primitive, [name for name in names if name not in able], first)
+    return able
+
+
+def _by(able: Sequence[str], known: Expected | None) -> Word | None:
+    """Whose word the first option is: nobody's where nothing of it can run."""
+    return known.by if known and set(known.algorithms) & set(able) else None
+
+
+def _options(
+    site: _Site, able: tuple[str, ...], used: Sequence[NDArray[np.bool_]], known: Expected | None, told: bool
+) -> list[tuple[tuple[str, ...], Sequence[Member]]]:
+    """Sets of algorithms to compare with the members that cost them: what the library would run, then the likeliest.
+
+    All of them where they were ``told``.
+    """
+    apart = len({one.ranks for one in site.series}) > 1 or len(site.placed[0].spans) > 1
+    wanted = [able] if told else sets(site.primitive, able, told_apart=apart)
+    own = tuple(name for name in known.algorithms if name in able) if known else ()
+    found: list[tuple[tuple[str, ...], Sequence[Member]]] = []
+    if known and own:
+        found = [(own, _likely(site.members(own, used), own, known))]
+    return found + [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
+
+
+def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
+    """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
+    for group in placed:
+        for name in missing:
+            try:
+                named_candidates(group, primitive, Readings(), [name])
+            except ColltoolError as error:
+                argument = "" if error.where else error.argument or "algorithms"
+                return ColltoolError(f"{series.title}: {error.what}", where=error.where, argument=argument, fix=error.fix)
+    what = f"{series.title}: {', '.join(missing)} cannot be fitted"
+    fix = f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what can run"
+    return ColltoolError(what, argument="algorithms", fix=fix)
+
+
+def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:
+    """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
+    listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
+    return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
+
+
+def _inside(placed: Placed, primitive: Primitive, tier: str, names: Sequence[str]) -> tuple[tuple[str, tuple[Costs, ...]], ...]:
+    """The costs of algorithms under each protocol that all the other tiers list, by its name, in their order."""
+    listed = {
+        span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))
+    }
+    common = [name for name in next(iter(listed.values()), ()) if all(name in own for own in listed.values())]
+    under = {protocol: {inner: own[protocol] for inner, own in listed.items()} for protocol in common}
+    each = {protocol: [costs(placed, tier, primitive, name, inner) for name in names] for protocol, inner in under.items()}
+    return tuple((protocol, tuple(one for one in several if one)) for protocol, several in each.items() if all(several))
+
+
+def _likely(members: Sequence[Member], names: Sequence[str], known: Expected) -> list[Member]:
+    """The members with what the library would not have run at each point; nothing is said of a point of another algorithm."""
+    found = []
+    for member, runs in zip(members, known.runs, strict=True):
+        unlikely = [[run.spec in names and run.spec != name for run in runs] for name in names]
+        found.append(member._replace(unlikely=np.array(unlikely)))
+    return found
+
+
+def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
+    """What is known before any measurement; on hosts a call is all messages, and launches nothing."""
+    launch = 0.0 if library == "MPI" else fabric.launch_overhead or None
+    return Prior(_alpha_s(tier), launch)
+
+
+def _alpha_s(tier: Tier) -> float:
+    """α of a tier before any measurement, seconds."""
+    return kind_of(tier).classes[0].alpha_s * tier.eta.alpha

@@ -1,0 +1,278 @@
+"""Which algorithms, how many protocols, and whether collectives share them: chosen by the error on unseen sizes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import format_rate, percent
+from colltool.calibration.envelope import UNLIKELY, Envelope, Sample, evaluate, fit_envelope, relative_errors, relative_rows
+from colltool.calibration.expected import Word
+from colltool.calibration.least_squares import Prior, robust
+from colltool.calibration.results import Candidate
+from colltool.calibration.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
+
+_WORTH, _WORTH_TWO = 1.1, 1.2
+"""A less likely choice has to be better by this factor on unseen sizes, two algorithms than one by the second."""
+_CLEAR = 1.5
+_DOUBTED = 4 / 3
+"""How much better a set has to be that needs more of a port than it is said to carry."""
+_MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
+"""What a further protocol may lose on unseen sizes, and must gain on the others; below a tenth of a percent all is exact."""
+_ABOVE_LINE = 1.02
+_SHORTER = 0.9
+"""What a launch inside the switch may seem shorter than that of its protocol, by noise."""
+
+
+class Chosen(NamedTuple):
+    """A fit that was chosen. ``errors`` are those of the used points as unseen ones, members in order."""
+
+    members: tuple[Member, ...]
+    algorithms: tuple[str, ...]
+    names: tuple[str, ...]
+    sample: Sample
+    fit: Envelope
+    errors: NDArray[np.float64]
+    candidates: tuple[Candidate, ...]
+    confidence: str
+
+    @property
+    def cv_mape(self) -> float:
+        """Mean absolute relative error on unseen sizes."""
+        return mape(self.errors)
+
+
+def mape(errors: NDArray[np.float64]) -> float:
+    """Mean absolute relative error; of no points 0."""
+    known = errors[~np.isnan(errors)]
+    return float(np.abs(known).mean()) if len(known) else 0.0
+
+
+def unseen_mape(errors: NDArray[np.float64]) -> float | None:
+    """Mean absolute relative error on unseen sizes; None where a fit without them was not possible."""
+    return None if np.isnan(errors).all() else mape(errors)
+
+
+def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: Prior, line_Bps: float,
+           by: Word | None = None) -> Chosen:  # fmt: skip
+    """The best set of algorithms for one collective, each under as many protocols as earn their place.
+
+    Args:
+        options: sets of algorithms with the members that cost them, simplest and likeliest first.
+        prior: before any measurement.
+        line_Bps: what a port is said to carry; a set that needs more comes last.
+        by: whose word the first set is; None where nothing says what was run.
+    """
+    fits = [fewest(_fitted(names, members, _most(members), prior), prior) for names, members in options]
+    tried = [one for one in fits if _as_written(one)]
+    if not tried:
+        what = f"no switch beside protocols takes such times: {' + '.join(fits[0].algorithms)} cannot both have run"
+        raise ColltoolError(
+            what, argument="algorithms", fix=either(shell="name one of them, or auto", python="name one of them, or none")
+        )
+    candidates = tuple(Candidate(one.algorithms, unseen_mape(one.errors)) for one in fits)
+    possible = _possible(tried, line_Bps)
+    if by and (ours := _as_the_library(fits[0], tried, line_Bps, by.worth)):
+        rivals = [one for one in possible if one is not ours]
+        ours = _without_idle(ours, prior)
+        return ours._replace(candidates=candidates, confidence=f"as {by.said}{_alike(ours, rivals)}")
+    best = min(possible, key=lambda one: one.cv_mape)
+    chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
+    rivals = [one for one in possible if one is not chosen]
+    beyond = [one for one in tried if all(one is not other for other in possible)] or [chosen]
+    words = _confidence(chosen, rivals, [one for one in beyond if above_line(one, line_Bps)], line_Bps)
+    if by:
+        words += f"; not as {by.said}, {' + '.join(fits[0].algorithms)}: another version, other settings, or CollNet"
+    return chosen._replace(candidates=candidates, confidence=words)
+
+
+def _as_the_library(first: Chosen, tried: Sequence[Chosen], line_Bps: float, worth: float) -> Chosen | None:
+    """What the library would have run, unless another set predicts unseen sizes clearly better."""
+    within = [one.cv_mape for one in tried if above_line(one, line_Bps) is None]
+    anything = min(one.cv_mape for one in tried)
+    limit = worth * min(min(within, default=anything), _DOUBTED * anything) + _EXACT
+    return next((one for one in tried if one is first and one.cv_mape <= limit), None)
+
+
+def _alike(one: Chosen, rivals: Sequence[Chosen]) -> str:
+    """What predicts unseen sizes as well as the library's choice, so that the data do not speak for it."""
+    best = min(rivals, key=lambda rival: rival.cv_mape, default=None)
+    if best is None or best.cv_mape > one.cv_mape * _WORTH or set(best.algorithms) == set(one.algorithms):
+        return ""
+    errors = f"{percent(one.cv_mape)} against {percent(best.cv_mape)} on unseen sizes"
+    return f"; the times cannot tell it from {' + '.join(best.algorithms)}: {errors}"
+
+
+def _without_idle(one: Chosen, prior: Prior) -> Chosen:
+    """The same fit without algorithms that explain no point."""
+    kept = sorted({int(index) for index in one.fit.algorithm})
+    if len(kept) == len(one.algorithms):
+        return one
+    members = [
+        member._replace(
+            costs=tuple(member.costs[index] for index in kept),
+            inner=tuple((name, tuple(costs[index] for index in kept)) for name, costs in member.inner),
+            unlikely=None if member.unlikely is None else member.unlikely[kept],
+        )
+        for member in one.members
+    ]
+    fit, protocols = one.fit._replace(algorithm=np.searchsorted(kept, one.fit.algorithm)), one.names
+    if members[0].switched.all():  # the switch alone: it is no longer beside protocols
+        used, component = np.unique(fit.component, return_inverse=True)
+        fit, protocols = fit._replace(theta=fit.theta[used], component=component), NAMES[len(used)]
+    names = tuple(one.algorithms[index] for index in kept)
+    return one._replace(
+        algorithms=names, names=protocols, members=tuple(members), sample=sample_of(members, protocols, prior), fit=fit
+    )
+
+
+def _possible(tried: Sequence[Chosen], line_Bps: float) -> Sequence[Chosen]:
+    """The sets that need no more of a port than it is said to carry; all, where none of these predicts nearly as well."""
+    within = [one for one in tried if above_line(one, line_Bps) is None]
+    best = min(one.cv_mape for one in tried)
+    return within if within and min(one.cv_mape for one in within) <= _CLEAR * best + _EXACT else tried
+
+
+def fewest(chosen: Chosen, prior: Prior) -> Chosen:
+    """The same algorithms under as many protocols as earn their place.
+
+    One more has to explain a good part of the error that is left, and must not mislead on unseen sizes; a little it may,
+    because a fold's fit has fewer points than the final one.
+    """
+    fewer = [_fitted(chosen.algorithms, chosen.members, count, prior) for count in range(1, len(chosen.names))]
+    rungs = [written for one in [*fewer, chosen] if (written := _as_written(one))] or [chosen]
+    limit = min(one.cv_mape for one in rungs) * _MISLED + _EXACT
+    kept = next(one for one in rungs if one.cv_mape <= limit)
+    for one in rungs[[one is kept for one in rungs].index(True) + 1 :]:
+        if one.cv_mape <= limit and _unexplained(one) <= _EXPLAINED * _unexplained(kept) - _EXACT:
+            kept = one
+    return kept
+
+
+def _unexplained(one: Chosen) -> float:
+    """Mean absolute relative error at the points of the fit itself."""
+    return mape(relative_errors(one.fit, one.sample))
+
+
+def under_names(chosen: Chosen, names: tuple[str, ...], prior: Prior) -> Chosen:
+    """A fit under other names: where the tiers inside list these, its calls run under the same there, and it is fitted again."""
+    renamed = chosen._replace(names=names)
+    if len(chosen.sample.offset) == 1 or names == chosen.names:
+        return renamed
+    sample, theta, labels = sample_of(chosen.members, names, prior), chosen.fit.theta, chosen.fit.component
+    rows = relative_rows(sample, chosen.fit.algorithm, labels)
+    mine = labels == np.arange(len(theta))[:, None]
+    again = np.where((mine.sum(axis=1) > 1)[:, None], robust(*rows, mine, prior), theta)
+    return renamed._replace(sample=sample, fit=evaluate(again, sample))
+
+
+def together(groups: Sequence[Chosen], prior: Prior) -> Chosen | None:
+    """One set of protocols for several collectives; None where separate ones predict unseen sizes clearly better."""
+    if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
+        return None
+    width = max(len(one.algorithms) for one in groups)
+    members = tuple(_padded(member, width) for one in groups for member in one.members)
+    joint = fewest(_fitted((), members, _most(members), prior), prior)
+    apart = mape(np.concatenate([one.errors for one in groups]))
+    return joint if joint.cv_mape <= apart * _WORTH else None
+
+
+def _padded(member: Member, width: int) -> Member:
+    """As many algorithms as the others have: the first one again costs nothing."""
+    inner = tuple((name, (costs * width)[:width]) for name, costs in member.inner)
+    return member._replace(costs=(member.costs * width)[:width], inner=inner, unlikely=None)
+
+
+def _most(members: Sequence[Member]) -> int:
+    """How many protocols the points could tell apart at all."""
+    return most_protocols(sum(int(member.used.sum()) for member in members))
+
+
+def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, prior: Prior) -> Chosen:
+    names = NAMES[count]
+    sample = sample_of(members, names, prior)
+    fit = _ordered(_best(sample), sample, count)
+    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # one that no point needs
+        return _fitted(algorithms, members, count - 1, prior)
+    return Chosen(
+        members=tuple(members),
+        algorithms=algorithms,
+        names=names,
+        sample=sample,
+        fit=fit,
+        errors=left_out_errors(sample, folds(members)),
+        candidates=(),
+        confidence="",
+    )
+
+
+def _best(sample: Sample) -> Envelope:
+    """The best envelope with what the library would have run, unless that is far off what the points have."""
+    fit = fit_envelope(sample)
+    if sample.unlikely is None:
+        return fit
+    free = fit_envelope(sample._replace(unlikely=None))
+    errors = [float(np.abs(relative_errors(one, sample)).mean()) for one in (fit, free)]
+    return free if errors[1] < errors[0] - UNLIKELY else fit
+
+
+def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
+    """Protocols by the sizes that they serve; the switch stays last."""
+    served = [np.log(sample.sizes[fit.component == c]).mean() if (fit.component == c).any() else np.inf for c in range(count)]
+    order = [*np.argsort(served, kind="stable"), *range(count, len(fit.theta))]
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    ordered = fit._replace(theta=fit.theta[order], component=rank[fit.component])
+    return ordered if len(sample.offset) == 1 or order == sorted(order) else evaluate(ordered.theta, sample)
+
+
+def _as_written(one: Chosen) -> Chosen | None:
+    """A fit as a file can say it: a switch beside protocols runs under the last of them, or under one of its own.
+
+    Its own where the last one's wires are slower or its launch is longer. Other algorithms may run under that one too, but
+    with more bytes and more steps than the switch they never win there.
+    """
+    theta, count = one.fit.theta, len(one.names)
+    if len(theta) == count:
+        return one
+    switch, last = theta[count], theta[count - 1]
+    if not (one.fit.component == count).any():
+        return None
+    if switch[2] >= last[2] > 0 and switch[0] >= last[0] * _SHORTER:
+        return one
+    return one._replace(names=NAMES[count + 1]) if count < len(NAMES) else None
+
+
+def _fastest_wire(one: Chosen) -> float:
+    """The bandwidth that a set of algorithms asks of a port where it matters, bytes/s; 0 where it never does."""
+    slopes = one.fit.theta[: len(one.names), 2]
+    used = [c for c in range(len(one.names)) if (one.fit.component == c).any() and slopes[c] > 0]
+    x = one.sample.x[one.fit.algorithm, np.arange(len(one.sample.seconds)), 2]
+    busy = [c for c in used if (x * slopes[c] / one.sample.seconds)[one.fit.component == c].max() > 0.5]
+    return max((1 / float(slopes[c]) for c in busy), default=0.0)
+
+
+def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chosen], line_Bps: float) -> str:
+    """In words how sure the choice of algorithms is."""
+    said = []
+    if rivals:
+        next_best = min(rivals, key=lambda one: one.cv_mape)
+        ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
+        sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
+        other = " + ".join(next_best.algorithms)
+        errors = f"{percent(chosen.cv_mape)} against {percent(next_best.cv_mape)} on unseen sizes"
+        errors = "too few sizes" if unseen_mape(chosen.errors) is None else errors
+        said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
+    said += [
+        f"{' + '.join(one.algorithms)} would need {format_rate(_fastest_wire(one))} of a port of {format_rate(line_Bps)}"
+        for one in beyond[:1]
+    ]
+    return "; ".join(said) or "the only algorithm tried"
+
+
+def above_line(one: Chosen, line_Bps: float) -> float | None:
+    """The bandwidth that a fit needs where that is more than a port is said to carry, bytes/s; else None."""
+    needed = _fastest_wire(one)
+    return needed if needed > line_Bps * _ABOVE_LINE else None

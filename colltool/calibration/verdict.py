@@ -1,0 +1,130 @@
+"""The verdict on a whole validation, in one sentence: how far off, and from which size on the prices can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from statistics import fmean, median
+
+from colltool.base.formatting import percent, range_text, size_text, whole_percent
+from colltool.calibration.results import Checked, ValidatedSeries
+from colltool.measurements.series import Series
+
+TRUSTED = 0.10
+"""Mean error of a price that is worth planning with."""
+
+FEWEST = 3
+"""Points on which a mean is worth a word."""
+
+STRAY = 0.25
+"""Error of sizes that are named where others can be trusted."""
+
+_NOWHERE = f"on no range of sizes within {whole_percent(TRUSTED)}"
+
+Trusted = Callable[[Checked], bool]
+
+
+def verdict(judged: Sequence[ValidatedSeries]) -> str:
+    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``; of several series, but for which."""
+    points = _pooled(judged)
+    off = f"{_percent(points)} off on average over {len(points)} size{'s' * (len(points) != 1)}"
+    if len({point.bytes for point in points}) < FEWEST:
+        return f"{off}; too few sizes to judge"
+    good = [one for one in judged if _good(one.points)]
+    said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
+    apart = _series_apart(judged, trusted) or _strays([point for point in points if trusted(point)])
+    return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
+
+
+def _never(_: Checked) -> bool:
+    return False
+
+
+def _pooled(judged: Sequence[ValidatedSeries]) -> list[Checked]:
+    return sorted((point for one in judged for point in one.points), key=lambda point: point.bytes)
+
+
+def _trust(points: list[Checked]) -> tuple[str, Trusted] | None:
+    """Where the mean error is small: everywhere, or on one side of the size at which it changes most; None for nowhere.
+
+    A side is not blamed for few of its sizes: most must be off.
+    """
+    below, from_on = _parted(points)
+    if below and _good(below) != _good(from_on) and _mostly_off(from_on if _good(below) else below):
+        change, left, right = from_on[0].bytes, _percent(below), _percent(from_on)
+        if _good(from_on):
+            return f"trust it from {size_text(change)} on ({right}), not below ({left})", lambda point: point.bytes >= change
+        return f"trust it below {size_text(change)} ({left}), not from there on ({right})", lambda point: point.bytes < change
+    others = [point for point in points if _error(point) <= STRAY]
+    if _good(points) or (not _mostly_off(points) and _good(others) and _strays(points)):
+        return "trust it", lambda _: True
+    return None
+
+
+def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[str]:
+    """The series that are off where prices can be trusted on the whole."""
+    inside = [(one.series, [point for point in one.points if trusted(point)]) for one in judged]
+    among = [one.series for one in judged]
+    off = [(series, mine) for series, mine in inside if mine and not _good(mine)]
+    return [f"{_named(series, among)} ({_percent(mine)})" for series, mine in off if len(among) > 1]
+
+
+def _strays(points: Sequence[Checked]) -> list[str]:
+    """Neighbouring sizes far off, as ranges; nothing where these are many."""
+    runs = [list(run) for far, run in groupby(points, key=lambda point: _error(point) > STRAY) if far]
+    named = [f"{range_text(run[0].bytes, run[-1].bytes)} ({_percent(run)})" for run in runs]
+    return named if len(named) < FEWEST else []
+
+
+def _named(series: Series, among: Sequence[Series]) -> str:
+    """``all-reduce on 8 ranks``; what else the log says where another series is called so, too."""
+    alike = [one for one in among if (one.primitive, one.ranks) == (series.primitive, series.ranks)]
+    what = f" of {series.dtype}" if series.dtype and len(alike) > 1 else ""
+    where = f" on {series.nodes} node{'s' * (series.nodes != 1)}" if series.nodes and len(alike) > 1 else ""
+    return f"{series.primitive.spoken}{what} on {series.ranks} ranks{where}"
+
+
+def _parted(points: list[Checked]) -> tuple[list[Checked], list[Checked]]:
+    """The points below a size and from it on, so that errors differ least within each; nothing where they are too few."""
+    cuts = [i for i in range(FEWEST, len(points) - FEWEST + 1) if points[i].bytes > points[i - 1].bytes]
+    if not cuts:
+        return [], []
+    errors = [min(error, 1.0) for error in _errors(points)]  # beyond 100% an error is just that: one outlier is no regime
+    below, above = _scatters(errors), _scatters(errors[::-1])
+    cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
+    return points[:cut], points[cut:]
+
+
+def _scatters(values: Sequence[float]) -> list[float]:
+    """The sum of squared deviations from their mean of the first 0, 1, 2 ... values (Welford 1962)."""
+    mean, found = 0.0, [0.0]
+    for count, value in enumerate(values, start=1):
+        apart = value - mean
+        mean += apart / count
+        found.append(found[-1] + apart * (value - mean))
+    return found
+
+
+def _error(point: Checked) -> float:
+    return abs(point.relative_error)
+
+
+def _errors(points: Sequence[Checked]) -> list[float]:
+    return [_error(point) for point in points]
+
+
+def _mean(points: Sequence[Checked]) -> float:
+    return fmean(_errors(points))
+
+
+def _mostly_off(points: Sequence[Checked]) -> bool:
+    return median(_errors(points)) > TRUSTED
+
+
+def _good(points: Sequence[Checked]) -> bool:
+    return _mean(points) <= TRUSTED
+
+
+def _percent(points: Sequence[Checked]) -> str:
+    mean = _mean(points)
+    return percent(mean, 1 if mean < 0.0995 else 0)

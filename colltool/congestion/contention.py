@@ -1,0 +1,142 @@
+"""``contention``: what a layout costs, by the loads of every link when its groups run together.
+
+- A group's ideal is the same collective alone, packed: member i on endpoint i, in as few domains as possible. On a lattice ring
+  neighbours are one hop apart on links of their own.
+- slowdown = (busiest load/capacity on the resources that the group uses, all groups together) / (the same in the ideal); below
+  1 where the layout is better than the packed one. eta_beta = 1/slowdown, at most 1.
+- interference = the same against the group alone in the same places: what the neighbours cost.
+- eta_alpha = mean α of the paths of its messages / the same in the ideal, not below 1: on a lattice the ratio of hops, on
+  levels of switches each level's own α.
+- extra_hops = links of its longest path - the same in the ideal, not below 0.
+
+Loads are sums over all steps, flows spread evenly over parallel uplinks, lattices route by dimension order.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.congestion.arrays import SMALL, Floats, clean
+from colltool.congestion.etas import Suffered, etas
+from colltool.congestion.group_costs import Columns, GroupCosts
+from colltool.congestion.groups import Layout
+from colltool.congestion.hottest import Heat
+from colltool.congestion.ideal import Ideal, ideal
+from colltool.congestion.links import Wires, wires_of
+from colltool.congestion.loads import Messages, latency, totals
+from colltool.congestion.met import Met
+from colltool.congestion.notes import notes
+from colltool.congestion.results import Contention
+from colltool.congestion.runs import Asked, Batch, batches
+from colltool.congestion.skew import Skew
+from colltool.fabric.model import Fabric
+
+
+def contention(
+    fabric: Fabric,
+    layout: Layout,
+    *,
+    primitive: Primitive | None = None,
+    algorithm: str | None = None,
+    size: float | None = None,
+    skew: Skew | None = None,
+    per_link: bool = False,
+) -> Contention:
+    """Run every group of a layout at once and compare each with its ideal.
+
+    Args:
+        fabric, layout: where, and who.
+        primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
+        skew: of the all-to-all groups.
+        per_link: keep every loaded link, not only the hottest.
+
+    Raises:
+        ColltoolError: an algorithm that is not modelled or cannot run on a group, a skew that does not fit, sizes for some groups
+            only, too many messages, a fabric of one rank.
+    """
+    if fabric.ranks < 2:
+        raise ColltoolError(f"{fabric.name} has one rank: nothing to send", argument="fabric", fix="a fabric of at least 2")
+    if primitive is not None and all(group.primitive is not None for group in layout.groups):
+        fix = f"leave {given('primitive')} out, or primitive out of a group"
+        raise ColltoolError("every group of the layout names what it runs", argument="primitive", fix=fix)
+    asked = Asked(primitive, algorithm, size, skew or Skew())
+    running = batches(fabric, layout, asked)
+    wires = wires_of(fabric)
+    ideals = _ideals(wires, running)
+    messages = _together(running)
+    met, heat = Met(len(layout.groups)), Heat(wires, _each(running, ideals, lambda one: one.busiest_s), per_link=per_link)
+    for line in totals(wires, messages):
+        met.add(line)
+        heat.add(line)
+    columns = _columns(running, ideals, met, *_paths(wires, messages, len(layout.groups)))
+    suffered = [_suffered(batch, one, columns) for batch, one in zip(running, ideals, strict=True)]
+    return Contention(
+        overrides=fabric.overrides,
+        fabric=fabric.name,
+        layout=layout.name,
+        unit="M" if running[0].run.size is None else "bytes",
+        groups=GroupCosts(layout.groups, [(batch.start, batch.run) for batch in running], columns, wires),
+        slowdown=float(columns.slowdown.max()),
+        hottest=heat.hottest(),
+        links=heat.every(),
+        lines=heat.lines(),
+        loaded=heat.loaded,
+        shared=heat.shared,
+        etas=etas(suffered, wires, layout.groups),
+        notes=notes(running, layout.groups, columns.slowdown, heat, skewed=asked.skew.given),
+    )
+
+
+def _together(running: Sequence[Batch]) -> Messages:
+    """The messages of all groups, in the order of the groups."""
+    parts = []
+    for batch in running:
+        groups, there = len(batch.ends), np.flatnonzero(batch.traffic.size > 0)
+        src, dst = (batch.ends[:, ends[there]].ravel() for ends in (batch.traffic.src, batch.traffic.dst))
+        size = np.tile(batch.traffic.size[there] * batch.run.scale, groups)
+        parts.append((src, dst, size, np.repeat(np.arange(batch.start, batch.start + groups, dtype=SMALL), len(there))))
+    return Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _ideals(wires: list[Wires], running: Sequence[Batch]) -> list[Ideal]:
+    """Of each batch."""
+    known: dict[tuple[object, ...], Ideal] = {}
+    for batch in running:
+        if batch.key not in known:
+            known[batch.key] = ideal(wires, batch.traffic, batch.even * batch.run.scale)
+    return [known[batch.key] for batch in running]
+
+
+def _each(running: Sequence[Batch], ideals: Sequence[Ideal], number: Callable[[Ideal], float]) -> Floats:
+    """A number of its ideal for every group."""
+    return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
+
+
+def _paths(wires: list[Wires], messages: Messages, groups: int) -> tuple[Floats, Floats]:
+    """Of every group the mean α of its messages in seconds, without η, and the most links of any."""
+    alpha, links = latency(wires, messages)
+    most, by = np.zeros(groups), messages.group.astype(np.intp)  # what ``at`` is fast with
+    np.maximum.at(most, by, links.astype(np.float64))
+    return np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups), most
+
+
+def _columns(running: Sequence[Batch], ideals: Sequence[Ideal], met: Met, alpha_s: Floats, links: Floats) -> Columns:
+    """What every group meets against its ideal."""
+    ideal_s = _each(running, ideals, lambda one: one.busiest_s)
+    return Columns(
+        slowdown=clean(met.busiest_s / ideal_s),
+        interference=clean(met.busiest_s / met.alone_s),
+        extra_hops=np.maximum(0, links - _each(running, ideals, lambda one: one.links)).astype(SMALL),
+        eta_alpha=np.maximum(1.0, clean(alpha_s / _each(running, ideals, lambda one: one.alpha_s))),
+        tail_over_mean=clean(met.busiest_s / met.mean_s),
+        ideal_s=ideal_s,
+        together_s=met.busiest_s,
+        busiest=(met.tier, met.line, met.resource),
+    )
+
+
+def _suffered(batch: Batch, alone: Ideal, columns: Columns) -> Suffered:
+    here = slice(batch.start, batch.start + len(batch.ends))
+    return Suffered(batch.start, alone, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here])

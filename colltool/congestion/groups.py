@@ -1,0 +1,107 @@
+"""Groups laid out: who is in each, and what it runs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from colltool.base.primitives import Primitive
+from colltool.congestion.arrays import SMALL, Indices
+
+Ranks = tuple[int, ...]
+
+
+class GroupLayout(NamedTuple):
+    """A group: its members in order, and what it runs; None is left to the caller. ``size`` in bytes per rank.
+
+    ``ranks`` are as the file numbers them, ``endpoints`` where the map puts them; ``where`` is its place in the file.
+    """
+
+    name: str
+    ranks: Ranks
+    endpoints: Ranks
+    primitive: Primitive | None = None
+    algorithm: str | None = None
+    size: float | None = None
+    where: str = ""
+
+
+class Layout(NamedTuple):
+    """The groups that run at the same time; ``overrides`` are those that the layout was read with."""
+
+    name: str
+    groups: Sequence[GroupLayout]
+    overrides: tuple[tuple[str, str], ...] = ()
+
+
+def numbers(ranks: Iterable[int]) -> Indices:
+    """As an array."""
+    return np.fromiter(ranks, dtype=SMALL)
+
+
+class PatternGroups(Sequence[GroupLayout]):
+    """The groups of one pattern, called g0, g1 ..., each made when it is looked at: half a million of them are two arrays.
+
+    Args:
+        ranks: of every group, shape (groups, N).
+        endpoints: of every rank.
+    """
+
+    def __init__(self, ranks: Sequence[Ranks], endpoints: Indices) -> None:
+        self.ranks = numbers(chain.from_iterable(ranks)).reshape(len(ranks), -1)
+        self.ends = endpoints[self.ranks]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupLayout: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[GroupLayout, ...]: ...
+    def __getitem__(self, index: int | slice) -> GroupLayout | tuple[GroupLayout, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(len(self))))
+        number = range(len(self))[index]
+        return GroupLayout(f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} groups)"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PatternGroups):
+            return np.array_equal(self.ranks, other.ranks) and np.array_equal(self.ends, other.ends)
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash((self.ranks.tobytes(), self.ends.tobytes()))
+
+
+class Alike(NamedTuple):
+    """Groups that follow each other in a layout and run the same on as many ranks.
+
+    Args:
+        first: the first of them, and ``start``, its number.
+        ends: their endpoints, shape (groups, N).
+    """
+
+    first: GroupLayout
+    start: int
+    ends: Indices
+
+
+def alike(groups: Sequence[GroupLayout]) -> Iterator[Alike]:
+    """The groups of a layout in order, as many at a time as run the same."""
+    if isinstance(groups, PatternGroups):
+        yield Alike(groups[0], 0, groups.ends)
+        return
+    start = 0
+    for _, run in groupby(groups, key=_same_run):
+        some = list(run)
+        ends = np.array([group.endpoints for group in some])
+        yield Alike(some[0], start, ends.reshape(len(some), len(some[0].endpoints)))
+        start += len(some)
+
+
+def _same_run(group: GroupLayout) -> tuple[Any, ...]:
+    return group.primitive, group.algorithm, group.size, len(group.endpoints)

@@ -1,0 +1,233 @@
+"""Patterns of groups and of rank-to-endpoint maps, as schedulers and launchers make them.
+
+Ranks are numbered from 0 through the fabric, the innermost tier and the first axis fastest.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from random import Random
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.quoting import clipped
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
+
+KINDS = ("block", "cyclic", "random", "axis", "box")
+MAP_KINDS = ("identity", "reverse", "cyclic", "rotate", "random")
+
+Ranks = tuple[int, ...]
+
+
+class PatternError(ColltoolError):
+    """A pattern that cannot be laid out; ``key`` is the key (or option) to change."""
+
+    def __init__(self, key: str, what: str, fix: str = "") -> None:
+        self.key = key
+        super().__init__(what, fix=fix)
+
+
+class Pattern(NamedTuple):
+    """``count`` groups of ``group`` ranks each.
+
+    Args:
+        kind: ``block``: consecutive ranks, a new group every ``stride``; ``cyclic``: ranks ``stride`` apart, as round robin over
+            domains leaves them; ``random``: a shuffle by ``seed``, cut in blocks; ``axis``: along one axis of a lattice, ranks
+            ``stride`` apart on the line; ``box``: sub-lattices of ``shape``, first axis fastest.
+        group: ranks in each; all of the fabric (or the axis) when None.
+        count: groups; as many as fit when None.
+        axis: from 1, for ``axis``.
+        stride: ``group`` for ``block``, the farthest that fits for ``cyclic``, 1 for ``axis`` when None.
+        start: ranks left free before the first group (``block``, ``cyclic``).
+        seed: of ``random``.
+        shape: ranks along each axis, for ``box``.
+    """
+
+    kind: str = "block"
+    group: int | None = None
+    count: int | None = None  # type: ignore[assignment]  # the file's word, over tuple's method
+    axis: int = 1
+    stride: int | None = None
+    start: int = 0
+    seed: int = 0
+    shape: Ranks = ()
+
+
+class MapPattern(NamedTuple):
+    """Which endpoint each rank sits on.
+
+    Args:
+        kind: ``identity``; ``reverse``; ``cyclic``: round robin over the domains; ``rotate``: position p of domain k moves to
+            p + k, which breaks rails; ``random``: a shuffle by ``seed``.
+        domain: endpoints in a domain, for ``cyclic`` and ``rotate``; those of the innermost tier when None.
+        seed: of ``random``.
+    """
+
+    kind: str = "identity"
+    domain: int | None = None
+    seed: int = 0
+
+
+def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
+    """The ranks of each group, out of ``total`` ranks.
+
+    Raises:
+        PatternError: an unknown kind, or groups that do not fit.
+    """
+    if pattern.kind not in KINDS:
+        raise PatternError("kind", f"unknown pattern '{clipped(pattern.kind)}'", _known(pattern.kind, KINDS))
+    _only_used(pattern)
+    for key in ("group", "count", "stride", "axis"):
+        value = getattr(pattern, key)
+        if value is not None and value < (2 if key == "group" else 1):
+            least = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
+            raise PatternError(key, f"{least}, got {value}", "write a larger one")
+    if not 0 <= pattern.start < total:
+        raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}", "leave fewer ranks free")
+    if pattern.kind in ("axis", "box"):
+        return _on_lattice(pattern, fabric, total)
+    return _on_line(pattern, total)
+
+
+_USED = {
+    "block": ("group", "count", "stride", "start"),
+    "cyclic": ("group", "count", "stride", "start"),
+    "random": ("group", "count", "start", "seed"),
+    "axis": ("group", "count", "axis", "stride"),
+    "box": ("group", "count", "shape"),
+}
+
+
+def _only_used(pattern: Pattern) -> None:
+    """A value that the kind has no use for is a mistake, not to be passed over."""
+    for key, default in Pattern()._asdict().items():
+        if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
+            kinds = [kind for kind, used in _USED.items() if key in used]
+            raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it is a value of {', '.join(kinds)}")
+
+
+def _known(word: str, known: Sequence[str]) -> str:
+    return f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
+
+
+def _on_line(pattern: Pattern, total: int) -> list[Ranks]:
+    room = total - pattern.start
+    group = pattern.group or room
+    if group > room:
+        raise PatternError("group", f"a group of {group} ranks does not fit in {room}", f"at most {room}")
+    if pattern.kind == "block":
+        stride = pattern.stride or group
+        if stride < group:
+            raise PatternError("stride", f"blocks of {group} ranks overlap at a stride of {stride}", f"at least {group}")
+        firsts = range(pattern.start, total - group + 1, stride)
+        groups = [tuple(range(first, first + group)) for first in firsts]
+    elif pattern.kind == "cyclic":
+        stride = pattern.stride or room // group
+        groups = [tuple(pattern.start + r for r in ranks) for ranks in _interleaved(room, group, stride)]
+    else:
+        shuffled = list(range(pattern.start, total))
+        Random(pattern.seed).shuffle(shuffled)
+        groups = [tuple(shuffled[first : first + group]) for first in range(0, room - group + 1, group)]
+    return _first(groups, pattern, f"of {group} ranks", total)
+
+
+def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
+    """Groups of ranks ``stride`` apart: ``stride`` of them share a stretch of group * stride ranks."""
+    stretch = group * stride
+    starts = (first + offset for first in range(0, room - stretch + 1, stretch) for offset in range(stride))
+    return [tuple(range(start, start + stretch, stride)) for start in starts]
+
+
+def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list[Ranks]:
+    """As many as asked for."""
+    if not groups:
+        raise PatternError(
+            "stride" if pattern.stride else "group", f"no group {each} fits in {total} ranks at this stride", "make it smaller"
+        )
+    count = pattern.count or len(groups)
+    if count > len(groups):
+        raise PatternError(
+            "count", f"{count} groups {each} do not fit: there is room for {len(groups)}", f"at most {len(groups)}"
+        )
+    return groups[:count]
+
+
+def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
+    tier = fabric.tiers[0]
+    shape, size = tuple(axis.size for axis in kind_of(tier).axes), tier.endpoints
+    if not shape:
+        what = f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
+        raise PatternError("kind", what, "block, cyclic and random go anywhere")
+    if pattern.kind == "axis":
+        each, within = f"along axis {pattern.axis}", list(_lines(pattern, shape))
+    else:
+        each, within = f"of shape {'x'.join(map(str, pattern.shape))}", list(_boxes(pattern, shape))
+    domains = range(0, total - size + 1, size)
+    return _first([tuple(first + r for r in ranks) for first in domains for ranks in within], pattern, each, total)
+
+
+def _lines(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
+    if pattern.axis > len(shape):
+        raise PatternError("axis", f"axis {pattern.axis} does not exist: the lattice has {len(shape)}", f"from 1 to {len(shape)}")
+    size, step = shape[pattern.axis - 1], prod(shape[: pattern.axis - 1])
+    group = pattern.group or size
+    if group > size:
+        raise PatternError("group", f"{group} ranks do not fit along axis {pattern.axis} of {size}", "kind: box spreads a group")
+    places = _interleaved(size, group, pattern.stride or 1)
+    for foot in range(prod(shape)):
+        if foot // step % size == 0:
+            yield from (tuple(foot + place * step for place in line) for line in places)
+
+
+def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
+    if not pattern.shape:
+        raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
+    box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
+    if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
+        asked, there = "x".join(map(str, pattern.shape)), "x".join(map(str, shape))
+        raise PatternError("shape", f"a box of {asked} does not fit in the lattice of {there}", f"at most {there}")
+    if prod(box) < 2 or pattern.group not in (None, prod(box)):
+        raise PatternError(
+            "shape", f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}", "give the shape or the group"
+        )
+    steps = [prod(shape[:axis]) for axis in range(len(shape))]
+    inside = _walk(box, steps)
+    corners = _walk(tuple(s // b for s, b in zip(shape, box, strict=True)), [b * s for b, s in zip(box, steps, strict=True)])
+    return (tuple(corner + place for place in inside) for corner in corners)
+
+
+def _walk(counts: Ranks, steps: Sequence[int]) -> list[int]:
+    """Every sum of multiples of the steps below their counts, the first step fastest."""
+    places = [0]
+    for count, step in zip(counts, steps, strict=True):
+        places = [place + number * step for number in range(count) for place in places]
+    return places
+
+
+def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
+    """The endpoint of every rank of the fabric.
+
+    Raises:
+        PatternError: an unknown kind, or domains that do not fill the fabric.
+    """
+    total = fabric.ranks
+    if pattern.kind not in MAP_KINDS:
+        raise PatternError("kind", f"unknown map '{clipped(pattern.kind)}'", _known(pattern.kind, MAP_KINDS))
+    domain = fabric.tiers[0].endpoints if pattern.domain is None else pattern.domain
+    if domain < 1 or total % domain:
+        raise PatternError(
+            "domain", f"domains of {domain} endpoints do not fill the {total} of {fabric.name}", f"a divisor of {total}"
+        )
+    ranks = range(total)
+    if pattern.kind == "reverse":
+        return tuple(reversed(ranks))
+    if pattern.kind == "cyclic":
+        domains = total // domain
+        return tuple(rank % domains * domain + rank // domains for rank in ranks)
+    if pattern.kind == "rotate":
+        return tuple(rank // domain * domain + (rank + rank // domain) % domain for rank in ranks)
+    if pattern.kind == "random":
+        shuffled = list(ranks)
+        Random(pattern.seed).shuffle(shuffled)
+        return tuple(shuffled)
+    return tuple(ranks)

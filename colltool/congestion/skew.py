@@ -1,0 +1,143 @@
+"""All-to-alls that are not uniform: a traffic matrix, hot destinations, shares by Zipf's law."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from colltool.base.errors import ColltoolError
+from colltool.base.quoting import shown
+from colltool.base.units import MAX_SIZE
+from colltool.congestion.arrays import Floats
+from colltool.congestion.traffic import Traffic
+
+MOST_ZIPF = 100
+LEAST_BYTES = 1e-9
+"""Mean bytes of a matrix below which its shares drown in rounding."""
+
+
+class Skew(NamedTuple):
+    """How an all-to-all leaves the uniform one: at most one of them.
+
+    Args:
+        matrix: bytes from row to column, N x N; the diagonal stays at home and does not count.
+        hot: the mean's multiple that each hot destination gets; the others share the rest alike.
+        hot_members: which members are hot.
+        zipf: s: destination k (from 0) gets a share in proportion to (k+1)^-s.
+    """
+
+    matrix: Sequence[Sequence[float]] | Floats | None = None
+    hot: float | None = None
+    hot_members: Sequence[int] = (0,)
+    zipf: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return any(value is not None for value in (self.matrix, self.hot, self.zipf))
+
+
+def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
+    """The traffic of a skewed all-to-all and the sizes of the uniform one that moves as many bytes, pair by pair.
+
+    Both in units of M: every rank sends M in all, its own share included; under a matrix M is :func:`mean_bytes`.
+
+    Raises:
+        ColltoolError: a matrix of another shape or with entries that are no bytes, weights that no distribution has.
+    """
+    if skew.matrix is not None:
+        sizes = _of_shape(_as_matrix(skew.matrix), ranks) / mean_bytes(skew)
+    else:
+        weights = _hot(skew, ranks) if skew.hot is not None else _zipf(skew.zipf, ranks)
+        sizes = np.tile(weights / ranks, (ranks, 1))
+    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+    out = sizes[src, dst]
+    return Traffic(src, dst, out), np.full(len(out), 1 / ranks)
+
+
+def mean_bytes(skew: Skew) -> float:
+    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal over N - 1.
+
+    Raises:
+        ColltoolError: a matrix that is not square, with entries that are no bytes, or that moves nothing.
+    """
+    matrix = _as_matrix(skew.matrix)
+    if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
+        shape = "x".join(map(str, matrix.shape)) or "a single number"
+        raise ColltoolError(f"the matrix is {shape}", argument="matrix", fix="one row and one column per rank, at least 2")
+    bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
+    if len(bad):
+        row, column = map(int, bad[0])
+        what = f"entry ({row}, {column}) of the matrix is {matrix[row, column]:g}"
+        raise ColltoolError(what, argument="matrix", fix="bytes, 0 or more")
+    away = matrix * ~np.eye(len(matrix), dtype=bool)
+    if not away.any():
+        raise ColltoolError(
+            "no bytes to move: the matrix is zero off the diagonal", argument="matrix", fix="bytes from row to column"
+        )
+    with np.errstate(over="ignore"):
+        mean = float(away.sum()) / (len(matrix) - 1)
+    if not LEAST_BYTES <= mean <= MAX_SIZE:
+        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", argument="matrix", fix="bytes: 1e-9 to 1 EB per rank")
+    return mean
+
+
+def _as_matrix(matrix: Any) -> Floats:
+    try:
+        return np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ColltoolError("the matrix is no table of numbers", argument="matrix", fix="rows of the same length") from error
+
+
+def _of_shape(matrix: Floats, ranks: int) -> Floats:
+    if matrix.shape != (ranks, ranks):
+        shape = "x".join(map(str, matrix.shape))
+        what = f"the matrix is {shape}, the group has {ranks} ranks"
+        raise ColltoolError(what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
+    return matrix
+
+
+def _hot(skew: Skew, ranks: int) -> Floats:
+    hot = _number(skew.hot, "hot", "a number of times the mean, such as 3")
+    members = _hot_members(skew.hot_members, ranks)
+    if not 1 <= hot * len(members) <= ranks or hot < 1:
+        what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
+        raise ColltoolError(what, argument="hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
+    rest = (ranks - hot * len(members)) / max(1, ranks - len(members))
+    weights = np.full(ranks, rest)
+    weights[members] = hot
+    return weights
+
+
+def _hot_members(given: Any, ranks: int) -> list[int]:
+    fix = f"0 .. {ranks - 1}"
+    whole = isinstance(given, Sequence | np.ndarray) and all(
+        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given
+    )
+    if not whole:
+        raise ColltoolError(f"hot members are numbers of members, got {shown(given)}", argument="hot_members", fix=fix)
+    members = sorted(map(int, given))
+    if not members or members[0] < 0 or members[-1] >= ranks:
+        raise ColltoolError(f"a hot member is outside the group of {ranks}", argument="hot_members", fix=fix)
+    twice = next((one for one, following in pairwise(members) if one == following), None)
+    if twice is not None:
+        raise ColltoolError(f"hot member {twice} is named twice", argument="hot_members", fix="each once")
+    return members
+
+
+def _zipf(given: Any, ranks: int) -> Floats:
+    s = _number(given, "zipf", "0 is uniform, 1 is usual")
+    if not 0 <= s <= MOST_ZIPF:
+        raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix="0 is uniform, 1 is usual")
+    weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
+    return np.asarray(weights * ranks / weights.sum(), dtype=np.float64)
+
+
+def _number(value: Any, argument: str, fix: str) -> float:
+    try:
+        if not isinstance(value, bool | np.bool_):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ColltoolError(f"expected a number, got {shown(value)}", argument=argument, fix=fix)

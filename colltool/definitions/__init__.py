@@ -1,0 +1,1 @@
+"""From a YAML text to checked records, every error at its line."""

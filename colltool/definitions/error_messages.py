@@ -1,0 +1,168 @@
+"""What pydantic finds wrong with a definition, in plain words: what was found, what is accepted, the nearest valid key."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from colltool.base.errors import nearest
+from colltool.base.quoting import shown
+from colltool.definitions.field_types import MIN_BANDWIDTH_BPS
+from colltool.definitions.schema_hints import Slips, Spot, keys_at, path_of, spot_at
+from colltool.definitions.source_map import MOST, Finding, KeyPath, value_at
+
+_SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
+"""Ratios and shares as people say them: 3:1, 80%, 2x."""
+_UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
+"""The unit that a bare number probably has."""
+_SECONDS_BELOW = 1e-3
+"""A bare time below it is in seconds: nobody means a thousandth of a microsecond."""
+_MOST_LOOKED_AT = 20 * MOST  # several may be of one value
+
+
+def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:
+    """Each thing that pydantic found wrong with ``data``, once, without those that only follow from another.
+
+    At most a little over ``MOST``: enough to tell that there are more.
+    """
+    told = error.errors(include_url=False)[:_MOST_LOOKED_AT]
+    raw = [(item, *path_of(model, item["loc"], data)) for item in told if not _is_echo(item)]
+    unknown = {path for item, path, _ in raw if item["type"] == "extra_forbidden"}
+    inside = {path[:end] for _, path, _ in raw for end in range(len(path))}
+    slipped = {path for item, path, on_branch in raw if on_branch and _has_slips(item)}
+    found: dict[KeyPath, list[Finding]] = {}
+    for item, path, on_branch in raw:
+        if len(found) > MOST:
+            break
+        if item["type"] == "missing" and _instead(model, path, data) in unknown:
+            continue  # reported at the key that stands in its place
+        if on_branch and path in inside:
+            continue  # a union's branch that is not meant: reported at the item within
+        if on_branch and path in slipped and not _has_slips(item):
+            continue  # likewise: the branch that is meant says more of the whole
+        if path not in found:
+            found[path] = _findings(model, item, path, data)
+    return [one for listed in found.values() for one in listed]
+
+
+def _findings(model: type[BaseModel], item: Any, path: KeyPath, data: dict[str, Any]) -> list[Finding]:
+    kind = item["type"]
+    if kind == "missing":
+        return [_missing(model, path, data)]
+    if kind == "extra_forbidden":
+        return [_unknown_key(model, path, data)]
+    spot = spot_at(model, path, data) or Spot(None)
+    if kind.startswith("union_tag"):
+        return [_bad_tag(spot, path, value_at(path, data))]
+    if kind == "value_error" and isinstance(raised := item["ctx"]["error"], Slips):
+        return [Finding((*path, *slip.at), slip.what, slip.fix, part=path) for slip in raised.slips]
+    value = value_at(path, data)
+    return [Finding(path, f"expected {spot.words}, got {shown(value)}", _repair(spot, kind, path, value))]
+
+
+def _has_slips(item: Any) -> bool:
+    return item["type"] == "value_error" and isinstance(item["ctx"]["error"], Slips)
+
+
+def _missing(model: type[BaseModel], path: KeyPath, data: Any) -> Finding:
+    spot = spot_at(model, path, data)
+    return Finding(path[:-1], f"key '{path[-1]}' is missing", f"give {spot.words if spot else 'it'}", about_key=True)
+
+
+def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) -> Finding:
+    key, known = str(path[-1]), keys_at(model, path[:-1], data)
+    around = spot_at(model, path[:-1], data)
+    if around and around.tag:
+        kind = value_at((*path[:-1], around.tag), data)
+        if other := _instead(model, path, data):
+            spot = spot_at(model, other, data)
+            return Finding(
+                path, f"a {kind} gives '{other[-1]}', not '{key}'", f"{other[-1]} is {spot.words if spot else ''}", True
+            )
+        owners = [name for name, member in around.kinds.items() if key in member.model_fields]
+        if owners:
+            return Finding(path, f"a {kind} has no '{key}'", f"only {' and '.join(owners)} have one", about_key=True)
+    hint = nearest(key, known)
+    return Finding(path, f"unknown key {shown(key)}", f"{hint} known: {', '.join(known)}".strip(), about_key=True)
+
+
+def _bad_tag(spot: Spot, path: KeyPath, value: Any) -> Finding:
+    """A mapping whose kind is not given or not known."""
+    known = list(spot.kinds)
+    if spot.tag not in value:
+        return Finding(path, f"key '{spot.tag}' is missing", f"give one of {', '.join(known)}", about_key=True)
+    word = value[spot.tag]
+    hint = nearest(word, known) if isinstance(word, str) else ""
+    return Finding((*path, spot.tag), f"{shown(word)} is not a {spot.tag}", f"{hint} known: {', '.join(known)}".strip())
+
+
+def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
+    """What to write instead, where the slip is plain."""
+    means = spot.accepted.kind if spot.accepted else ""
+    if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
+        return f"write {value} without quotes"
+    if isinstance(value, str) and kind == "float_type" and (spelt := _SPELT.fullmatch(value)):
+        return _as_number(spot.of_number, float(spelt[1]), spelt[2])
+    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "on", "no", "off"):
+        return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
+    if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
+        return f"write {int(value)}"
+    if get_origin(spot.annotation) is Literal:
+        words = get_args(spot.annotation)
+        return (
+            f"write {path[-1]}: {words[0]}" if len(words) == 1 else nearest(value, list(words)) if isinstance(value, str) else ""
+        )
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if means == "rate" and value < MIN_BANDWIDTH_BPS:
+        units = (f"{value:g}GB/s", f"{value:g}Gbps")
+        first, second = reversed(units) if _of_network(path) else units  # NICs are sold in bits/s
+        return f"is the unit missing? {value:g} is read as bytes/s: write {first} or {second}"
+    if means == "time":
+        if 0 < value < _SECONDS_BELOW:
+            return f"are these seconds? write {value * 1e6:g}us"
+        return f"is the unit missing? write {shown(value)}us or {shown(value)}ns"
+    if means in _UNITS and value > 0:
+        return f"is the unit missing? write {shown(value)}{_UNITS[means]}"
+    return "put it in quotes" if means == "text" else ""
+
+
+def _as_number(spot: Spot, number: float, unit: str) -> str:
+    """``80%``, ``3:1`` or ``2x`` as a number that the place takes: where it is from 1, 30% are what is above it."""
+    value = number / 100 if unit == "%" else number
+    if unit == "%" and value < spot.least == 1:
+        value += 1
+    return f"write {value:g}" if spot.least <= value <= spot.most else ""
+
+
+def _of_network(path: KeyPath) -> bool:
+    """Whether it is a number of a tier that joins hosts: any but the innermost."""
+    return len(path) > 1 and path[0] == "tiers" and path[1] != 0
+
+
+def _is_echo(item: Any) -> bool:
+    """A list counted as too short only because pydantic dropped the items it found wrong."""
+    return bool(item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"])
+
+
+def _instead(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
+    """The key that another kind gives in place of the last one of ``path``: ``shape`` for ``size`` and the other way round."""
+    around = spot_at(model, path[:-1], data)
+    if not path or around is None or not around.tag:
+        return None
+    own = around.branch(value_at(path[:-1], data))
+    for spot in filter(None, (kind.down(path[-1], {}) for kind in map(Spot, around.kinds.values()))):
+        other = spot.accepted.instead if spot.accepted else ""
+        if other and own and (own.down(other, {}) or own.down(path[-1], {})):
+            return (*path[:-1], other)
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return len(text) <= 20

@@ -1,0 +1,133 @@
+"""Compositions laid out on a group: the steps of each, and the algorithms that each tier may choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from colltool.algorithms.choice import Choice
+from colltool.algorithms.composed import Composition, Step, compositions, natural_order
+from colltool.algorithms.registry import STATUSES, Status, algorithms
+from colltool.base.primitives import Primitive
+from colltool.estimate.costed import Costed, Part
+from colltool.estimate.groups import Placed, tier_group
+from colltool.estimate.parts import parts_of, share_notes, switch_notes
+from colltool.estimate.readings import Phases, Readings
+from colltool.estimate.who import spoken
+from colltool.estimate.workbench import Laid, Option, Workbench, counterpart, why_not
+
+
+def workbenches(
+    placed: Placed, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
+) -> list[Workbench]:
+    """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked.
+
+    ``listed``: where an inner tier lists what its library runs, only that in its phases.
+    """
+    benches = []
+    for row in compositions(primitive):
+        if only is not None and row.name != only:
+            continue
+        wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
+        if readings.phases == "pipelined" and row.phases == "sequential":
+            wanted = ["sequential", "pipelined"]
+        benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases, listed)) is not None]
+    return benches
+
+
+def why_not_composed(placed: Placed) -> str:
+    """The reason why a composition has no price here."""
+    if len(placed.spans) == 1:
+        tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.seats.stride)
+        lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.seats.stride > 1)} lie inside {tier}"
+        return f"needs a group over several tiers; {where}{lie}"
+    return "a tier has no algorithm for its phase"
+
+
+def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Phases, listed: bool) -> Workbench | None:
+    if len(placed.spans) < 2:
+        return None
+    natural = natural_order(row.primitive)
+    order = (natural or "inner-first") if readings.order == "auto" else readings.order
+    laid = _laid(placed, row.primitive, row.steps(placed.sizes, order), readings)
+    options = []
+    for tier in range(len(placed.spans)):
+        mine = [one for one in laid if one.step.tier == tier]
+        only = _runs(placed, row.primitive, mine[0].step) if listed else None
+        options.append(tuple(_options(mine, readings, only, placed)))
+    if not all(options):
+        return None
+    return Workbench(
+        row=row,
+        placed=placed,
+        laid=laid,
+        options=tuple(options),
+        readings=readings,
+        phases=phases,
+        order=order if natural is not None and order != natural else "",
+    )
+
+
+def _laid(placed: Placed, primitive: Primitive, steps: Sequence[Step], readings: Readings) -> tuple[Laid, ...]:
+    """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
+    found = []
+    for index, step in enumerate(steps):
+        group, reach = tier_group(
+            placed.spans[step.tier], readings, scale_out=step.tier > 0 or placed.one_a_node, leaders=step.leaders
+        )
+        found.append(Laid(index, step, group, reach if step.primitive is primitive else reach.in_a_phase))
+    return tuple(found)
+
+
+def _runs(placed: Placed, primitive: Primitive, first: Step) -> frozenset[str] | None:
+    """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
+
+    The outermost tier's list is of whole calls.
+    """
+    lists = placed.spans[first.tier].tier.algorithms or {}
+    if first.tier == len(placed.spans) - 1 or not {first.primitive, primitive} & set(lists):
+        return None
+    return frozenset((*lists.get(first.primitive, ()), *lists.get(primitive, ())))
+
+
+def _options(laid: Sequence[Laid], readings: Readings, only: frozenset[str] | None, placed: Placed) -> Iterator[Option]:
+    """Every algorithm that serves all phases of one tier; an all-gather takes the mirror image of its reduce-scatter."""
+    for row in algorithms(laid[0].step.primitive):
+        serving = [(one, counterpart(row, one.step.primitive)) for one in laid]
+        if (only and row.name not in only) or any(why_not(row, one) for one in laid):
+            continue
+        parts: dict[int, tuple[Part, ...]] = {}
+        notes: list[str] = []
+        statuses: list[Status] = []
+        for one, partner in serving:
+            assert partner is not None  # or it had no way back
+            parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
+            notes += partner.notes_on(one.group) + share_notes(parts[one.number]) + switch_notes(one.reach, parts[one.number])
+            statuses.append(partner.status_on(one.group))
+        status = max(statuses, key=STATUSES.index)
+        yield Option(
+            name=row.name,
+            parts=parts,
+            own=_alone(placed, parts, readings),
+            status=status,
+            shipped_by=row.shipped_by,
+            notes=tuple(notes),
+        )
+
+
+def _alone(placed: Placed, parts: dict[int, tuple[Part, ...]], readings: Readings) -> Costed:
+    """What one tier's phases take by themselves."""
+    every = tuple(part for chunk in parts.values() for part in chunk)
+    return Costed(
+        primitive=every[0].primitive,
+        ranks=placed.ranks,
+        choice=Choice(""),
+        variant=(),
+        parts=every,
+        overhead_s=0.0,
+        phases="sequential",
+        composed=True,
+        status="reference",
+        shipped_by=(),
+        notes=(),
+        readings=readings,
+    )

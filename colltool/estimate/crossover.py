@@ -1,0 +1,277 @@
+"""``crossover``: every size at which the faster of two algorithms changes, solved and then confirmed by pricing.
+
+A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic in sqrt(M) vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import pairwise, product
+from math import inf, sqrt
+from typing import TypeVar
+
+from colltool.algorithms.registry import algorithms, approximation
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import AR, Primitive
+from colltool.base.units import MAX_SIZE
+from colltool.estimate.catalogue import Catalogue, by_title, catalogue
+from colltool.estimate.costed import Costed
+from colltool.estimate.curve import Curve, Pieces
+from colltool.estimate.price import mode, model
+from colltool.estimate.readings import Readings
+from colltool.estimate.results import Crossing, Crossover, Pair, Winner
+from colltool.estimate.running import running_on
+from colltool.estimate.who import AnyGroup
+from colltool.estimate.workbench import Workbench
+from colltool.fabric.model import Fabric
+
+Key = TypeVar("Key", bound=Hashable)
+
+_GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
+"""Sizes from 1 byte to 1 EB, twelve to a decade."""
+
+
+def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
+              names: Sequence[str] = ()) -> Crossover:  # fmt: skip
+    """Compare the first algorithm with each of the others.
+
+    Args:
+        fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
+        names: at least two algorithms; when empty the usual ones, and no pairs where fewer than two of those can run.
+
+    Raises:
+        ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
+    """
+    reading = readings or Readings()
+    listed = catalogue(fabric, group, primitive, reading)
+    compared = _compared(listed, names)
+    pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
+    running, everything = running_on(fabric), _everything(listed, ())
+    single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
+    return Crossover(
+        fabric=fabric.name,
+        primitive=primitive,
+        group=listed.placed.seats,
+        mode=mode(reading),
+        model=model(reading, primitive),
+        pairs=pairs,
+        winners=tuple(_won(listed, everything, ())),
+        balance={one.title: size for one in single if (size := one.balance) is not None},
+        overrides=fabric.overrides,
+        library=running.name if running else "",
+        library_leads=running is None or any(one.standing == 0 for one in everything),
+        uneven=_on_one_side(compared),
+    )
+
+
+def positive_roots(first: Curve, second: Curve) -> list[float]:
+    """Every M > 0 at which two curves are equal, in bytes, ascending; none where they coincide."""
+    a, b, c = first.a - second.a, first.b - second.b, first.c - second.c
+    if b == 0:
+        roots = [] if c == 0 else [-a / c]
+    elif c == 0:
+        return [-a / b] if -a / b > 0 else []
+    else:
+        inner = c * c - 4 * a * b
+        if inner < 0:
+            return []
+        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2  # the form that does not cancel
+        roots = sorted({half / b, a / half if half else 0.0})
+    return [root * root for root in roots if root > 0]
+
+
+def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
+    """The schedules to compare: of each its candidates, one under every protocol."""
+    if not names:
+        usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
+        names = [name for name in usual if _runs(listed, name)]
+        if len(names) < 2:
+            return []  # who wins at which size is still an answer
+    found = listed.named(dict.fromkeys(names))
+    if len({one.title for one in found}) < 2:
+        fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
+        raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
+    if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for one in found):
+        what = "streamed phases with optimal segments have no closed form"
+        fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
+        raise ColltoolError(what, argument="pipelining", fix=fix)
+    return list(by_title(found).values())
+
+
+def _on_one_side(compared: Sequence[Sequence[Costed]]) -> bool:
+    """Whether the library's own schedules pay what it was measured to take, and others, which it does not run, nothing such."""
+    foreign = any(one.elsewhere for candidates in compared for one in candidates)
+    return foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1
+
+
+def _runs(listed: Catalogue, name: str) -> bool:
+    try:
+        return bool(listed.named([name]))
+    except ColltoolError:
+        return False
+
+
+def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) -> Pair:
+    """The crossings of two schedules. The prices on both sides of a root decide whether it is one."""
+    curves = product(*([line for costed in candidates for _, line in costed.pieces] for candidates in (one, other)))
+    roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
+    if readings.pipelining == "optimal":
+        roots = _confirmed(one, other, roots)
+    probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
+    faster = [_faster(one, other, sqrt(low * high)) for low, high in pairwise(probes)]
+    crossings = tuple(
+        Crossing(root, below, above)
+        for root, (below, above) in zip(probes[1:-1], pairwise(faster), strict=True)
+        if below != above
+    )
+    dominates = None if crossings else faster[0]
+    return Pair(
+        a=one[0].title,
+        b=other[0].title,
+        crossings=crossings,
+        dominates=dominates,
+        approximations=_approximations(one, other),
+        a_spec=one[0].choice.spec,
+        b_spec=other[0].choice.spec,
+    )
+
+
+def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[float]) -> list[float]:
+    """Where the faster one changes when P is a whole number: bisected between sizes around the smooth roots."""
+    sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
+    faster = [_faster(one, other, size) for size in sizes]
+    changes = []
+    for (low, high), (below, above) in zip(pairwise(sizes), pairwise(faster), strict=True):
+        if below != above:
+            changes.append(_bisected(low, high, lambda size: _faster(one, other, size), below))
+    return changes
+
+
+def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
+    """The size between two at which ``fastest`` stops to answer ``below``."""
+    while high / low > 1 + 1e-12:
+        middle = sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if fastest(middle) == below else (low, middle)
+    return high
+
+
+def _faster(one: Sequence[Costed], other: Sequence[Costed], size: float) -> str:
+    """The title of the faster schedule, each under its fastest protocol."""
+    ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
+    return one[0].title if ours <= theirs else other[0].title
+
+
+def _approximations(one: Sequence[Costed], other: Sequence[Costed]) -> dict[str, float]:
+    """The textbook sizes for two algorithms on one class of links, in bytes; none where protocols change the class."""
+    textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
+    if textbook is None or len(other) > 1 or len(other[0].parts) != 1:
+        return {}
+    charge = other[0].parts[0].charge
+    return textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
+
+
+def _probes(readings: Readings) -> list[float]:
+    """Sizes at which to look for the fastest choices of compositions: all where prices have no closed form, else the ends."""
+    return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
+
+
+def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
+    """Who is fastest at which size among what may lead: what somebody can run or, where nobody can, the best that there is.
+
+    With ``names`` only these. A choice of a composition that would win somewhere shows at an edge of an interval: look there.
+    """
+    return _won(listed, _everything(listed, names), names)
+
+
+def _everything(listed: Catalogue, names: Sequence[str]) -> list[Costed]:
+    """What may win: everything, or only what is named."""
+    probes = _probes(listed.readings)
+    return listed.named(names, probes) if names else listed.all(probes)
+
+
+def _won(listed: Catalogue, everything: Sequence[Costed], names: Sequence[str]) -> list[Winner]:
+    best = min(one.standing for one in everything)
+    known = {_key(one): one for one in everything if one.standing == best}
+    if listed.readings.pipelining == "optimal":
+        return _sampled(list(known.values()))
+    benches = listed.benches(names)
+    while True:
+        found = _envelope(list(known.values()))
+        more = _fastest_at([winner.from_bytes for winner in found], benches)
+        new = {key: one for key, one in more.items() if key not in known and one.standing == best}
+        if not new:
+            return found
+        known |= new
+
+
+def _key(costed: Costed) -> tuple[str, str]:
+    """What tells candidates apart: the schedule and the protocol."""
+    return costed.title, costed.protocol
+
+
+def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
+    """Winners where prices have no closed form: at sampled sizes, their borders bisected."""
+
+    def fastest(size: float) -> tuple[str, str]:
+        return _key(min(candidates, key=lambda costed: costed.seconds(size)))
+
+    known = {_key(one): one for one in candidates}
+    winners = [_winner(1.0, None, known[fastest(1.0)])]
+    for low, high in pairwise(_GRID):
+        last = (winners[-1].algorithm, winners[-1].protocol)
+        if fastest(high) != last:
+            border = _bisected(low, high, fastest, last)
+            winners[-1] = winners[-1]._replace(to_bytes=border)
+            winners.append(_winner(border, None, known[fastest(high)]))
+    return winners
+
+
+def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tuple[str, str], Costed]:
+    return {_key(costed): costed for bench in benches for size in sizes for costed in [bench.fastest(size)]}
+
+
+def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
+    """Who is lowest from 1 byte on: in each interval in which every price is one curve, then those of one winner together."""
+    known = {_key(one): one for one in candidates}
+    starts = sorted({max(1.0, start) for one in candidates for start, _ in one.pieces})
+    cuts: list[tuple[float, tuple[str, str]]] = []
+    for start, end in pairwise([*starts, MAX_SIZE]):
+        within = {key: _from(one.pieces, start) for key, one in known.items()}
+        for cut in lower_envelope(within, start, end):
+            if not cuts or cut[1] != cuts[-1][1]:
+                cuts.append(cut)
+    ends = [*(start for start, _ in cuts[1:]), None]
+    return [_winner(start, end, known[key]) for (start, key), end in zip(cuts, ends, strict=True)]
+
+
+def _from(pieces: Pieces, start: float) -> Curve:
+    """The curve that holds from a size on."""
+    return next(line for begins, line in reversed(pieces) if begins <= start)
+
+
+def _winner(start: float, end: float | None, one: Costed) -> Winner:
+    return Winner(start, end, one.title, one.protocol, one.choice.spec, one.balance)
+
+
+def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE) -> list[tuple[float, Key]]:
+    """Which of several curves is lowest from which size to ``end``, bytes; ties go to the flatter one, then to the first."""
+    current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
+    found = [(start, current)]
+    while True:
+        size, here = found[-1][0], curves[current]
+        # Where another is flatter it comes out below; just past the last border rounding may find that border again.
+        roots = [
+            (root, key)
+            for key, curve in curves.items()
+            if key != current and (curve.b < here.b or curve.c < here.c)
+            for root in positive_roots(here, curve)
+            if root > size * (1 + 1e-9) and curve.slope(root) < here.slope(root)
+        ]
+        at = min((root for root, _ in roots), default=inf)
+        if at >= end:
+            return found
+        together = [key for root, key in roots if root <= at * (1 + 1e-9)]  # the same point but for rounding
+        current = min(together, key=lambda key: curves[key].slope(at))
+        found.append((at, current))

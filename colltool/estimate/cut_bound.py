@@ -1,0 +1,218 @@
+"""The cut bound: the least time in which any schedule can do a collective on the wires that a group has.
+
+Ranks are cut off from the others by wires of a known capacity, and of every primitive some bytes must cross. Nothing here knows
+an algorithm, a route or a count: tiers, their kinds and who sits where are all, so that a price below it is wrong, whoever made
+it. Latency, launches and contention count nothing; oversubscription is wiring and counts.
+
+A member has on each tier that the group spans the ports or links of one endpoint, and members alone pass messages on. Groups
+beside it that are at work keep their share of common uplinks. Where the place of ranks is unknown, no leaf is cut off.
+
+Source: the aggregation of an element over P domains takes P - 1 messages between them and its way back P - 1 more (P. Patarasuk
+and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple, assert_never
+
+from colltool.algorithms.group import Axis
+from colltool.base.arrays import largest, least
+from colltool.base.cost import Number
+from colltool.base.primitives import AR, P2P, Primitive
+from colltool.estimate.groups import Placed, Span
+from colltool.estimate.readings import Readings
+from colltool.fabric.topology import kind_of
+
+
+class Side(NamedTuple):
+    """Ranks of the group that wires join to the others: how many, and bytes/s that can leave, or enter, them."""
+
+    ranks: int
+    Bps: Any
+
+
+class Cut(NamedTuple):
+    """The group in parts.
+
+    Args:
+        sides: one of each kind of part.
+        parts: how many there are; 0 where the sides are not all of the group.
+        total_Bps: what can leave all parts together.
+        computes: whether switches between the parts reduce or multiply what passes.
+    """
+
+    sides: tuple[Side, ...]
+    parts: int = 0
+    total_Bps: Any = 0.0
+    computes: bool = False
+
+
+class _Wires(NamedTuple):
+    """What one member has on a tier, bytes/s: at the poorest place, at the richest, and in the mean."""
+
+    poorest: Any
+    richest: Any
+    mean: Any
+
+    def plus(self, other: _Wires) -> _Wires:
+        return _Wires(*map(sum, zip(self, other, strict=True)))
+
+
+_NONE = _Wires(0.0, 0.0, 0.0)
+_COMPUTE = frozenset({"reduce", "multicast"})
+
+
+class Floor:
+    """The cut bound of a primitive on a placed group; worked out when somebody asks.
+
+    Args:
+        placed: the group, before any protocol: of several the fastest wires count.
+        primitive: what is computed.
+        readings: ``placement`` scattered leaves leaves out; ``tree_beta`` below 2 says that a rank drives so many more ports.
+    """
+
+    def __init__(self, placed: Placed, primitive: Primitive, readings: Readings) -> None:
+        self.placed, self.primitive, self.readings = placed, primitive, readings
+
+    @cached_property
+    def per_byte(self) -> Any:
+        """Seconds for each byte of M."""
+        every = cuts(self.placed, self.primitive, self.readings)
+        found = [_seconds(self.primitive, cut, self.placed.ranks) for cut in every if cut.parts or self.primitive is not P2P]
+        return largest(*found) * self.readings.tree_beta / 2
+
+    def seconds(self, size: Number) -> Number:
+        """At a size in bytes, or an array of them."""
+        found: Number = self.per_byte * size
+        return found
+
+
+def floor_of(placed: Placed, primitive: Primitive, readings: Readings) -> Floor:
+    """The cut bound of a group, one for all schedules under all protocols."""
+    whole, key = placed.bare or placed, (primitive, readings.placement, readings.tree_beta)
+    if key not in whole.floors:
+        whole.floors[key] = Floor(whole, primitive, readings)
+    return whole.floors[key]
+
+
+def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
+    """What a cut takes for each byte of M."""
+    if primitive is P2P:  # which two is not known, but that no part holds both
+        return 1.0 / largest(*(side.Bps for side in cut.sides))
+    by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
+    if primitive is AR and cut.parts and not cut.computes:
+        by_side.append(2 * (cut.parts - 1) / cut.total_Bps)
+    return largest(*by_side)
+
+
+def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
+    """Bytes that must leave a side or enter it, whichever are more, in units of M.
+
+    All-to-all: each of its ranks has M/N for each rank outside, and as much comes. All-gather: it has m/N of the result and lacks
+    the rest; the others lack m/N. Reduce-scatter: mirrored. What is reduced or broadcast passes each side once, summed up or not:
+    the others' part of a sum must come in, its own go out; a root inside sends M, a root outside is heard from.
+    """
+    outside = ranks - inside
+    match primitive:
+        case Primitive.ALL_TO_ALL:
+            return inside * outside / ranks
+        case Primitive.ALL_GATHER | Primitive.REDUCE_SCATTER:
+            return max(inside, outside) / ranks
+        case Primitive.ALL_REDUCE | Primitive.BROADCAST | Primitive.REDUCE | Primitive.P2P:
+            return 1.0
+        case _:
+            assert_never(primitive)
+
+
+def cuts(placed: Placed, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
+    """Every cut that the tiers of a group name: single ranks, the domains of each tier, its leaves, halves of its lattices."""
+    rates = [_rate(span, primitive) for span in placed.spans]
+    own = [_wires(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
+    for index, span in enumerate(placed.spans):
+        beyond = _sum(own[index + 1 :])
+        computes = any(_COMPUTE & kind_of(one.tier).operations for one in placed.spans[index:])
+        yield _domains(placed, index, own[index].plus(beyond), computes=computes)
+        if readings.placement == "packed":
+            yield from _leaves(placed, index, rates[index], beyond.richest, computes=computes)
+        yield from _halves(span, rates[index], beyond.richest)
+
+
+def _rate(span: Span, primitive: Primitive) -> Any:
+    """Bytes/s of a port with its parallel ports, or of a link; of several protocols the fastest."""
+    tier = span.tier
+    listed = tier.protocols_for(primitive).values()
+    rates = [tier.bandwidth if one.bandwidth is None else one.bandwidth for one in listed] or [tier.bandwidth]
+    return largest(*rates) * tier.ports
+
+
+def _sum(wires: Sequence[_Wires]) -> _Wires:
+    total = _NONE
+    for one in wires:
+        total = total.plus(one)
+    return total
+
+
+def _wires(span: Span, rate: Any) -> _Wires:
+    """What a member has on a tier: a port, a link to each other endpoint of the group's, or the links of its lattice."""
+    kind = kind_of(span.tier)
+    match kind.joined_by:
+        case "switches" | "tiers":
+            counts = (1.0, 1.0, 1.0)
+        case "pair_links":
+            counts = (span.endpoints - 1.0,) * 3
+        case "neighbour_links":
+            axes = _axes(span)
+            counts = (
+                float(sum(2 if one.is_ring else 1 for one in axes)),
+                float(sum(min(one.size - 1, 2) for one in axes)),
+                sum(2.0 if one.is_ring else 2 * (one.size - 1) / one.size for one in axes),
+            )
+        case _:
+            assert_never(kind.joined_by)
+    return _Wires(*(rate * count for count in counts))
+
+
+def _axes(span: Span) -> list[Axis]:
+    """The axes that the group has of a lattice; none elsewhere."""
+    return [axis for axis in kind_of(span.tier).part(span.endpoints, span.sits.stride) or () if axis.size > 1]
+
+
+def _domains(placed: Placed, index: int, out: _Wires, *, computes: bool) -> Cut:
+    """The domains below a tier (single ranks below the first), whose members' wires on it and beyond lead out."""
+    inside = placed.spans[index].ranks_inside
+    sides = tuple(Side(inside, inside * one) for one in (out.poorest, out.richest))
+    return Cut(sides, placed.ranks // inside, placed.ranks * out.mean, computes)
+
+
+def _leaves(placed: Placed, index: int, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
+    """The domains of each level of a Clos: g endpoints share uplinks of g ports over s, but never send faster than their ports.
+
+    The last one may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
+    """
+    span = placed.spans[index]
+    classes, sits = kind_of(span.tier).classes, span.sits
+    for below, above in pairwise(classes):
+        endpoints = sits.members(below.group)
+        if endpoints >= span.endpoints:
+            return
+        full, rest = divmod(span.endpoints, endpoints)
+        uplinks = endpoints * span.ranks_inside * sits.ports(below.group) * rate / above.oversubscription
+        sizes = [endpoints * span.ranks_inside, rest * span.ranks_inside]
+        whole, last = (Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in sizes)
+        copies = placed.ranks // (span.endpoints * span.ranks_inside)
+        sides = (whole, last) if rest else (whole,)
+        yield Cut(sides, copies * (full + bool(rest)), copies * (full * whole.Bps + last.Bps), computes)
+
+
+def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
+    """A lattice cut across each axis in the middle: every line leads out once, of a ring twice; so do ports on tiers beyond."""
+    axes = _axes(span)
+    nodes = prod(axis.size for axis in axes)
+    for axis in axes:
+        lines = nodes // axis.size * span.ranks_inside
+        ranks = axis.size // 2 * lines
+        yield Cut((Side(ranks, lines * (2 if axis.is_ring else 1) * rate + ranks * beyond),))

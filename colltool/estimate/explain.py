@@ -1,0 +1,150 @@
+"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import cleandoc
+
+from colltool.algorithms.choice import Choice, parse_choice
+from colltool.algorithms.composed import Composition, every_composition
+from colltool.algorithms.group import SEVERAL_TIERS, needs
+from colltool.algorithms.partners import most_partners
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request
+from colltool.base.errors import ColltoolError, nearest, said
+from colltool.base.primitives import SIZE_MEANS, Primitive
+from colltool.base.quoting import clipped
+from colltool.estimate.catalogue import CannotRun, catalogue
+from colltool.estimate.explained import Cabled, Explained, Explanation
+from colltool.estimate.groups import Placed, flat_group, place, tier_group
+from colltool.estimate.price import mode, price
+from colltool.estimate.readings import Readings
+from colltool.estimate.row import Row
+from colltool.estimate.who import AnyGroup
+from colltool.fabric.kind import cable_s
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import kind_of
+
+AnyRow = Algorithm | Composition
+
+NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
+
+
+def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
+            group: AnyGroup = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
+    """Explain an algorithm for one primitive, or for each that it computes.
+
+    Args:
+        name: as ``--algorithm`` takes it; a choice such as ``hierarchical:ring/ring`` is priced as such.
+        fabric, size, group, readings: to put numbers in; without a fabric there are none.
+
+    Raises:
+        ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
+    """
+    base = parse_choice(name).base
+    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
+    rows = [row for row in everything if row.name == base]
+    if not rows:
+        known = list(dict.fromkeys(row.name for row in everything))
+        ours = OTHER_NAMES.get(base.lower())
+        hint = f"that is '{ours}' here." if ours else nearest(base, known)
+        raise ColltoolError(f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip())
+    chosen = [row for row in rows if primitive in (None, row.primitive)]
+    if primitive is not None and not chosen:
+        computes = ", ".join(row.primitive.spoken for row in rows)
+        raise ColltoolError(f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}")
+    if fabric is None or size is None:
+        return Explanation(base, tuple(_words(row) for row in chosen))
+    reading = readings or Readings()
+    priced = [_priced(row, name, fabric, size, group, reading) for row in chosen]
+    if all(entry.row is None for entry in priced):
+        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
+    placed = place(fabric, group)
+    return Explanation(
+        algorithm=base,
+        entries=tuple(priced),
+        fabric=fabric.name,
+        group=placed.seats,
+        bytes=size,
+        mode=mode(reading),
+        overrides=fabric.overrides,
+        cables=tuple(_cables(placed, reading)),
+        readings=reading,
+    )
+
+
+def _cables(placed: Placed, readings: Readings) -> Iterator[Cabled]:
+    """The cables that messages of the group go through, innermost tier first."""
+    for span in placed.spans:
+        _, reach = tier_group(span, readings, scale_out=False)
+        for one in kind_of(span.tier).classes[: len(reach.used()) if not reach.scattered else None]:
+            if one.cable_m:
+                yield Cabled(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
+
+
+def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> Explained:
+    """The words with the price; where it cannot run, the reason instead."""
+    price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
+    try:
+        found = price(fabric, row.primitive, size, group, readings, [name]).best
+        listed = catalogue(fabric, group, row.primitive, readings).named([name], [size])
+    except CannotRun as error:
+        return _words(row, reason=error.reason)
+    except ColltoolError as error:
+        return _words(row, reason=said(error.what))
+    run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
+    return _words(row, found)._replace(balance=run.balance, partners=_partners(row, run.choice, place(fabric, group), readings))
+
+
+def _partners(row: AnyRow, choice: Choice, placed: Placed, readings: Readings) -> int | None:
+    """With how many others a rank exchanges; a composition's phases have theirs."""
+    if isinstance(row, Composition):
+        return None
+    seen = row.on(flat_group(placed, readings)[0], choice)
+    return most_partners(row.schedule(seen), seen)
+
+
+def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:
+    if isinstance(row, Composition):
+        doc, runs_on, note = row.steps.__doc__, needs(SEVERAL_TIERS), ""
+        requires: tuple[str, ...] = ()
+        status: Status = "shipped"
+        in_switch = False
+    else:
+        doc, runs_on, note = row.formula.__doc__, _runs_on(row), said(row.note)
+        status, in_switch = row.status, row.in_switch
+        requires = tuple(check.__doc__ or "" for check in row.requires)
+    title, formula, text = _sections(doc or NO_WORDS)
+    return Explained(
+        algorithm=row.name,
+        primitive=row.primitive,
+        title=title,
+        formula=formula,
+        text=text,
+        size_means=SIZE_MEANS[row.primitive],
+        runs_on=runs_on,
+        requires=requires,
+        status=status,
+        shipped_by=row.shipped_by,
+        source=row.source,
+        note=note,
+        in_switch=in_switch,
+        row=found,
+        reason=reason,
+    )
+
+
+def _runs_on(row: Algorithm) -> str:
+    """Where it runs: what an error says that it needs, and over several tiers."""
+    over = row.topologies & SEVERAL_TIERS
+    if not over or over == row.topologies:
+        return needs(row.topologies)
+    return f"{needs(row.topologies)}; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
+
+
+def _sections(doc: str) -> tuple[str, tuple[str, ...], str]:
+    """Title, formula lines (the paragraph that starts with ``t``), and the rest of a docstring but for its doctest."""
+    title, *everything = cleandoc(doc).split("\n\n")
+    paragraphs = [paragraph for paragraph in everything if not paragraph.startswith(">>>")]
+    formula = [line for p in paragraphs if p.startswith("t") and "=" in p.split("\n")[0] for line in p.split("\n")]
+    rest = [p.replace("\n", " ") for p in paragraphs if not (p.startswith("t") and "=" in p.split("\n")[0])]
+    return title.replace("\n", " "), tuple(formula), "\n\n".join(rest)

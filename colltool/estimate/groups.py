@@ -1,0 +1,219 @@
+"""Which tiers a group of ranks spans: it fills them innermost first, in whole domains; with a stride, every so many-th rank."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import gcd
+from typing import TYPE_CHECKING
+
+from colltool.algorithms.group import Group, Topology
+from colltool.base.primitives import Primitive
+from colltool.estimate.distances import Reach, flat_reach, tier_reach
+from colltool.estimate.readings import Readings
+from colltool.estimate.sits import PACKED, Sits
+from colltool.estimate.walk import Stop, walk
+from colltool.estimate.who import AnyGroup, Seats, Who
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import kind_of
+
+if TYPE_CHECKING:
+    from colltool.estimate.cut_bound import Floor
+
+Seen = tuple[Group, Reach]
+"""A group as formulas see it, and the distances between its ranks."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tier of the group: how many of the tier's endpoints it takes, how many of its ranks stand behind each, and how they sit.
+
+    ``at_once`` groups run on its switches at the same time: those that are interleaved, and one for each rank of an endpoint.
+    ``seen`` keeps the groups that :func:`tier_group` made of it: every algorithm of every phase asks for them.
+    """
+
+    tier: Tier
+    endpoints: int
+    ranks_inside: int
+    sits: Sits = PACKED
+    at_once: int = 1
+    seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A group on its fabric, under one protocol.
+
+    ``seats`` says who is in it. ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is
+    paid once a call; ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time.
+    ``protocol`` is empty where the tiers list none; ``bare`` is the group before one. ``under`` keeps what
+    :func:`colltool.estimate.protocols.under_protocols` made of it, ``seen`` the group that :func:`flat_group` made,
+    ``floors`` its cut bounds.
+    """
+
+    fabric: Fabric
+    seats: Seats
+    spans: tuple[Span, ...]
+    overhead_s: float
+    local_copy_Bps: float | None = None
+    protocol: str = ""
+    bare: "Placed | None" = field(default=None, compare=False, repr=False)
+    under: dict[Primitive, tuple["Placed", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+    floors: dict[tuple[Primitive, str, float], "Floor"] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.seats.ranks
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Endpoints per spanned tier, innermost first; their product is the rank count."""
+        return tuple(span.endpoints for span in self.spans)
+
+    @property
+    def nodes(self) -> int:
+        """Domains of accelerators, where the innermost tier is one; else every rank is a node."""
+        return self.ranks // self.ranks_per_node
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks of each node that are in the group."""
+        first = self.spans[0]
+        inside = kind_of(first.tier).joins == "accelerators" and not self.one_a_node
+        return first.endpoints if inside else 1
+
+    @property
+    def one_a_node(self) -> bool:
+        """Whether no domain of the innermost tier holds two of its ranks: the group lies on the network alone."""
+        return self.spans[0].tier.name != self.fabric.tiers[0].name
+
+
+def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> Placed:
+    """Put a group on a fabric.
+
+    Args:
+        fabric: where.
+        group: how many ranks, all that the stride leaves of the fabric when None; or the whole of who is in it.
+        stride: from one member to the next, in ranks; the sibling groups in between run at the same time.
+        alone: they are idle.
+
+    Raises:
+        ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number that leaves
+            one half full; the message names the nearest that fit.
+    """
+    who = group if isinstance(group, Who) else Who(group, stride, alone)
+    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
+    return _kept(_Very(fabric), who) if plain else _placed(fabric, who)
+
+
+class _Very:
+    """A fabric as a key: the very same one, however equal others are."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+
+    def __hash__(self) -> int:
+        return id(self.fabric)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Very) and self.fabric is other.fabric
+
+
+@lru_cache(maxsize=64)
+def _kept(where: _Very, who: Who) -> Placed:
+    """One question asks several times for the same group."""
+    return _placed(where.fabric, who)
+
+
+def _placed(fabric: Fabric, who: Who) -> Placed:
+    stops = walk(fabric, who)
+    spans, inside, members = [], 1, 1
+    for tier, stop in zip(fabric.tiers, stops, strict=True):
+        if stop.members > 1:
+            sits = Sits(stop.stride, _beside(tier, inside, members, who), who.alone)
+            behind = members if who.alone or who.stride == 1 else inside
+            at_once = -(-behind // _rails(tier, inside)) * (1 if who.alone else stop.stride)
+            spans.append(Span(stop.tier, stop.members, members, sits, at_once))
+        inside *= tier.endpoints
+        members *= stop.members
+    return Placed(fabric, _seats(who, members, stops), tuple(spans), fabric.launch_overhead)
+
+
+def _seats(who: Who, ranks: int, stops: Sequence[Stop]) -> Seats:
+    axes = [(stop.tier.name, kind_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
+    slices = tuple((name, tuple(axis.size for axis in part)) for name, part in axes if part)
+    return Seats(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
+
+
+def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
+    """Ranks behind an endpoint for each member there. Where rails are fabrics of their own, those on the members' rails."""
+    if inside == members or not who.alone:
+        return 1  # siblings that are at work keep their ports
+    rails = _rails(tier, inside)
+    used = min(members, rails // gcd(who.stride, rails))
+    return max(1, inside // rails * used // members)
+
+
+def _rails(tier: Tier, inside: int) -> int:
+    """Fabrics of their own that a tier is made of, one for every so many-th rank of an endpoint."""
+    kind = kind_of(tier)
+    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+    return 1 if inside % rails else rails
+
+
+def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
+    """The group that one phase runs on: a tier alone. With ``leaders``, one rank of each endpoint takes part."""
+    key = (readings, scale_out, leaders)
+    if key not in span.seen:
+        span.seen[key] = _tier_group(span, readings, scale_out, span.ranks_inside if leaders else 1)
+    return span.seen[key]
+
+
+def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
+    tier, kind = span.tier, kind_of(span.tier)
+    reach = tier_reach(tier, span.endpoints, readings, idle_nics, span.sits)
+    hardware = reach.in_switch
+    group = Group(
+        ranks=span.endpoints,
+        topology=tier.topology,
+        axes=kind.part(span.endpoints, span.sits.stride) or (),
+        scale_out=scale_out or kind.joins == "hosts",
+        switch=kind.operations,
+        switch_levels=hardware.levels if hardware else 1,
+        switch_groups=max(1, span.at_once // idle_nics),
+        switch_room=hardware.limits.groups if hardware and hardware.limits else None,
+        tree_beta=readings.tree_beta,
+        posts_cost=tier.post is not None,
+        one_port=readings.ports == "one",
+    )
+    return group, reach
+
+
+def flat_group(placed: Placed, readings: Readings) -> Seen:
+    """The whole group seen flat: on its only tier, or over several."""
+    if readings not in placed.seen:
+        placed.seen[readings] = _flat_group(placed, readings)
+    return placed.seen[readings]
+
+
+def _flat_group(placed: Placed, readings: Readings) -> Seen:
+    if len(placed.spans) == 1:
+        span = placed.spans[0]
+        return tier_group(span, readings, scale_out=placed.one_a_node)
+    tiers = tuple((span.tier, span.sits) for span in placed.spans)
+    lattice = any(kind_of(tier).axes for tier, _ in tiers)
+    topology: Topology = "lattice_tiers" if lattice else "tiers"
+    group = Group(
+        ranks=placed.ranks,
+        topology=topology,
+        tree_beta=readings.tree_beta,
+        posts_cost=all(tier.post is not None for tier, _ in tiers),
+        one_port=readings.ports == "one",
+    )
+    return group, flat_reach(tiers, placed.ranks, readings)
+
+
+def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
+    """The group that so many endpoints of a tier make, every ``stride``-th, each with so many ranks ``inside``."""
+    return tier_group(Span(tier, endpoints, inside, Sits(stride)), Readings(), scale_out=scale_out)[0]

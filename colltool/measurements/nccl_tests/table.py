@@ -1,0 +1,191 @@
+"""The table of nccl-tests and rccl-tests: columns by the name line, and the cells of a row under them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.measurements.printed import Unusable, printed
+
+OUT, IN, EITHER = "out-of-place", "in-place", "one half"
+
+_TIMES = ("time", "cputime")
+_AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
+_WIDE_GAP = 20  # spaces where a half was left blank; columns that are printed are at most 8 apart
+_HEAD = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
+_GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
+_OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
+
+
+class Cells(NamedTuple):
+    """A row cut into cells: its size and element type as printed, and of each half, by label, the columns with their text."""
+
+    size: str
+    dtype: str
+    halves: dict[str, Iterable[tuple[str, str]]]
+
+
+class TableRow(NamedTuple):
+    """A row of a table, cut into cells when it is used and not before: a log of a million rows takes no more than its text.
+
+    Args:
+        number: of its line.
+        content: of the row, which ``cut`` takes apart.
+        joined: of pieces on several lines.
+        item: what tells it from other rows of the same line, in JSON.
+    """
+
+    number: int
+    content: Any
+    cut: Callable[[Any], Cells]
+    joined: bool = False
+    item: str = ""
+
+    def cells(self) -> Cells:
+        """What stands in its columns."""
+        return self.cut(self.content)
+
+
+class Columns(NamedTuple):
+    """The columns of a table, as its name line lists them.
+
+    Args:
+        line: of the name line.
+        names: from ``size`` on, without ``#``.
+        labels: of the halves, in order.
+        starts: where each half starts in ``names``.
+        width: columns of a half.
+        values: of a full row: a timestamp is a date and a time of day.
+        without_redop: whether a row may leave one cell blank: old tests without a reduction have a column for it.
+    """
+
+    line: int
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    starts: tuple[int, ...]
+    width: int
+    values: int
+    without_redop: bool
+
+    @property
+    def time(self) -> str:
+        """What the time column is called."""
+        return self.names[self.starts[0]]
+
+    def words(self, text: str) -> list[str]:
+        """A row's values, one a column; old tests without a reduction leave the cell blank."""
+        words = text.split(None, self.values + 1)
+        if self.without_redop and len(words) > 3 and printed(words[3]) is not None:
+            words.insert(3, "")
+        return words
+
+    def lacks_a_half(self, missing: int) -> bool:
+        """Whether so many missing values are those of one of two halves."""
+        return len(self.starts) == 2 and missing == self.width
+
+    def cut(self, text: str) -> Cells:
+        """A row under its columns, whole or without one of two halves."""
+        words = self.words(text)
+        if len(words) == self.values:
+            halves = {label: self._half(words[at:]) for label, at in zip(self.labels, self.starts, strict=True)}
+        else:
+            halves = {IN if _GAP.search(text) else EITHER: self._half(words[self.starts[0] :])}
+        return Cells(words[0], words[2], halves)
+
+    def _half(self, words: list[str]) -> Iterable[tuple[str, str]]:
+        first = self.starts[0]
+        return zip(self.names[first : first + self.width], words, strict=False)
+
+
+def columns(text: str, above: str, line: int, file: str) -> Columns | None:
+    """The columns that a name line lists, or None for any other line. ``above`` is the line before, which labels the halves.
+
+    Raises:
+        ColltoolError: a table of nccl-tests 2.0 or older, whose times are in ms.
+    """
+    if "algbw" not in text:
+        return None
+    words = [word.lstrip("#") for word in text.split()]
+    if "bytes" in words and "time" in words and "size" not in words:
+        what = "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us"
+        raise ColltoolError(what, where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+    if "size" not in words or "type" not in words or not any(name in words for name in _TIMES):
+        return None
+    names = tuple(word for word in words[words.index("size") :] if word)
+    starts = tuple(at for at, name in enumerate(names) if name in _TIMES)
+    end = next((at for at, name in enumerate(names) if name in _AFTER_THE_HALVES), len(names))
+    if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
+        return None
+    width = (starts[1] if len(starts) == 2 else end) - starts[0]
+    return Columns(
+        line=line,
+        names=names,
+        labels=_labels(above, len(starts)),
+        starts=starts,
+        width=width,
+        values=len(names) + names.count("timestamp"),
+        without_redop="redop" in names,
+    )
+
+
+def _labels(above: str, halves: int) -> tuple[str, ...]:
+    if halves == 2:
+        return (OUT, IN)
+    return (IN,) if IN in above and OUT not in above else (OUT,)
+
+
+def check_unit(text: str, line: int, file: str) -> None:
+    """Refuse a table that gives its times in another unit than us, by the line of units below the names.
+
+    Raises:
+        ColltoolError: ``(ms)`` or ``(s)``.
+    """
+    _, bytes_, units = text.partition("(B)")
+    unit = _OTHER_UNIT.search(units) if bytes_ else None
+    if unit:
+        raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+
+
+class Pieces:
+    """The row that is being read: NCCL's messages break rows in the middle, and the rest follows on a later line."""
+
+    def __init__(self, layout: Columns, number: int, head: str) -> None:
+        self.layout = layout
+        self.number = number
+        self.text = head
+        self.joined = False
+        self.missing = layout.values - len(layout.words(head))
+        """How many values the row still lacks; negative for too many."""
+
+    def add(self, text: str) -> bool:
+        """Take the rest of the row from a later line, if that is what the line holds."""
+        words = text.split(None, max(self.missing, 0))
+        if not words or len(words) > self.missing or not (words[0] == "N/A" or printed(words[0])):
+            return False
+        self.text += f" {' '.join(words)}"
+        self.missing -= len(words)
+        self.joined = True
+        return True
+
+    def row(self) -> TableRow:
+        """The row, whole.
+
+        Raises:
+            Unusable: too few values, or too many.
+        """
+        if self.missing < 0:
+            raise Unusable("more values than columns")
+        if self.missing and not self.layout.lacks_a_half(self.missing):
+            raise Unusable("truncated: fewer values than columns")
+        return TableRow(self.number, self.text, self.layout.cut, self.joined)
+
+
+def row_head(text: str) -> str | None:
+    """A row from its first cell on, wherever in the line a launcher's prefix lets it start; None for any other line."""
+    head = _HEAD.search(text)
+    if head is None:
+        return None
+    start = head.start(1)
+    return text[start:] if "#" not in text[:start] else None

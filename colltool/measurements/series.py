@@ -1,0 +1,75 @@
+"""What every log becomes: series of measured points in SI units, by nccl-tests' size convention."""
+
+from typing import NamedTuple
+
+from colltool.base.primitives import Primitive, busbw_factor
+
+
+class Point(NamedTuple):
+    """One size of a series.
+
+    Args:
+        bytes: M by nccl-tests' convention.
+        seconds: the median of all repeats.
+        low_s, high_s: the fastest and the slowest repeat.
+        repeats: how many there were.
+        where: ``file:line`` of the first.
+    """
+
+    bytes: float
+    seconds: float
+    low_s: float
+    high_s: float
+    repeats: int
+    where: str
+
+
+class Series(NamedTuple):
+    """Points of one collective on one group, ascending in size, each size once.
+
+    Args:
+        primitive, ranks: what ran, and on how many.
+        nodes: hosts of the ranks, as the log lists them; None where it does not.
+        points: at least one.
+        library: who ran it: ``NCCL``, ``RCCL``, ``MPI``; empty where the log does not say.
+        version: of the library or else of the benchmark, as the log gives it.
+        dtype: of the elements, as the log gives it.
+        files: the logs it comes from, as the user named them.
+        run: which of several runs of the same, where they are kept apart; empty where they are one series.
+    """
+
+    primitive: Primitive
+    ranks: int
+    nodes: int | None
+    points: tuple[Point, ...]
+    library: str = ""
+    version: str = ""
+    dtype: str = ""
+    files: tuple[str, ...] = ()
+    run: str = ""
+
+    @property
+    def title(self) -> str:
+        """``all-reduce, 16 ranks on 2 nodes``; behind it the run, where there are several."""
+        nodes = f" on {self.nodes} node{'s' * (self.nodes != 1)}" if self.nodes else ""
+        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
+
+    def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
+        """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""
+        return point.bytes / (seconds or point.seconds) * busbw_factor(self.primitive, self.ranks)
+
+
+class Skipped(NamedTuple):
+    """Rows that were left out, or ``used`` with a reservation: why, how many, and ``file:line`` of the first."""
+
+    reason: str
+    rows: int
+    where: str
+    used: bool = False
+
+
+class Measurements(NamedTuple):
+    """All series of all logs, by primitive, ranks and nodes, and what was left out or used with a reservation."""
+
+    series: tuple[Series, ...]
+    skipped: tuple[Skipped, ...]

@@ -1,0 +1,131 @@
+"""The constants of a library's cost model: one file a version, ``data/nccl-2.30.toml``, every table with its source."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from colltool.base.errors import ColltoolError
+
+Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
+Cpu = Literal["intel", "amd", "arm"]
+Link = Literal["nvlink", "pci"]
+
+ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
+"""By the names of NCCL's tuner file, in the order in which NCCL scans them."""
+
+PROTOCOLS = ("ll", "ll128", "simple")
+"""From least latency to most bandwidth, in the order in which NCCL scans them."""
+
+GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
+
+ByProtocol = tuple[float, float, float]
+ByNodes = tuple[float, float, float]
+
+_FOLDER = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """A CPU: microseconds that a ring's step across nodes takes at least, the row of LL's limits, whether it is an x86."""
+
+    net_overhead_us: float
+    ll_row: Gpu
+    x86: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What NCCL's search for channels knows of a GPU generation.
+
+    Args:
+        link_GBps: NVLink of a GPU, one way.
+        nic_GBps: what a NIC reaches through PCIe at most.
+        inside: rates that it tries for a channel on one node, GB/s, falling.
+        across: the same with a network.
+    """
+
+    link_GBps: float
+    nic_GBps: float
+    inside: tuple[float, ...]
+    across: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Constants:
+    """The numbers of one version, in microseconds and GB/s; the file says what each is."""
+
+    version: str
+    source: str
+    base_latency_us: Mapping[str, ByProtocol]
+    hop_latency_us: Mapping[str, Mapping[str, ByProtocol]]
+    latency: Mapping[str, float]
+    cpu: Mapping[Cpu, Host]
+    ll_most_GBps: Mapping[Gpu, ByNodes]
+    ring_ll128_channel_GBps: Mapping[Gpu, ByNodes]
+    tree_ll128_channel_GBps: Mapping[Gpu, ByNodes]
+    tree_channel_GBps: Mapping[Gpu, ByNodes]
+    nvls_tree_channel_GBps: Mapping[Gpu, ByNodes]
+    share: Mapping[str, float]
+    nvls: Mapping[str, Any]
+    collnet: Mapping[str, int]
+    plateau: Mapping[str, Any]
+    size_correction: Mapping[str, Any]
+    search: Mapping[Gpu, Search]
+    channels: Mapping[str, Any]
+
+    def base_us(self, algorithm: str, protocol: str) -> float:
+        """What a call costs before its first hop."""
+        return self.base_latency_us.get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
+
+    def hop_us(self, wires: str, algorithm: str, protocol: str) -> float:
+        """A hop over ``nvlink``, ``pci`` or ``net``."""
+        return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
+
+
+_NOTHING: ByProtocol = (0.0, 0.0, 0.0)
+
+
+def versions() -> list[str]:
+    """The versions of NCCL that there is data for, oldest first."""
+    found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
+    return sorted(found, key=lambda version: tuple(map(int, version.split("."))))
+
+
+def constants(version: str = "") -> Constants:
+    """The numbers of a version of NCCL; of the newest without one.
+
+    Raises:
+        ColltoolError: there is no data for it.
+    """
+    known = versions()
+    wanted = version or known[-1]
+    if wanted not in known:
+        what = f"there is no data of NCCL {wanted}'s cost model"
+        raise ColltoolError(what, where="library.version", fix=f"there is for: {', '.join(known)}")
+    return _read(wanted)
+
+
+@cache
+def _read(version: str) -> Constants:
+    tables = tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
+    bare: dict[str, Any] = {name: _bare(table) if isinstance(table, dict) else table for name, table in tables.items()}
+    bare["cpu"] = {name: Host(**one) for name, one in bare["cpu"].items()}
+    bare["search"] = {name: Search(**one) for name, one in bare["search"].items()}
+    return Constants(**bare)
+
+
+def _bare(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table without its source; lists as tuples."""
+    return {name: _value(value) for name, value in table.items() if name != "source"}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return _bare(value) if isinstance(value, dict) else value

@@ -1,0 +1,225 @@
+"""NCCL's cost model: what it takes each algorithm and protocol to cost at a size, and which it picks.
+
+An estimate is a latency and bytes over a bandwidth. Corrections change the bandwidth at powers of two and the latency at one
+size, so it is a line between sizes: :func:`pieces` has the lines, and crossings of them are exact (:func:`flips`).
+
+Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an all-gather or reduce-scatter. One
+call, not a group of them; a sum, minimum or maximum of a type that NVLS reduces
+(NCCL avoids long rings for fp8, PAT for averages).
+
+Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoGetAlgoTime), src/enqueue.cc.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import NamedTuple
+
+from colltool.base.cost import Number
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AR, Primitive
+from colltool.nccl.bandwidth import bandwidth_GBps
+from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
+from colltool.nccl.enabled import TUNED, why_not
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.latency import latency_us
+
+
+class Piece(NamedTuple):
+    """From this size on, up to the next piece, a call takes ``a_s + b_s_per_byte·M`` seconds."""
+
+    from_bytes: float
+    a_s: float
+    b_s_per_byte: float
+
+
+class Combination(NamedTuple):
+    """An algorithm under a protocol: its pieces, small sizes first; none, and the reason, where NCCL cannot run it."""
+
+    algorithm: str
+    protocol: str
+    pieces: tuple[Piece, ...]
+    reason: str = ""
+
+
+class Estimate(NamedTuple):
+    """What NCCL takes one call to cost.
+
+    Args:
+        algorithm, protocol: as NCCL's tuner file writes them.
+        seconds: None where NCCL cannot run it; an array for an array of sizes.
+        latency_s: the part that the size does not change, within its octave.
+        bandwidth_Bps: bytes over the rest of the time.
+        reason: why NCCL cannot run it, else empty.
+    """
+
+    algorithm: str
+    protocol: str
+    seconds: Number | None
+    latency_s: Number | None
+    bandwidth_Bps: Number | None
+    reason: str = ""
+
+
+class Flip(NamedTuple):
+    """From this size on NCCL picks this."""
+
+    from_bytes: float
+    algorithm: str
+    protocol: str
+
+
+def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[Estimate]:
+    """Every algorithm under every protocol, in NCCL's order of scanning.
+
+    Args:
+        on: the group.
+        primitive: one that NCCL chooses an algorithm for.
+        size: M in bytes, 1 or more; an array gives arrays.
+
+    Raises:
+        ColltoolError: a primitive without a choice, or a size below 1 byte.
+    """
+    _check(size)
+    return [_estimate(way, size) for way in pieces(on, primitive)]
+
+
+def pick(on: Hardware, primitive: Primitive, size: float) -> Estimate:
+    """What NCCL runs: the least estimate, the first of equals.
+
+    Raises:
+        ColltoolError: as :func:`estimates`.
+    """
+    return picks(on, primitive, (size,))[0]
+
+
+def least(ways: Iterable[Estimate]) -> Estimate:
+    """The least of estimates at one size, the first of equals."""
+    return min((way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0))
+
+
+def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[Estimate]:
+    """As :func:`pick`, for many sizes at once; a list or a flat array of them.
+
+    Raises:
+        ColltoolError: as :func:`estimates`.
+    """
+    ways = [way for way in pieces(on, primitive) if way.pieces]
+    return [_least(ways, float(size)) for size in sizes]
+
+
+@lru_cache(maxsize=256)
+def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
+    """The curves of all algorithms and protocols, in NCCL's order of scanning; the first piece starts at 1 byte.
+
+    Raises:
+        ColltoolError: a primitive that NCCL has no choice for.
+    """
+    if primitive not in TUNED:
+        fix = f"it chooses for {', '.join(one.spoken for one in TUNED)}"
+        raise ColltoolError(f"NCCL has one way for {primitive.spoken}: there is nothing to choose", argument="primitive", fix=fix)
+    return tuple(_combination(on, primitive, algorithm, protocol) for algorithm in ALGORITHMS for protocol in PROTOCOLS)
+
+
+@lru_cache(maxsize=256)
+def flips(on: Hardware, primitive: Primitive) -> tuple[Flip, ...]:
+    """NCCL's picks over all sizes from 1 byte on, exact: where the pick changes, and to what.
+
+    Raises:
+        ColltoolError: as :func:`pieces`.
+    """
+    ways = [way for way in pieces(on, primitive) if way.pieces]
+    starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
+    found: list[Flip] = []
+    for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
+        lines = [_piece(way, start) for way in ways]
+        for at, index in _lowest(lines, start, end):
+            flip = Flip(at, ways[index].algorithm, ways[index].protocol)
+            if found and found[-1].from_bytes == at:  # two lines meet where a piece starts
+                found.pop()
+            if not found or found[-1][1:] != flip[1:]:
+                found.append(flip)
+    return tuple(found)
+
+
+def _least(ways: Sequence[Combination], size: float) -> Estimate:
+    _check(size)
+    return _estimate(min(ways, key=lambda way: _seconds(_piece(way, size), size)), size)
+
+
+def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
+    """The lowest of straight lines between two sizes: from where, and which; the first of equals."""
+    at, best = start, min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
+    while at < end:
+        yield at, best
+        own = lines[best]
+        flatter = [index for index, line in enumerate(lines) if line.b_s_per_byte < own.b_s_per_byte]
+        crossed = [((lines[index].a_s - own.a_s) / (own.b_s_per_byte - lines[index].b_s_per_byte), index) for index in flatter]
+        crossing, best = min(crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best))
+        at = max(at, crossing)
+
+
+def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
+    if reason := why_not(on, primitive, algorithm, protocol):
+        return Combination(algorithm, protocol, (), reason)
+    a_s = latency_us(on, primitive, algorithm, protocol) * 1e-6
+    b = 1e-9 / bandwidth_GBps(on, primitive, algorithm, protocol)
+    slopes = {1.0: b} | {start: b / share for start, share in _corrections(on, primitive, algorithm, protocol).items()}
+    plateau = _plateau(on, primitive, algorithm, protocol)
+    found: list[Piece] = []
+    for start in sorted({*slopes, *plateau, 1.0}):
+        slope = slopes[max(one for one in slopes if one <= start)]
+        lifted = a_s * next((factor for at, factor in plateau.items() if at <= start), 1.0)
+        if not found or found[-1][1:] != (lifted, slope):
+            found.append(Piece(start, lifted, slope))
+    return Combination(algorithm, protocol, tuple(found))
+
+
+def _corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
+    """What is left of the bandwidth from each size on: of an all-reduce by trees; by NVLSTree on Blackwell with an x86."""
+    table = on.constants.size_correction
+    nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
+    if primitive is not AR or not (algorithm == "tree" or nvls_too):
+        return {}
+    steps = table["tree_steps" if algorithm == "tree" else "nvls_tree_steps"]
+    first = float(table["first_bytes"])
+    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {first * 2**steps: 1.0}
+
+
+def _plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
+    """From which size on a ring's latency is how many times as long: an all-reduce under Simple across nodes."""
+    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
+        return {}
+    limit = on.constants.plateau
+    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
+
+
+def _piece(way: Combination, size: float) -> Piece:
+    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+
+
+def _seconds(piece: Piece, size: float) -> float:
+    return piece.a_s + piece.b_s_per_byte * size
+
+
+def _estimate(way: Combination, size: Number) -> Estimate:
+    if not way.pieces:
+        return Estimate(way.algorithm, way.protocol, None, None, None, way.reason)
+    if not hasattr(size, "shape"):
+        piece = _piece(way, float(size))
+        return Estimate(way.algorithm, way.protocol, _seconds(piece, float(size)), piece.a_s, 1 / piece.b_s_per_byte)
+    import numpy as np
+
+    starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
+    index = np.searchsorted(starts, size, side="right") - 1
+    return Estimate(way.algorithm, way.protocol, latencies[index] + slopes[index] * size, latencies[index], 1 / slopes[index])
+
+
+def _check(size: Number) -> None:
+    """Refuses a size that is no number of bytes from 1 on."""
+    least, most = (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
+    if not (least >= 1 and isfinite(most)):
+        raise ColltoolError(f"NCCL's model needs sizes of 1 byte or more, got {least!r}", argument="size")

@@ -1,0 +1,1 @@
+"""Constructions of Clos networks: switches, cables and oversubscription from ranks and ports."""

@@ -1,0 +1,271 @@
+"""Sizing: how many switches and cables a k-ary fat-tree or a Clos of equal switches takes, on one rail or several.
+
+``s`` of a level is hop by hop here, downlinks over uplinks of one of its switches. By ports alone, with E ports of endpoints on a
+rail and switches of r ports: d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, leaves ceil(E/d_1), spines ceil(leaves·u_1/d_2), top
+ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. Whole switches are wired evenly on top of that:
+:mod:`colltool.sizing.wiring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from math import ceil, inf, prod
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.quoting import shown
+from colltool.sizing.records import ClosPlan, FatTree, Stage
+from colltool.sizing.wiring import FREE, Hop, Split, Wanted, Wired, most_ports, wired
+
+LEVELS = ("leaf", "spine", "core")
+MOST_ENDPOINTS = 10**9
+MOST_PORTS = 1024
+"""Of a switch: the largest have 512, and the search for a wiring stays short."""
+
+
+def fat_tree(k: int) -> FatTree:
+    """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4 endpoints, 5k²/4 switches.
+
+    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source: Al-Fares, Loukissas, Vahdat, "A
+    scalable, commodity data center network architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
+
+    >>> tree = fat_tree(4)
+    >>> tree.endpoints, tree.switches, tree.links, tree.paths, tree.planes
+    (16, 20, 48, 4, 2)
+
+    Raises:
+        ColltoolError: k is odd or below 2.
+    """
+    if k < 2 or k % 2 or k > MOST_PORTS:
+        what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
+    per_layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
+    return FatTree(
+        k=k,
+        pods=k,
+        endpoints=endpoints,
+        edge=per_layer,
+        aggregation=per_layer,
+        core=core,
+        switches=2 * per_layer + core,
+        links=3 * endpoints,
+        paths=core,
+        planes=k // 2,
+    )
+
+
+def fat_tree_plan(k: int) -> ClosPlan:
+    """:func:`fat_tree` level by level: what :func:`clos_plan` makes of its endpoints.
+
+    Raises:
+        ColltoolError: as :func:`fat_tree`.
+    """
+    return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
+
+
+def fat_tree_for(endpoints: int) -> FatTree:
+    """The smallest k-ary fat-tree that holds the endpoints.
+
+    Raises:
+        ColltoolError: no endpoint to hold.
+    """
+    _at_least_one(endpoints=endpoints)
+    k = 2
+    while k**3 < 4 * endpoints:
+        k += 2
+    return fat_tree(k)
+
+
+def tree_levels(endpoints: int, radix: int) -> int:
+    """ceil(log_r N), at least 1: the least levels of a tree of r-port switches over N endpoints, all ports but one led down.
+
+    A network that is not oversubscribed takes more: half of the ports below the top lead up. Source: Collectives Explainer Series
+    part 04 §2.2.
+
+    >>> tree_levels(64, 64), tree_levels(65, 64), tree_levels(4097, 64)
+    (1, 2, 3)
+    """
+    levels, joined = 1, radix
+    while joined < endpoints:
+        levels, joined = levels + 1, joined * radix
+    return levels
+
+
+@cache
+def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
+    """Levels of switches up to where ``group`` packed endpoints meet, in the Clos of :func:`clos_plan` that joins all of them.
+
+    Where that cannot be built, :func:`tree_levels`.
+
+    >>> levels_under(4096, 1, 1, 64, 4096), levels_under(4096, 1, 1, 64, 64), levels_under(4096, 1, 1, 64, 32)
+    (3, 2, 1)
+    """
+    try:
+        plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
+    except ColltoolError:
+        return tree_levels(group * nics_per_rail, radix)
+    return plan.levels_over(group * nics_per_rail)
+
+
+def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
+    """A rail-optimised two-level Clos: :func:`clos_plan` with ``nics_per_rail`` NICs of each pod on each rail.
+
+    >>> plan = rail_pods(pods=32, rails=4, nics_per_rail=18, radix=144)
+    >>> plan.leaves, plan.spines, plan.cables_per_pair, plan.switches
+    (8, 4, 18, 48)
+
+    Raises:
+        ColltoolError: as :func:`clos_plan`.
+    """
+    _at_least_one(pods=pods, rails=rails, nics_per_rail=nics_per_rail)
+    return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
+
+
+def clos_plan(
+    endpoints: int,
+    ports: int,
+    radix: int,
+    *,
+    rails: int = 1,
+    levels: int | None = None,
+    hops: Sequence[Hop] = (),
+    names: Sequence[str] = LEVELS,
+    wanted: Wanted = FREE,
+) -> ClosPlan:
+    """A Clos of equal switches for so many endpoints, in whole ports and whole switches, the fewest that can be wired evenly.
+
+    Args:
+        endpoints: that are joined, of ``ports`` ports each.
+        radix: ports of a switch.
+        rails: separate fabrics, over which the ports spread.
+        levels: 1 to 3; when None those of fewest switches, the fewest levels of equal ones.
+        hops: oversubscription of each level below the top, at most: a ratio from 1 on, or its ports; 1 where nothing is given.
+        names: of the levels, bottom up.
+        wanted: down-ports of a leaf and leaves of a pod, where the fabric says them.
+
+    Raises:
+        ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
+    """
+    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    if endpoints * ports > MOST_ENDPOINTS:
+        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
+        raise ColltoolError(what, argument="endpoints", fix="size a part of it")
+    if rails > endpoints * ports:
+        what = f"{shown(rails)} rails are more than the {endpoints * ports} ports of all endpoints"
+        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+    if levels is not None and not 1 <= levels <= len(LEVELS):
+        raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
+    if not 2 <= radix <= MOST_PORTS:
+        raise ColltoolError(
+            f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix", fix=f"write {given('radix', 64)}"
+        )
+    _check_hops(hops, levels)
+    on_rail = ceil(endpoints * ports / rails)
+    found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=max(1, ports // rails)))
+    stages = _stages(made, radix, rails, endpoints * ports, names)
+    return ClosPlan(
+        rails=rails,
+        radix=radix,
+        ports=endpoints * ports,
+        spare_ports=stages[0].switches * stages[0].down_ports - endpoints * ports,
+        levels=stages,
+        switches=sum(one.switches for one in stages),
+        cables=sum(one.cables for one in stages[1:]),
+        oversubscription=prod(one.oversubscription for one in stages[:-1]),
+        pods=made.pods,
+        planes=made.planes,
+        paths=stages[-1].per_rail,
+        tree_levels=len(stages),
+        least_levels=tree_levels(on_rail, radix),
+        notes=tuple(_notes(made, stages, radix, on_rail, max(1, ports // rails), found)),
+    )
+
+
+def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
+    count = levels or len(LEVELS)
+    if len(hops) > count - 1:
+        what = f"{count} levels have {count - 1} ratio{'s' * (count != 2)} below the top, got {len(hops)}"
+        raise ColltoolError(what, argument="oversubscription", fix="one for each level that has uplinks, bottom up")
+    for hop in hops:
+        if not isinstance(hop, Split) and not hop >= 1:
+            what, fix = f"an oversubscription of {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
+            raise ColltoolError(what, argument="oversubscription", fix=fix)
+
+
+def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Wanted) -> tuple[Sequence[Hop], Wired]:
+    """The ratios asked for and the wiring of fewest switches: of the levels asked for, or of any number, fewer levels first."""
+    found: tuple[Sequence[Hop], Wired] | None = None
+    least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
+    for count in [levels] if levels else range(least, len(LEVELS) + 1):
+        asked = [*hops[: count - 1], *(1.0,) * (count - 1 - len(hops))]
+        made = wired(on_rail, radix, asked, wanted, sum(found[1].switches) - 1 if found else inf)
+        found = (asked, made) if made else found
+    if found:
+        return found
+    if asked and wanted.leaf_down and not isinstance(asked[0], Split):
+        up = max(1, ceil(wanted.leaf_down / asked[0] - 1e-9))
+        if wanted.leaf_down + up > radix:
+            what = f"a leaf of {wanted.leaf_down} ports down takes {up} up at {asked[0]:g}:1, the switch has {radix} in all"
+            raise ColltoolError(what, argument="radix", fix="take a smaller group, a larger radix, or more oversubscription")
+    most = most_ports(radix, asked, wanted)
+    more = ", more levels" if count < len(LEVELS) else ""
+    raise ColltoolError(
+        f"{on_rail} ports on a rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
+        argument="levels" if levels else "endpoints",
+        fix=f"take a larger radix, more rails{more}, or more oversubscription",
+    )
+
+
+def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[Stage, ...]:
+    """The levels that have switches; one below an empty top keeps the split that it was bought with."""
+    splits = [*made.splits, Split(radix, 0, 1.0)]
+    entering = [ports, *(rails * below * split.up for below, split in zip(made.switches, made.splits, strict=False))]
+    return tuple(
+        Stage(
+            name=names[index],
+            switches=rails * count,
+            per_rail=count,
+            least=made.least[index],
+            down_ports=splits[index].down,
+            up_ports=splits[index].up,
+            oversubscription=splits[index].ratio,
+            cables=entering[index],
+            parallel=made.parallel[index - 1] if index else 1,
+        )
+        for index, count in enumerate(made.switches)
+        if count
+    )
+
+
+def _notes(
+    made: Wired, stages: Sequence[Stage], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
+) -> Iterator[str]:
+    """What is other than asked for, was rounded up or is left over, on one rail; an endpoint has ``of_endpoint`` ports on it."""
+    for stage, split, hop in zip(stages, made.splits, asked, strict=False):
+        if isinstance(hop, Split):
+            continue
+        if abs(hop - split.ratio) > 1e-9:
+            yield f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1, where {hop:g}:1 was asked for"
+        if unused := radix - split.down - split.up:
+            yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
+    leaf, top = stages[0], stages[-1]
+    rail = " on a rail" if leaf.switches > leaf.per_rail else ""
+    if len(made.splits) and on_rail % leaf.down_ports:
+        yield f"{on_rail} ports{rail} fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports only in part"
+    if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
+        ports = f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports} down-ports"
+        yield f"{ports}: some endpoints straddle two leaves"
+    for stage in stages[1:]:
+        if stage.per_rail > stage.least:
+            alone = f"their ports alone would do with {stage.least}"
+            yield f"{stage.name}: {stage.per_rail} switches{rail}, so that uplinks spread evenly; {alone}"
+    if len(stages) <= len(made.splits):
+        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins all{rail}: no switches above it are needed"
+    elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
+        yield f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports unused"
+
+
+def _at_least_one(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ColltoolError(f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}")

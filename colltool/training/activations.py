@@ -1,0 +1,93 @@
+"""Activations that wait for the backward pass: bytes of a layer, how many micro-batches are kept, and the logits.
+
+Korthikanti 2022 (arXiv:2205.05198) counts a GPT layer in 16 bits: s b h (34 + 5 a s / h), of which attention keeps 11 s b h and
+its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h. Here the same terms follow from the shape: kv heads, width, a gate,
+dropout, experts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.training.model import Shape
+from colltool.training.setup import Setup, Stage
+
+LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
+
+
+class Layer(NamedTuple):
+    """Bytes of one layer and micro-batch on a rank: kept until its backward pass, and at most while it computes."""
+
+    stored: float
+    working: float
+
+
+def layer_activations(setup: Setup, shape: Shape, *, experts: bool) -> Layer:
+    """One layer of a kind under the setup's recomputation.
+
+    Full recomputation keeps a layer's input alone, 2 s b h (a t-th of it with sequence parallelism); selective, and a fused
+    attention, keep all but the scores.
+    """
+    flash = setup.stack is None or setup.stack.flash
+    whole = _outside_regions(setup, shape) + _inside_regions(setup, shape, experts=experts)
+    scores = 0.0 if flash else 5.0 * shape.heads * setup.sequence / setup.layout.tp * setup.tokens
+    if setup.recompute == "full":
+        return Layer(setup.precision.activation_bytes * setup.tokens_outside * shape.hidden, whole + scores)
+    return Layer(whole + (0.0 if setup.recompute == "selective" else scores), whole + scores)
+
+
+def _outside_regions(setup: Setup, shape: Shape) -> float:
+    """What stands outside tensor parallel regions: inputs of norms and of regions, masks of dropout; 10 s b h of a GPT."""
+    w, masks = setup.precision.activation_bytes, 2 if shape.dropout else 0
+    return setup.tokens_outside * shape.hidden * (4 * w + masks)
+
+
+def _inside_regions(setup: Setup, shape: Shape, *, experts: bool) -> float:
+    """What tensor parallelism splits: q, k, v and attention's output; what the FFN writes; 24 s b h / t of a GPT."""
+    w, tp = setup.precision.activation_bytes, setup.layout.tp
+    attention = setup.tokens * w * _attention_size(shape, tp)
+    moe = shape.moe if experts else None
+    if moe is None:
+        return attention + setup.tokens * w * _ffn_size(shape, shape.ffn) / tp
+    routed = setup.expert_tokens * moe.top_k * moe.imbalance * w * (2 * shape.hidden + _ffn_size(shape, moe.ffn))
+    return attention + routed + setup.tokens * w * _ffn_size(shape, moe.shared_ffn) / tp
+
+
+def _attention_size(shape: Shape, tp: int) -> float:
+    """Elements of a token: q, k, v, the output; of latent attention its bottlenecks too, which every rank keeps."""
+    if shape.mla is not None:
+        mla, a = shape.mla, shape.heads / tp
+        return mla.q_rank + mla.kv_rank + mla.rope + a * (2 * (mla.nope + mla.rope) + 2 * mla.value)
+    return shape.head_dim * (2 * shape.heads / tp + 2 * max(shape.kv_heads / tp, 1.0))
+
+
+def _ffn_size(shape: Shape, width: int) -> float:
+    """Elements of a token in an FFN: what goes into the activation and what comes out, and the gate."""
+    return float(shape.matrices * width)
+
+
+def micro_batches_kept(setup: Setup, stage: Stage) -> float:
+    """Micro-batches whose activations of a whole stage are kept at once, at the most.
+
+    GPipe all m. 1F1B min(m, p - i). Interleaved: 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage, 1 + (p-1)/(p v) times p on the
+    first (Korthikanti 2022, section 4.2.3). ZB-H1 as 1F1B, ZB-V p (arXiv:2401.10241), DualPipe p + 1 (arXiv:2412.19437, table 2).
+    """
+    m, p, v = setup.micro_batches, setup.layout.pp, setup.layout.virtual
+    behind = p - stage.number
+    if p == 1:
+        return 1.0
+    if setup.schedule == "gpipe":
+        return float(m)
+    if setup.schedule == "interleaved":
+        return min(m * v, 2 * (behind - 1) + (v - 1) * p + 1) / v
+    if setup.schedule == "zbv":
+        return float(min(m, p))
+    if setup.schedule == "dualpipe":
+        return float(min(m, p + 1))
+    return float(min(m, behind))
+
+
+def loss_bytes(setup: Setup, shape: Shape) -> float:
+    """Logits of one micro-batch: as the head wrote them, and what the loss keeps, in fp32 at least: s b V / t (w + 4)."""
+    kept = setup.stack.loss_bytes if setup.stack is not None else LOSS_BYTES
+    return setup.tokens * shape.vocab / setup.layout.tp * (setup.precision.activation_bytes + kept)

@@ -1,0 +1,126 @@
+"""The keys of a ``config.json``: those that change the size or the work of a model are known, or refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from colltool.base.errors import nearest
+from colltool.base.quoting import printable
+from colltool.training.files.families import FAMILIES, REASONS
+
+KNOWN_TIMES = "parameters and layers of the model as a mapping, with the times of compute: {forward_per_layer: 7ms, ...}"
+SHAPE = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers, with the times of compute"
+_HARMLESS = (
+    "_remove_final_layer_norm apply_residual_connection_post_layernorm compression_config do_layer_norm_before ep_size "
+    "ffn_bias init_config layer_norm_bias layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon "
+    "layer_norm_rms_epsilon layerdrop layernorm_epsilon mlp_bias n_group no_rope_layer_interval no_rope_layers "
+    "output_hidden_states output_router_logits pruned_heads qk_layernorm quantization_config rope_local_base_freq "
+    "rotary_dim router_aux_loss_coef router_bias_update_rate router_jitter_noise router_z_loss_coef "
+    "scale_attn_by_inverse_layer_idx topk_group use_mamba_kernels use_pad_tok_in_ffn vocab_size_pad "
+)
+HARMLESS = frozenset(_HARMLESS.split())
+"""Of the keys that sound like a size or a structure those that change neither size nor work by a hundredth."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "decoder_sparse_step": (None, 0, 1),
+    "moe_layer_freq": (None, 1),
+    "mlp_only_layers": (None, []),
+    "word_embed_proj_dim": (),  # the hidden size, see below
+    "is_encoder_decoder": (None, False),
+    "add_cross_attention": (None, False),
+    "attention_chunk_size": (None,),
+    "chunk_size_feed_forward": (None, 0),
+    "use_mup": (None, False),
+}
+"""Keys that are known to change a model, with the values at which they do not."""
+
+PARTS = ("text_config", "vision_config", "audio_config", "thinker_config", "talker_config", "llm_config", "language_config")
+ATTENTION = ("full_attention", "sliding_attention")
+"""The kinds of layers that ``layer_types`` may name."""
+_SIZED = re.compile(
+    r"layer|expert|head|dim|size|rank|width|window|chunk|mamba|ssm|conv|linear|state|recurren|vision|visual|audio|image|video|speech|"
+    r"config$|mtp|nextn|lora|kernel|memory|local|sparse|moe|mlp|ffn|ff_|inner|hybrid|block|group|step|cross|index|lightning|"
+    r"delta|mixer|share|router|period|offset|gate|latent|compress|altup|laurel"
+)
+"""What names of keys have in them that say a size or a structure: of a key that nobody knows they are believed."""
+
+
+class Unmodelled(NamedTuple):
+    """A key that cannot be followed: which, what it is, what to do."""
+
+    key: str
+    what: str
+    fix: str
+
+
+def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[Unmodelled]:
+    """What of a config is not modelled: its type, or keys that change its size or its work.
+
+    Args:
+        data: the whole file.
+        used: the keys that a shape is made of.
+    """
+    kind = data.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        yield _type(data, kind)
+        return
+    yield from _kinds_of_layers(data)
+    for key, value in data.items():
+        if key in used or key in HARMLESS:
+            continue
+        if key in NEUTRAL:
+            if not _is_neutral(key, value, data):
+                yield Unmodelled(key, f"{key} is {_told(value)}, which is not modelled", SHAPE)
+        elif _SIZED.search(key.lower()) and not _is_nothing(value):
+            yield Unmodelled(
+                key, f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may change the model", SHAPE
+            )
+
+
+def _type(data: Mapping[str, Any], kind: Any) -> Unmodelled:
+    parts = [
+        key for key in data if key.endswith("_config") and isinstance(data[key], Mapping) and "hidden_size" in str(data[key])
+    ]
+    if parts:
+        what = f"{kind} is not modelled: a model of several parts ({', '.join(parts)})"
+        return Unmodelled(parts[0], what, "the text alone: its text_config as a config.json of its own, with its model_type")
+    if kind is None:
+        return Unmodelled(
+            "model_type", "no model_type: nothing says how its layers are made", f'"model_type": "llama"; or {SHAPE}'
+        )
+    said = printable(str(kind))[:60]
+    what = f"model_type '{said}' is not modelled"
+    if isinstance(kind, str) and kind in REASONS:
+        return Unmodelled("model_type", f"{what}: {REASONS[kind]}", KNOWN_TIMES)
+    fix = f"{nearest(said, list(FAMILIES))} {SHAPE}; modelled: {', '.join(sorted(FAMILIES))}".strip()
+    return Unmodelled("model_type", what, fix)
+
+
+def _kinds_of_layers(data: Mapping[str, Any]) -> Iterator[Unmodelled]:
+    """Kinds of layers and of attention that a list or a mapping names."""
+    listed = data.get("layer_types")
+    others = [one for one in listed if one not in ATTENTION] if isinstance(listed, list) else []
+    if others:
+        what = f"layer_types has {len(others)} of {len(listed or ())} layers of {_told(others[0])}, which is not modelled"
+        yield Unmodelled("layer_types", what, SHAPE)
+    own = data.get("attn_config")
+    kind = own.get("attn_type", "multihead_attention") if isinstance(own, Mapping) else "multihead_attention"
+    if kind not in ("multihead_attention", "multiquery_attention", "grouped_query_attention"):
+        yield Unmodelled("attn_config", f"attn_type {_told(kind)} is not modelled", SHAPE)
+
+
+def _is_neutral(key: str, value: Any, data: Mapping[str, Any]) -> bool:
+    if key == "word_embed_proj_dim":
+        return bool(value == data.get("hidden_size"))
+    return value in NEUTRAL[key]
+
+
+def _is_nothing(value: Any) -> bool:
+    return value in (None, False, 0, "") or value == [] or value == {}
+
+
+def _told(value: Any) -> str:
+    text = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else printable(str(value))
+    return text[:60]

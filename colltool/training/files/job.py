@@ -1,0 +1,241 @@
+"""What a job file may say, as pydantic models: the YAML schema and the words for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from colltool.definitions.field_types import MAX_LISTED, Flag, Label, Part, PrimitiveName, Size, Words
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.training.files.machine import DeviceFile, StackFile
+from colltool.training.files.model import ModelFile
+from colltool.training.files.values import (
+    Dimension,
+    Duration,
+    MaybeFlag,
+    Parallel,
+    ParallelOrAuto,
+    PercentOrShare,
+    Precision,
+    SmallShare,
+)
+
+Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
+MOST_STEPS = 10**12
+
+_Steps = Annotated[int, Field(ge=1, le=MOST_STEPS, strict=True), Accepted("a whole number of steps")]
+_Called = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class BatchFile(Part):
+    """Sequences of a step, and of a micro-batch of one replica."""
+
+    global_: Annotated[Dimension, Field(alias="global")]
+    micro: Dimension = 1
+
+
+class LayoutFile(Part):
+    """How ranks are cut: the sizes of the dimensions, the order of their ranks (innermost first), layers of each stage."""
+
+    tp: Parallel = 1
+    sp: Flag = False
+    cp: Parallel = 1
+    cp_mode: Literal["ring", "all-gather", "ulysses"] = "ring"
+    ep: Parallel = 1
+    deduplicate: Flag = False
+    etp: Annotated[Parallel | None, Accepted("the tensor parallelism of an expert, 1 or tp")] = None
+    pp: Parallel = 1
+    virtual: Parallel = 1
+    dp: ParallelOrAuto = "auto"
+    order: Annotated[
+        tuple[Axis, ...],
+        Field(min_length=1, max_length=5),
+        Accepted("a list of tp, cp, ep, dp, pp, innermost first, such as [tp, cp, ep, dp, pp]"),
+    ] = ORDER
+    stages: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=100_000, strict=True), Accepted("a number of layers")], ...] | None,
+        Field(max_length=10_000),
+        Accepted("the layers of each pipeline stage, such as [21, 20, 20]"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _order_is_whole(self) -> LayoutFile:
+        if sorted(self.order) != sorted(ORDER):
+            missing = [axis for axis in ORDER if axis not in self.order]
+            what = f"the order leaves out {', '.join(missing)}" if missing else "the order names a dimension twice"
+            raise Slips(Slip(what, "name tp, cp, ep, dp and pp once each", ("order",)))
+        return self
+
+
+class ShardFile(Part):
+    """Who keeps the weights, gradients and optimizer states of a replica."""
+
+    mode: Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"] = "ddp"
+    group: Annotated[Parallel | None, Accepted("the ranks of a shard group, such as 8")] = None
+    gathers: Annotated[Literal[1, 2] | None, Accepted("1 or 2 gathers of a layer a micro-batch")] = None
+    reshard: MaybeFlag = None
+    bucket: Size | None = None
+    grad_bytes: Annotated[Literal[2, 4] | None, Accepted("2 or 4")] = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ShardFile:
+        slips = []
+        sharded = self.mode in ("fsdp", "hsdp")
+        if self.group is not None and self.mode != "hsdp":
+            slips.append(Slip(f"{self.mode} has no shard group", "mode: hsdp, or leave group out", ("group",)))
+        if self.group is None and self.mode == "hsdp":
+            slips.append(Slip("hsdp needs the size of its shard group", "group: 8", ("mode",)))
+        for key in ("gathers", "reshard"):
+            if getattr(self, key) is not None and not sharded:
+                slips.append(Slip(f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)))
+        if self.reshard is False and self.gathers == 2:
+            slips.append(Slip("what stays gathered is not gathered twice", "gathers: 1, or reshard: true", ("gathers",)))
+        if slips:
+            raise Slips(*slips)
+        return self
+
+
+class PrecisionFile(Part):
+    """Of GEMMs, of weights, of gradients when they are summed, of tokens on their way to experts."""
+
+    compute: Precision = "bf16"
+    params: Literal["fp32", "bf16", "fp16", "fp8"] = "bf16"
+    grads: Literal["fp32", "bf16", "fp16"] = "fp32"
+    dispatch: Literal["bf16", "fp16", "fp8"] = "bf16"
+
+
+class OverlapFile(Part):
+    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call; ``sm_share``: by how
+    much compute slows while something runs beside it, the stack's when left out.
+    """  # fmt: skip
+
+    dp: MaybeFlag = None
+    tp: MaybeFlag = None
+    pp: MaybeFlag = None
+    ep: Annotated[Flag | Literal["shared"] | None, Accepted("true (another batch), shared (a shared expert) or false")] = None
+    cp: MaybeFlag = None
+    overhead: Duration = 0.0
+    sm_share: Annotated[float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = None
+
+
+class CompressionFile(Part):
+    """A smaller payload for one dimension's collectives; ``extra_steps``: more steps to the same accuracy."""
+
+    on: Axis = "dp"
+    scheme: Literal["fp16", "int8", "1bit", "topk", "1bit-adam"]
+    block: Dimension | None = None
+    keep: SmallShare | None = None
+    warmup: SmallShare | None = None
+    overhead: Duration = 0.0
+    extra_steps: PercentOrShare = 0.0
+
+    @model_validator(mode="after")
+    def _agrees(self) -> CompressionFile:
+        owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
+        slips = [
+            Slip(f"{self.scheme} has no {key}", f"scheme: {owner}, or leave {key} out", (key,))
+            for key, owner in owners.items()
+            if getattr(self, key) is not None and self.scheme != owner
+        ]
+        for key in ("keep", "warmup"):
+            if self.scheme == owners[key] and getattr(self, key) is None:
+                slips.append(Slip(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",)))
+        if slips:
+            raise Slips(*slips)
+        return self
+
+
+class ComputeFile(Part):
+    """Times that are known: of a layer and micro-batch, or of a whole step."""
+
+    forward_per_layer: Duration | None = None
+    backward_per_layer: Duration | None = None
+    forward: Duration | None = None
+    backward: Duration | None = None
+
+    @model_validator(mode="after")
+    def _is_one_pair(self) -> ComputeFile:
+        pairs = [("forward_per_layer", "backward_per_layer"), ("forward", "backward")]
+        given = [pair for pair in pairs if any(getattr(self, key) is not None for key in pair)]
+        if len(given) != 1 or any(getattr(self, key) is None for key in given[0]):
+            what = "expected forward and backward, both of a layer or both of a step"
+            raise Slips(Slip(what, "forward_per_layer: 7ms and backward_per_layer: 15ms"))
+        return self
+
+
+class RanksFile(Part):
+    """A group that is no dimension of the layout: so many ranks, so far apart."""
+
+    ranks: Parallel
+    stride: Parallel = 1
+
+
+class CallFile(Part):
+    """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
+
+    With ``bucket`` they are tensors that go out together: a bucket before the next one would overflow it.
+    """
+
+    primitive: PrimitiveName
+    group: Annotated[
+        Literal["tp", "cp", "ep", "dp", "pp", "all"] | RanksFile,
+        Accepted("tp, cp, ep, dp, pp or all, or a mapping such as {ranks: 8, stride: 1}"),
+    ] = "all"
+    size: Size
+    count: Dimension = 1
+    bucket: Size | None = None
+    time: Duration | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> CallFile:
+        if self.time == 0:
+            raise Slips(Slip("a collective that takes 0 s", "the time that one takes, or leave time out for a price", ("time",)))
+        if self.bucket is not None and self.time is not None:
+            raise Slips(Slip("the time of one call, and a bucket holds several", "leave time or bucket out", ("time",)))
+        return self
+
+
+class MeasuredFile(Part):
+    """What was measured of this job: the step anchors the stack."""
+
+    step: Duration | None = None
+    memory: Size | None = None
+
+
+class JobFile(Part):
+    """A job file. ``slower``: times as long as the stack says everything computes, such as a measured step found."""
+
+    schema_: Annotated[Literal["colltool.job/1"], Field(alias="schema")] = "colltool.job/1"
+    name: Label = ""
+    description: Words = ""
+    model: Annotated[
+        _Called | ModelFile | None,
+        Accepted("a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9, layers: 32}"),
+    ] = None
+    sequence: Dimension | None = None
+    batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = None
+    layout: Annotated[LayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = LayoutFile()
+    shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"] | None = None
+    recompute: Literal["none", "selective", "full"] = "none"
+    precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
+    device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
+    stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None
+    overlap: Annotated[OverlapFile, Accepted("a mapping such as {dp: true}")] = OverlapFile()
+    compression: Annotated[CompressionFile | None, Accepted("a mapping such as {scheme: int8, block: 128}")] = None
+    energy: Flag = False
+    steps: _Steps | None = None
+    compute: Annotated[ComputeFile | None, Accepted("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}")] = (
+        None
+    )
+    calls: Annotated[
+        tuple[Annotated[CallFile, Accepted("a mapping such as {primitive: ar, group: dp, size: 1MB, count: 1000}")], ...],
+        Field(max_length=MAX_LISTED),
+        Accepted("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
+    ] = ()
+    slower: Annotated[
+        float | None, Field(ge=0.01, le=100, strict=True), Accepted("times as long as the stack says, such as 1.1")
+    ] = None
+    measured: Annotated[MeasuredFile | None, Accepted("a mapping such as {step: 14.8s}")] = None

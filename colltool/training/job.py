@@ -1,0 +1,245 @@
+"""A job by path, shipped name or mapping, validated once: every error in one report, and again for a number of ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.inputs import read_text
+from colltool.base.primitives import Primitive
+from colltool.base.quoting import printable, shown
+from colltool.definitions.definition import Reading, read
+from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.source_map import KeyPath
+from colltool.fabric.load import SUFFIX, exists
+from colltool.training.contradictions import contradictions
+from colltool.training.files.job import JobFile
+from colltool.training.layout import Group
+from colltool.training.misfits import Misfit, misfits
+from colltool.training.resolve import draft, lacking
+from colltool.training.setup import Setup
+from colltool.training.shipped import shipped, shipped_folder, stem_of
+from colltool.training.traffic.gradients import tensor_buckets
+
+SHORT = Shorthand(example="layout.tp=4")
+MOST_TRIED = 256  # numbers of replicas, to find one that fits
+
+JobSource = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class PlainCall(NamedTuple):
+    """A collective that a job gives by itself: bytes by nccl-tests' convention, ``time_s`` of one where it is known."""
+
+    primitive: Primitive
+    dimension: str
+    group: Group
+    bytes: float
+    calls: int
+    time_s: float | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
+
+    ``overrides`` are those that it was read with. ``device_from``: who says what it computes on: "job", a shipped job's
+    "default", the "fabric", "" where nobody does.
+    """
+
+    name: str
+    description: str
+    draft: Setup
+    energy: bool
+    steps: int | None
+    measured_step_s: float | None
+    measured_memory_bytes: float | None
+    overrides: tuple[tuple[str, str], ...]
+    model_name: str
+    device_from: str
+    file: JobFile = field(repr=False, compare=False)
+    reading: Reading[JobFile] = field(repr=False, compare=False)
+
+    def setup(self, ranks: int | None = None) -> Setup:
+        """The job on so many ranks; on those that its layout gives when None.
+
+        Raises:
+            ManyErrors: what does not fit, each at its place in the file.
+            ColltoolError: dp is auto and no ranks are given.
+        """
+        layout = self.draft.layout
+        inside = layout.tp * layout.cp * layout.pp
+        if ranks is None and not layout.dp:
+            raise ColltoolError("dp is auto and follows from the ranks", argument="ranks", fix=f"write {given('ranks', inside)}")
+        total = inside * layout.dp if ranks is None else ranks
+        if total < 1:
+            raise no_ranks(total, inside)
+        if wrong := self._unfilled(inside, total):
+            self.refuse([wrong])
+        setup = self.draft._replace(layout=layout._replace(dp=total // inside))
+        if found := misfits(setup) or contradictions(setup):
+            self.refuse(found)
+        return setup
+
+    def takes(self, values: Overrides) -> bool:
+        """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
+        return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
+
+    def _unfilled(self, inside: int, ranks: int) -> Misfit | None:
+        """What keeps tp, cp, pp and dp from filling the ranks."""
+        dp = self.draft.layout.dp
+        if dp and inside * dp != ranks:
+            fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
+            what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
+            return Misfit(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
+        if ranks % inside:
+            near = self._nearest(inside, ranks)
+            fix = f"{' or '.join(given('ranks', size) for size in near)}{', or ' if near else ''}a smaller tp, cp or pp"
+            return Misfit(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
+        return None
+
+    def _nearest(self, inside: int, ranks: int) -> list[int]:
+        """The nearest numbers of ranks, below and above, on which nothing else of the job is amiss."""
+        below = range(ranks // inside, 0, -1)
+        above = range(ranks // inside + 1, ranks // inside + MOST_TRIED)
+        found = (next((dp for dp in side if self._sound(dp)), None) for side in (below[:MOST_TRIED], above))
+        return [dp * inside for dp in found if dp is not None]
+
+    def _sound(self, dp: int) -> bool:
+        return not misfits(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
+
+    def refuse(self, found: list[Misfit]) -> None:
+        """Raises what does not fit, each thing at its place in the file or at its override."""
+        again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
+        for one in found:
+            again.refuse(one.path, one.what, one.fix)
+        again.result()
+
+    def where(self, path: KeyPath) -> str:
+        """``file:line:column`` of a key path."""
+        return self.reading.source.where(path)
+
+    def plain_calls(self, setup: Setup) -> tuple[PlainCall, ...]:
+        """The collectives that the file gives by themselves, on their groups.
+
+        Raises:
+            ManyErrors: a group of one rank, or of more than there are.
+        """
+        out, wrong = [], []
+        for index, call in enumerate(self.file.calls):
+            name = call.group if isinstance(call.group, str) else "group"
+            if isinstance(call.group, str):
+                group = _named_group(setup, call.group)
+            else:
+                group = Group(((call.group.ranks, call.group.stride),))
+            if group.ranks < 2 or (group.ranks - 1) * group.stride >= setup.layout.ranks:
+                what = f"a group of {group.ranks} with stride {group.stride} among {setup.layout.ranks} ranks"
+                wrong.append(Misfit(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
+            fused = tensor_buckets(call.count, call.size, call.bucket) if call.bucket else ((call.size, call.count),)
+            out += [PlainCall(call.primitive, name, group, size, count, call.time) for size, count in fused]
+        if wrong:
+            self.refuse(wrong)
+        return tuple(out)
+
+
+def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "overrides") -> Job:
+    """A validated job.
+
+    Args:
+        job: an existing file, else the file name or stem of a shipped job; or what a file would hold, as a mapping.
+        overrides: ``KEY=VALUE`` each, as for ``--set``: ``layout.tp=4``, ``batch.global=2048``, ``shard.mode=fsdp``; a later one
+            wins. Or a mapping of values by key.
+        argument: that gave them, for errors.
+
+    Raises:
+        ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
+            name key paths.
+        ColltoolError: no such job, an unreadable file, not YAML.
+    """
+    return _finished(*job_reading(job, overrides, SHORT._replace(argument=argument)))
+
+
+def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
+    """As :func:`load_job`, from text; ``folder`` holds the files that it names."""
+    return _finished(read(JobFile, text, name, overrides, SHORT), folder, stem_of(name))
+
+
+def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
+    found = draft(reading, folder)
+    if found is not None and not lacking(reading):
+        for one in misfits(found) or contradictions(found):
+            reading.refuse(one.path, one.what, one.fix)
+    file = reading.result()
+    assert found is not None  # nothing was refused
+    measured = file.measured
+    return Job(
+        name=file.name or stem or "job",
+        description=file.description,
+        draft=found,
+        energy=file.energy,
+        steps=file.steps,
+        measured_step_s=measured.step if measured else None,
+        measured_memory_bytes=measured.memory if measured else None,
+        overrides=reading.overrides,
+        model_name=found.model.name if found.model else "",
+        device_from=_device_from(reading, folder),
+        file=file,
+        reading=reading,
+    )
+
+
+def _device_from(reading: Reading[JobFile], folder: Path) -> str:
+    """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
+    if reading.model is None or reading.model.device is None:
+        return ""
+    told = folder != shipped_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+    return "job" if told else "default"
+
+
+def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:
+    """A job as far as it is read, the folder of the files that it names, and the stem of its own file."""
+    if isinstance(job, Mapping):
+        return read(JobFile, job, overrides=overrides, short=short), Path(), ""
+    if not isinstance(job, str | os.PathLike):
+        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
+        raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
+    file, name = find_job(job)
+    text = read_text(file, "definition", name)
+    return read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file)
+
+
+def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
+    """The file that a job's name means, and what errors call it.
+
+    Raises:
+        ColltoolError: neither a file nor a shipped job, or a directory.
+    """
+    typed = os.fsdecode(path_or_name)
+    if exists(typed) and not os.path.isdir(typed):
+        return typed, typed
+    stem, known = typed.removesuffix(SUFFIX), shipped("jobs")
+    if stem in known:
+        return str(shipped_folder("jobs") / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+    if exists(typed):
+        raise ColltoolError("is a directory, expected a job file", where=printable(typed), fix="give a file in it")
+    hint = nearest(os.path.basename(stem), known)
+    raise ColltoolError(f"no file and no shipped job is called {shown(typed)}", fix=f"{hint} shipped: {', '.join(known)}".strip())
+
+
+def no_ranks(ranks: int, example: int) -> ColltoolError:
+    """The error of a job on fewer ranks than one."""
+    return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
+
+
+def list_jobs() -> list[str]:
+    """The names of the shipped jobs, sorted."""
+    return shipped("jobs")
+
+
+def _named_group(setup: Setup, name: str) -> Group:
+    if name == "all":
+        return Group(((setup.layout.ranks, 1),))
+    return setup.layout.group(name, experts=name == "ep")

@@ -1,0 +1,198 @@
+"""The shape of a model, and how many parameters it has."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from colltool.training.files.model import ModelFile
+
+
+class Moe(NamedTuple):
+    """Experts of a layer: how many, how many a token visits, widths of one and of the shared part, the busiest over the mean."""
+
+    experts: int
+    top_k: int
+    ffn: int
+    shared_ffn: int = 0
+    dense_layers: int = 0
+    imbalance: float = 1.0
+
+
+class Mla(NamedTuple):
+    """Latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the bottlenecks, and the sizes of a head.
+
+    ``q_rank`` 0: queries come from the hidden state at once, as in DeepSeek-V2-Lite.
+    """
+
+    q_rank: int
+    kv_rank: int
+    nope: int
+    rope: int
+    value: int
+
+
+class Shape(NamedTuple):
+    """The sizes of a transformer. ``matrices`` of the FFN: 2, or 3 where it is gated; ``positions``: learned ones.
+
+    ``window``: keys that a query meets in a share ``windowed`` of the layers; 0 where all meet all before them.
+    """
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    matrices: int
+    vocab: int
+    tied: bool = False
+    bias: bool = False
+    dropout: bool = False
+    positions: int = 0
+    moe: Moe | None = None
+    mla: Mla | None = None
+    window: int = 0
+    windowed: float = 0.0
+
+    def keys(self, sequence: int) -> float:
+        """Keys that a query of a causal model meets, the mean over queries and layers: s/2; in a window w - w^2/2s.
+
+        >>> gpt = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
+        >>> gpt.keys(8), gpt._replace(window=4, windowed=1.0).keys(8), gpt._replace(window=4, windowed=0.5).keys(8)
+        (4.0, 3.0, 3.5)
+        """
+        whole = 0.5 * sequence
+        if not self.window or self.window >= sequence:
+            return whole
+        return (1 - self.windowed) * whole + self.windowed * (self.window - 0.5 * self.window**2 / sequence)
+
+
+class Model(NamedTuple):
+    """A model. Without a shape only its layers and parameters are known. ``left_out``: what of it is not counted."""
+
+    name: str
+    layers: int
+    shape: Shape | None
+    given_parameters: float | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> float:
+        """All of them: as given, else counted from the shape."""
+        if self.given_parameters is not None:
+            return self.given_parameters
+        return float(parameters(self))
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without experts; they come first."""
+        moe = self.shape.moe if self.shape else None
+        return self.layers if moe is None else moe.dense_layers
+
+    @property
+    def moe_layers(self) -> int:
+        """Layers with experts."""
+        return self.layers - self.dense_layers
+
+
+class LayerParameters(NamedTuple):
+    """Parameters of one layer by how tensor parallelism takes them: ``split`` in t parts, ``whole`` on every rank, experts."""
+
+    split: float
+    whole: float
+    experts: float = 0.0
+
+    def on(self, tp: int = 1, ep: int = 1, etp: int = 1) -> tuple[float, float]:
+        """Those of one rank: dense ones, and those of its experts."""
+        return self.split / tp + self.whole, self.experts / (ep * etp)
+
+
+def attention_parameters(shape: Shape) -> LayerParameters:
+    """Attention with the norm before it: qkv and output, of latent attention its two bottlenecks (kept on every rank)."""
+    h, a = shape.hidden, shape.heads
+    norm = h * (2 if shape.bias else 1)
+    if shape.mla is not None:
+        mla = shape.mla
+        down = h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
+        up = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
+        return LayerParameters(up, down + norm)
+    qkv = (a + 2 * shape.kv_heads) * shape.head_dim
+    biases = qkv if shape.bias else 0
+    return LayerParameters(h * qkv + h * a * shape.head_dim + biases, norm + (h if shape.bias else 0))
+
+
+def ffn_parameters(shape: Shape, width: int) -> float:
+    """The matrices of an FFN of this width."""
+    return float(shape.matrices * shape.hidden * width + (width if shape.bias else 0))
+
+
+@lru_cache(maxsize=64)
+def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
+    """One layer, with experts or without."""
+    attention = attention_parameters(shape)
+    whole = attention.whole + shape.hidden * (2 if shape.bias else 1) + (shape.hidden if shape.bias else 0)
+    if not experts or shape.moe is None:
+        return LayerParameters(attention.split + ffn_parameters(shape, shape.ffn), whole)
+    moe = shape.moe
+    router = shape.hidden * moe.experts
+    shared = ffn_parameters(shape, moe.shared_ffn) if moe.shared_ffn else 0.0
+    return LayerParameters(attention.split + shared, whole + router, moe.experts * ffn_parameters(shape, moe.ffn))
+
+
+def embedding_parameters(shape: Shape) -> LayerParameters:
+    """Token embedding, and learned positions on every rank."""
+    return LayerParameters(float(shape.vocab * shape.hidden), float(shape.positions * shape.hidden))
+
+
+def head_parameters(shape: Shape) -> LayerParameters:
+    """The head and the norm before it; a tied head is counted with the embedding."""
+    norm = shape.hidden * (2 if shape.bias else 1)
+    return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(norm))
+
+
+def parameters(model: Model) -> float:
+    """All parameters of a model with a shape: what its authors publish, without prediction heads beyond the next token."""
+    shape = model.shape
+    assert shape is not None
+    total = sum(embedding_parameters(shape)) + sum(head_parameters(shape))
+    total += model.dense_layers * sum(layer_parameters(shape, experts=False))
+    return total + model.moe_layers * sum(layer_parameters(shape, experts=True))
+
+
+def active_parameters(model: Model) -> float:
+    """Those that one token meets: of the experts the ``top_k`` that it visits."""
+    shape = model.shape
+    if shape is None or shape.moe is None:
+        return model.parameters
+    idle = (shape.moe.experts - shape.moe.top_k) * ffn_parameters(shape, shape.moe.ffn)
+    return model.parameters - model.moe_layers * idle
+
+
+def model_of(file: ModelFile, name: str = "") -> Model:
+    """The record of a model file."""
+    called = file.name or name or "model"
+    if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
+        return Model(called, file.layers, None, file.parameters, file.left_out)
+    shape = Shape(
+        hidden=file.hidden,
+        heads=file.heads,
+        kv_heads=file.kv_heads or file.heads,
+        head_dim=file.head_dim or max(1, file.hidden // file.heads),
+        ffn=file.ffn,
+        matrices=3 if file.gated else 2,
+        vocab=file.vocab,
+        tied=file.tied,
+        bias=file.bias,
+        dropout=file.bias if file.dropout is None else file.dropout,
+        positions=file.positions,
+        moe=Moe(**_numbers(file.moe, Moe._fields)) if file.moe else None,
+        mla=Mla(**_numbers(file.mla, Mla._fields)) if file.mla else None,
+        window=file.window or 0,
+        windowed=(file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers if file.window else 0.0,
+    )
+    return Model(called, file.layers, shape, file.parameters, file.left_out)
+
+
+def _numbers(part: object, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: getattr(part, name) for name in names}

@@ -1,0 +1,274 @@
+"""``plan``: a training job's step on a fabric, which wire makes it slow, and what changing it gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.result import Result
+from colltool.estimate.readings import Readings
+from colltool.fabric.model import Fabric
+from colltool.training.device import on_fabric
+from colltool.training.flops import model_flops
+from colltool.training.grounds import asked, grounds
+from colltool.training.job import Job, no_ranks
+from colltool.training.links import JobLinks, links_of
+from colltool.training.memory import Memory, memory
+from colltool.training.possible import refuse_impossible
+from colltool.training.setup import Setup
+from colltool.training.step.anchor import Anchor, anchored
+from colltool.training.step.beside import Sent
+from colltool.training.step.changes import Change, changes
+from colltool.training.step.energy import energy_J
+from colltool.training.step.fare import Fares
+from colltool.training.step.squeezed import Squeezed, squeezed
+from colltool.training.step.whole import Step, StepPart, step_of
+from colltool.training.taken import taken
+
+MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
+
+
+class Planned(NamedTuple):
+    """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace.
+
+    ``paces``: it stands on that stage, so that its hidden and exposed seconds are in the step's parts. ``energy_J``: of all its
+    calls on all ranks and stages; None where the job does not ask for energy, or no tier that it crosses says.
+    """
+
+    stages: tuple[int, ...]
+    sent: Sent
+    paces: bool
+    energy_J: float | None = None
+
+
+class Wire(NamedTuple):
+    """How long the wires of a tier carry bytes in a step, on the stage that keeps them busiest; ``dimension`` has most of it."""
+
+    tier: str
+    busy_s: float
+    share: float
+    dimension: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
+    """A training step on a fabric, in seconds.
+
+    ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
+    ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
+    best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape. ``anchor``: what made the step the measured
+    one, ``squeezed``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
+    """
+
+    subject: ClassVar[str] = "plan"
+    job: Job
+    setup: Setup
+    fabric: str
+    fabric_overrides: tuple[tuple[str, str], ...]
+    step_s: float
+    control_step_s: float
+    parts: tuple[StepPart, ...]
+    collectives: tuple[Planned, ...]
+    memory: Memory | None
+    wires: tuple[Wire, ...]
+    changes: tuple[Change, ...]
+    tokens_per_s: float | None
+    mfu: float | None
+    anchor: Anchor | None
+    squeezed: Squeezed | None
+    grounds: tuple[str, ...]
+    links: JobLinks | None = None
+
+    @property
+    def ranks(self) -> int:
+        """All of the job's."""
+        return self.setup.layout.ranks
+
+    @property
+    def device(self) -> str | None:
+        """What it computes on, by name; None where that follows from no device."""
+        return self.setup.device.name if self.setup.device is not None else None
+
+    @property
+    def network_share(self) -> float:
+        """The share of the step that a free network would save."""
+        return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
+
+    @property
+    def wire(self) -> str | None:
+        """The tier whose wires leave most exposed; None where nothing is."""
+        found: dict[str, float] = {}
+        for one in self.collectives:
+            if one.paces and one.sent.fare.wire:
+                found[one.sent.fare.wire] = found.get(one.sent.fare.wire, 0.0) + one.sent.exposed_s
+        worst = max(found, key=lambda tier: found[tier], default=None)
+        return worst if worst is not None and found[worst] > 0 else None
+
+    @property
+    def exposed_s(self) -> float:
+        """Seconds of communication that the step waits for, of the stages that set its pace."""
+        return sum(one.sent.exposed_s for one in self.collectives if one.paces)
+
+    @property
+    def hidden_s(self) -> float:
+        """Seconds of communication that run under compute, of the same stages."""
+        return sum(one.sent.hidden_s for one in self.collectives if one.paces)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Of the worst stage; None without a model."""
+        return self.memory.bytes if self.memory is not None else None
+
+    @property
+    def measured_error(self) -> float | None:
+        """step / measured - 1, where the job says what was measured; of the step before it was anchored."""
+        planned_s = self.anchor.before_s if self.anchor is not None else self.step_s
+        return planned_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
+
+    @property
+    def memory_error(self) -> float | None:
+        """memory / measured - 1, where the job says what was measured."""
+        measured = self.job.measured_memory_bytes
+        return self.memory.bytes / measured - 1 if measured and self.memory is not None else None
+
+    @property
+    def run_s(self) -> float | None:
+        """Seconds of all steps of the job, with the extra ones that compression takes; None where it gives no number of steps."""
+        steps = self.job.steps
+        if steps is None:
+            return None
+        return self.squeezed.run_s(steps) if self.squeezed is not None else steps * self.step_s
+
+    @property
+    def energy_J(self) -> float | None:
+        """Joule of a step on the wires of all ranks; None where the job does not ask for it, or no tier says."""
+        spent = [one.energy_J for one in self.collectives if one.energy_J is not None]
+        return sum(spent) if spent else None
+
+
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
+    """A training step priced on a fabric.
+
+    Args:
+        job: what runs.
+        fabric: where; its library, where it names one, picks the algorithms.
+        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
+        readings: of the model; the defaults when None.
+        links: also find the busiest link of each kind.
+
+    Raises:
+        ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
+    """
+    job = on_fabric(job, fabric)
+    setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
+    seated(job, fabric, setup.layout.ranks)
+    whole, fabric = fabric, taken(fabric, setup.layout.ranks)
+    fares, plain = Fares(fabric, readings), job.plain_calls(setup)
+    step = step_of(setup, fares, plain)
+    anchor = anchored(job, setup, fares, plain, step)
+    if anchor is not None:
+        setup = setup._replace(slower=anchor.factor)
+        step = step_of(setup, fares, plain)
+    kept = memory(setup) if setup.model is not None else None
+    tokens, share = rates(setup, step.step_s)
+    refuse_impossible(job, step.step_s, share)
+    return Plan(
+        job=job,
+        setup=setup,
+        fabric=fabric.name,
+        fabric_overrides=fabric.overrides,
+        step_s=step.step_s,
+        control_step_s=step.control_s,
+        parts=step.parts,
+        collectives=_collectives(setup, step, energy=job.energy),
+        memory=kept,
+        wires=_wires(fabric, step),
+        changes=changes(job, setup, fares, plain, step),
+        tokens_per_s=tokens,
+        mfu=share,
+        anchor=anchor,
+        squeezed=squeezed(setup, fares, plain, step),
+        grounds=(*asked(job, whole, fabric, readings), *grounds(setup, fares, step, energy=job.energy)),
+        links=links_of(setup, fabric, step, readings) if links else None,
+    )
+
+
+def seated(job: Job, fabric: Fabric, ranks: int) -> None:
+    """Refuse more ranks than a fabric has, and fewer than one.
+
+    Raises:
+        ColltoolError: so many.
+    """
+    if ranks < 1:
+        raise no_ranks(ranks, fabric.ranks)
+    if ranks > fabric.ranks:
+        tier = fabric.tiers[-1]
+        need = -(-ranks // (fabric.ranks // tier.endpoints))
+        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
+        raise ColltoolError(f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+
+
+def rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
+    """Tokens a second and MFU."""
+    if setup.model is None or not step_s:
+        return None, None
+    tokens = setup.global_batch * setup.sequence / step_s
+    if setup.model.shape is None or setup.device is None:
+        return tokens, None
+    peak = setup.device.peak_flops(setup.precision.compute) * setup.layout.ranks
+    return tokens, model_flops(setup) / step_s / peak
+
+
+def _collectives(setup: Setup, step: Step, *, energy: bool) -> tuple[Planned, ...]:
+    """Each collective with the stages that send it so often; those of the stages that set the pace carry the step's figures."""
+    paced = {_as_often(key, one): one for key, one in _merged(step.paced).items()}
+    first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
+    for number, stage in enumerate(step.stages):
+        for key, one in ((_as_often(key, one), one) for key, one in _merged(stage.sent).items()):
+            first.setdefault(key, one)
+            senders.setdefault(key, []).append(number)
+            if energy and (joule := energy_J(setup, one)) is not None:
+                spent[key] = spent.get(key, 0.0) + joule
+    planned = [Planned(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
+    return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
+
+
+def _as_often(key: object, one: Sent) -> object:
+    """What tells a collective apart: also how often a stage sends it."""
+    return key, one.call.calls
+
+
+def _merged(sent: Sequence[Sent]) -> dict[object, Sent]:
+    """The calls of a stage that differ in nothing but what sends them, such as attention and FFN, as one."""
+    found: dict[object, Sent] = {}
+    for one in sent:
+        call = one.call
+        key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
+        before = found.get(key)
+        if before is not None:
+            call = call._replace(each=call.each + before.call.each, calls=call.calls + before.call.calls)
+            one = one._replace(call=call, exposed_s=one.exposed_s + before.exposed_s)
+        found[key] = one
+    return found
+
+
+def _wires(fabric: Fabric, step: Step) -> tuple[Wire, ...]:
+    found = []
+    for tier in fabric.tiers:
+        by_stage = [_carried(stage.sent, tier.name) for stage in step.stages]
+        carried = max(by_stage, key=lambda one: sum(one.values()))
+        busy = sum(carried.values())
+        if busy:
+            found.append(Wire(tier.name, busy, busy / step.step_s, max(carried, key=lambda name: carried[name])))
+    return tuple(found)
+
+
+def _carried(sent: Sequence[Sent], tier: str) -> dict[str, float]:
+    """Seconds of bandwidth on a tier by dimension."""
+    found: dict[str, float] = {}
+    for one in sent:
+        seconds = dict(one.fare.busy).get(tier, 0.0) * one.call.calls
+        found[one.call.dimension] = found.get(one.call.dimension, 0.0) + seconds
+    return {name: seconds for name, seconds in found.items() if seconds} or {"": 0.0}

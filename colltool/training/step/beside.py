@@ -1,0 +1,159 @@
+"""One micro-batch on a stage: what of each of its collectives hides under compute, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.base.primitives import AG
+from colltool.training.compute import LayerTimes, StageTimes
+from colltool.training.flops import attention_projections
+from colltool.training.setup import Setup
+from colltool.training.step.fare import Fare
+from colltool.training.traffic.call import Call
+
+SPLIT_LEFT = 0.25  # of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
+BACK = ("backward", "again")
+
+
+class Sent(NamedTuple):
+    """A call of a stage with its price; ``exposed_s`` and ``hidden_s`` over the whole step."""
+
+    call: Call
+    fare: Fare
+    each_s: float
+    exposed_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of all of its calls."""
+        return self.each_s * self.call.calls
+
+    @property
+    def hidden_s(self) -> float:
+        """What compute covers."""
+        return max(0.0, self.total_s - self.exposed_s)
+
+    @property
+    def back(self) -> bool:
+        """Whether it stands in the backward pass, what is computed again included."""
+        return self.call.phase in BACK
+
+
+class Beside:
+    """The compute of a stage as something to hide under."""
+
+    def __init__(self, setup: Setup, times: StageTimes) -> None:
+        self.setup, self.times = setup, times
+        self.micro_batches = setup.micro_batches
+
+    def exposed(self, sent: Sequence[Sent]) -> list[Sent]:
+        """Calls of every micro-batch, each with what of it is exposed; LogP's two overheads a call stand on the compute side."""
+        pooled = self._other_batch([one for one in sent if one.call.hides == "other batch"])
+        simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in sent if _simple(one)] + pooled
+        layered = [one for one in sent if one.call.hides == "neighbour layer"]
+        found = [*simple, *self._layered(layered, simple)]
+        return [self._with_overhead(one) for one in found] if self.setup.overlap.overhead_s else found
+
+    def _with_overhead(self, one: Sent) -> Sent:
+        return one._replace(exposed_s=one.exposed_s + 2 * self.setup.overlap.overhead_s * one.call.calls)
+
+    def _layer(self, call: Call) -> LayerTimes | None:
+        if call.per == "moe_layer":
+            return self.times.moe
+        return self.times.dense or self.times.moe
+
+    def _alone(self, one: Sent) -> float:
+        """Seconds of one call that its own cover leaves."""
+        call, layer = one.call, self._layer(one.call)
+        if call.hides == "nothing" or layer is None:
+            return one.each_s
+        if call.hides == "split gemm":
+            return 0.0 if call.primitive is AG else SPLIT_LEFT * one.each_s
+        return max(0.0, one.each_s - self._cover(call, layer))
+
+    def _cover(self, call: Call, layer: LayerTimes) -> float:
+        """Seconds of compute that one call has for itself."""
+        if call.hides == "weight gradient":
+            return layer.gemms.weight_s / REGIONS
+        if call.hides == "attention block":
+            blocks = self.setup.layout.cp * call.each / max(1, self.setup.layout.cp - 1)  # messages a block, times blocks
+            return _of_phase(layer.core, call.phase) / blocks
+        if call.hides == "shared expert":
+            return self._shared(call, layer) / REGIONS
+        return 0.0
+
+    def _other_batch(self, sent: Sequence[Sent]) -> list[Sent]:
+        """What runs beside another batch hides under all of a layer's compute: one batch sends while the other computes."""
+        if not sent:
+            return []
+        layer = self._layer(sent[0].call)
+        load = sum(one.each_s * one.call.each for one in sent)
+        left = max(0.0, load - (layer.all.total_s if layer is not None else 0.0)) / load if load else 0.0
+        return [one._replace(exposed_s=left * one.total_s) for one in sent]
+
+    def _shared(self, call: Call, layer: LayerTimes) -> float:
+        """The shared expert's part of the GEMMs that every token passes, by its operations."""
+        model = self.setup.model
+        shape = model.shape if model else None
+        if shape is None or shape.moe is None or not shape.moe.shared_ffn:
+            return 0.0
+        tp = self.setup.layout.tp
+        own = 2.0 * self.setup.tokens * shape.matrices * shape.hidden * shape.moe.shared_ffn / tp
+        share = own / (own + attention_projections(shape, self.setup.tokens, tp))
+        return share * _of_phase(layer.gemms, call.phase)
+
+    def _layered(self, sent: Sequence[Sent], others: Sequence[Sent]) -> list[Sent]:
+        """FSDP's gathers and scatters behind the neighbour layer.
+
+        The first gather and the last scatter of a micro-batch are exposed; of every layer what its compute does not cover. What
+        others hide there on the same wires counts against the cover: loads of one NIC add.
+        """
+        found: list[Sent] = []
+        kinds = [per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)]
+        for per in kinds:
+            for back in (False, True):
+                unit = [one for one in sent if one.call.per == per and one.back is back]
+                if unit:
+                    found += self._unit(unit, others, back=back, outermost=per == kinds[0])
+        for one in (one for one in sent if one.call.per == "micro_batch"):
+            regathered = one.back and one.call.primitive is AG
+            found.append(one._replace(exposed_s=0.0 if regathered else one.total_s))
+        return found
+
+    def _unit(self, unit: Sequence[Sent], others: Sequence[Sent], *, back: bool, outermost: bool) -> list[Sent]:
+        layer = self._layer(unit[0].call)
+        load = sum(one.each_s * one.call.each for one in unit)
+        cover = 0.0
+        if layer is not None:
+            cover = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
+        layers = unit[0].call.calls / unit[0].call.each / self.micro_batches
+        cover += sum(self._a_layer(one, back) * (1 if one.fare.wire != unit[0].fare.wire else 0) for one in others)
+        cover -= sum(self._hidden_a_layer(one, back) for one in others if one.fare.wire == unit[0].fare.wire)
+        left = max(0.0, load - max(0.0, cover)) * layers
+        if outermost:  # nothing stands before the first gather, nothing behind the last scatter
+            edge = sum(one.each_s for one in unit if one.call.primitive is not AG) if back else load
+            left += min(edge, max(0.0, cover))
+        share = left / (load * layers) if load else 0.0
+        return [one._replace(exposed_s=min(1.0, share) * one.total_s) for one in unit]
+
+    def _a_layer(self, one: Sent, back: bool) -> float:
+        """Exposed seconds a layer of a call of the same pass: they stretch it."""
+        return one.exposed_s / self._layers if one.back is back else 0.0
+
+    def _hidden_a_layer(self, one: Sent, back: bool) -> float:
+        return one.hidden_s / self._layers if one.back is back else 0.0
+
+    @property
+    def _layers(self) -> float:
+        return max(1, self.times.stage.layers) * self.micro_batches
+
+
+def _simple(one: Sent) -> bool:
+    return one.call.hides not in ("neighbour layer", "other batch")
+
+
+def _of_phase(times: object, phase: str) -> float:
+    name = {"forward": "forward_s", "backward": "backward_s", "again": "again_s"}.get(phase, "forward_s")
+    return float(getattr(times, name))

@@ -1,0 +1,234 @@
+"""One schedule, executed: what was counted, and what that says of its formula."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.algorithms.composed import natural_order
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, Status
+from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
+from colltool.base.primitives import A2A
+from colltool.estimate.costed import Costed, Part
+from colltool.estimate.groups import Placed, tier_group
+from colltool.estimate.readings import Readings
+from colltool.fabric.kind import DistanceClass
+from colltool.fabric.topology import kind_of
+from colltool.schedules.composed import compose
+from colltool.schedules.library import maker
+from colltool.schedules.machine import Outcome, run
+from colltool.schedules.network import Lattice, Loads, Network, network_of
+from colltool.schedules.network_tiers import Tiers
+from colltool.schedules.relayed import traced_by_hops
+from colltool.schedules.step import Program, Step
+from colltool.schedules.trace import Trace, traced
+from colltool.verification.on_wires import OnWires
+from colltool.verification.results import COUNTS_ONLY
+
+_SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
+Timed = tuple[str, str, tuple[float, float] | None]
+"""A verdict, what is to be said of it, and (price, executed) seconds."""
+
+
+class Counts(NamedTuple):
+    """n_α and n_β, of a formula or of an execution."""
+
+    n_alpha: float
+    n_beta: float
+
+
+class Seconds(NamedTuple):
+    """An execution in seconds.
+
+    Args:
+        alpha_s: of the farthest message of each step, added up.
+        carried_s: bytes, every step waiting for its busiest port, link or uplink; of streams of the busiest of all.
+        busiest_s: bytes of the busiest port, link or uplink, whoever waits: what no order of the same messages undercuts.
+    """
+
+    alpha_s: float
+    carried_s: float
+    busiest_s: float
+
+    @property
+    def total_s(self) -> float:
+        """In lock step."""
+        return self.alpha_s + self.carried_s
+
+
+class Execution(NamedTuple):
+    """What a run showed; ``busiest`` is the largest total on one port or link, in units of M."""
+
+    outcome: Outcome
+    counts: Counts
+    busiest: float
+    streamed: bool
+
+
+def flat(row: Algorithm, group: Group, segments: int) -> Execution:
+    """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
+    program, network = _on_wires(row, group, segments)
+    outcome = run(program, network.carry)
+    hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
+    load = network.busiest if program.streamed else network.peak
+    return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
+
+
+def flat_trace(row: Algorithm, group: Group, segments: int) -> Trace:
+    """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
+    program, network = _on_wires(row, group, segments)
+    if isinstance(network, Lattice) and program.primitive is A2A:
+        return traced_by_hops(program, network)
+    return traced(program, network)
+
+
+def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
+    make = maker(row.primitive, row.name)
+    assert make is not None  # the caller asked first
+    program = make(group, segments)
+    return program, network_for(group, program.servers)
+
+
+def network_for(group: Group, servers: int = 0) -> Network:
+    """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank and server."""
+    return network_of(group.joined_by, group.ranks + servers, group.axes)
+
+
+def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execution: Execution, *, size: float,
+            segments: int) -> Seconds | str:  # fmt: skip
+    """Seconds of the execution without contention, or why there are none.
+
+    Where all pairs are alike they follow from the counts; else every message is put on the wires.
+    """
+    alone = len(placed.spans) == 1
+    met = _met(placed) if alone else ()
+    if row.in_switch and any(one.oversubscription > 1 for one in met):
+        return "seconds are not compared: what reducing switches send each other over thinned uplinks is not executed"
+    if alone and (row.in_switch or len(met) == 1):
+        first = costed.parts[0].charge
+        carried = execution.counts.n_beta * size / first.bandwidth_Bps
+        return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
+    if not alone and any(kind_of(span.tier).axes for span in placed.spans):
+        return "seconds are not compared: which links of the lattice a flat schedule takes is not told"
+    make = maker(row.primitive, row.name)
+    assert make is not None
+    program = make(group, segments)
+    wires = OnWires(placed, [], program.nodes)
+    run(program, wires.carry)
+    return _seconds(wires, program, size)
+
+
+def _met(placed: Placed) -> tuple[DistanceClass, ...]:
+    """The distance classes of a tier that pairs of the group fall in."""
+    (span,) = placed.spans
+    classes = kind_of(span.tier).classes
+    return classes[: 1 + sum(span.sits.members(one.group) < span.endpoints for one in classes[:-1])]
+
+
+def _seconds(wires: OnWires, program: Program, size: float) -> Seconds:
+    carried = wires.busiest if program.streamed else wires.peak
+    return Seconds(wires.alpha_s, carried * size, wires.busiest * size)
+
+
+def formula(row: Algorithm, group: Group, segments: int) -> Counts:
+    """n_α and n_β by the registered formula, a pipelined one at P segments."""
+    schedule = row.schedule(group)
+    if all(terms.fill is None for terms in schedule):
+        return Counts(total_n_alpha(schedule), total_n_beta(schedule))
+    (terms,) = schedule
+    return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
+
+
+class Composed(NamedTuple):
+    """A composition, executed: for each tier, innermost first, the counts (of its formulas, executed); and the seconds."""
+
+    outcome: Outcome
+    tiers: list[tuple[Counts, Counts]]
+    seconds: Seconds
+
+
+def composed(placed: Placed, costed: Costed, segments: int, readings: Readings, size: float) -> Composed:
+    """Run a composition.
+
+    Raises:
+        ValueError: a phase that has no schedule over endpoints alone.
+    """
+    program, network = _on_tiers(placed, costed, segments, readings)
+    wires = OnWires(placed, network.groups, program.nodes)
+
+    def carry(batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+        network.carry(batch, chunk_bytes)
+        wires.carry(batch, chunk_bytes)
+
+    outcome = run(program, carry)
+    formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
+    executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
+    return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(wires, program, size))
+
+
+def composed_trace(placed: Placed, costed: Costed, segments: int, readings: Readings) -> Trace:
+    """The same run, step by step."""
+    return traced(*_on_tiers(placed, costed, segments, readings))
+
+
+def _of_tiers(placed: Placed, costed: Costed) -> list[list[Part]]:
+    return [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+
+
+def _on_tiers(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
+    choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
+    order = natural_order(costed.primitive) or "inner-first"
+    return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
+
+
+def _sum(parts: Sequence[Part], segments: int) -> Counts:
+    n_alpha = n_beta = 0.0
+    for part in parts:
+        alpha, beta = part.charge.n_alpha, part.charge.n_beta
+        if part.pipeline:
+            alpha, beta = _cut(part.pipeline, segments)
+        n_alpha, n_beta = n_alpha + alpha, n_beta + beta * part.payload
+    return Counts(n_alpha, n_beta)
+
+
+def _cut(pipeline: Pipeline, segments: int) -> Counts:
+    return Counts(*map(float, pipeline.counts(segments)))
+
+
+def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[str, str]:
+    """The verdict on counts, and in words what the formula idealises where they differ."""
+    over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
+    under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
+    if not any(over) and not any(under):
+        return "proved", ""
+    apart = [name for name, o, u in zip(("n_alpha", "n_beta"), over, under, strict=True) if o or u]
+    ratio = "executed/formula: " + ", ".join(f"{name} {getattr(counted, name) / getattr(wanted, name):.4g}" for name in apart)
+    if not any(over):
+        return "idealised", f"the formula is an upper bound here, {ratio}"
+    if streamed and not over[1]:
+        return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
+    if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
+        return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
+    return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
+
+
+def timed(verdict: str, placed: Placed, costed: Costed, took: Seconds | str, size: float) -> Timed:
+    """The verdict with the seconds in view, what is to be said of them, and (price, executed).
+
+    Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;
+    that steps wait for their slowest pair is a remark, but proves no price over several tiers where it is more than a percent.
+    """
+    if isinstance(took, str):
+        return COUNTS_ONLY if verdict == "proved" else verdict, took, None
+    row = costed.at(size)
+    moved = float(row.bandwidth_s)
+    price = float(row.alpha_s) + moved  # without launches and what a library adds
+    time = price, took.total_s
+    if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
+        ratio = took.busiest_s / moved
+        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} of their price", time
+    if verdict == "proved" and abs(took.total_s / price - 1) > _SAME_TIME:
+        apart = len(placed.spans) > 1 and abs(took.total_s / price - 1) > _CLOSE
+        note = f"every step waiting for its slowest pair takes {took.total_s / price:.4g} of the price"
+        return "idealised" if apart else verdict, note, time
+    return verdict, "", time

@@ -1,0 +1,56 @@
+"""What ``verify`` returns: frozen records in SI units."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.primitives import Primitive
+from colltool.base.result import Result
+from colltool.estimate.results import Infeasible
+from colltool.estimate.who import Seats
+from colltool.schedules.trace import Trace
+
+VERDICTS = ("proved", "counts only", "idealised", "mismatch")
+"""From the best to the worst."""
+COUNTS_ONLY = VERDICTS[1]
+
+
+class Verified(NamedTuple):
+    """One algorithm, executed. Counts are (formula, executed); ``verdict`` is one of :data:`VERDICTS`.
+
+    ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no more than counts
+    can be compared, and the note says why.
+    ``spec`` is the text that ``--algorithm`` takes; ``trace`` every step, where asked for.
+    """
+
+    primitive: Primitive
+    algorithm: str
+    fabric: str
+    group: Seats
+    verdict: str
+    n_alpha: tuple[float, float]
+    n_beta: tuple[float, float]
+    post_condition: bool
+    note: str
+    time_s: tuple[float, float] | None = None
+    spec: str = ""
+    trace: Trace | None = None
+
+    @property
+    def ranks(self) -> int:
+        """N."""
+        return self.group.ranks
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Result):
+    """Every algorithm that was executed, and those without a schedule, with the reason."""
+
+    subject: ClassVar[str] = "verify"
+    results: tuple[Verified, ...]
+    skipped: tuple[Infeasible, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing contradicts its formula."""
+        return all(one.verdict != "mismatch" for one in self.results)

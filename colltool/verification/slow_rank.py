@@ -1,0 +1,200 @@
+"""One slow rank: what each schedule loses when all ports and links of one of its ranks run at a share of their bandwidth.
+
+Every schedule is executed as ``verify`` does it, step by step: a step takes as long as its busiest port or link, or as the
+busiest of the slow rank, of load over share, where that is longer; of a stream of segments the sums over all steps count. The
+slow rank is the worst that there is: a leaf of a tree slows only the steps that it is in. What every rank does alike (rings,
+exchanges of all with all) needs no execution. Latency is left alone, and where uplinks are the bottleneck, the port hides
+behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+from colltool.algorithms.composed import compositions, find_composition, natural_order
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, find
+from colltool.base.arrays import is_array, least
+from colltool.base.cost import AllPeers, Pair, Peers, Ring, Switch
+from colltool.base.primitives import Primitive
+from colltool.estimate.catalogue import Catalogue, catalogue
+from colltool.estimate.costed import Costed, Part
+from colltool.estimate.distances import Reach
+from colltool.estimate.groups import Placed, flat_group, tier_group
+from colltool.estimate.parts import parts_of
+from colltool.estimate.protocols import under_protocols
+from colltool.estimate.readings import Readings
+from colltool.estimate.row import Row, Slow
+from colltool.estimate.who import AnyGroup
+from colltool.estimate.workbench import counterpart
+from colltool.fabric.model import Fabric
+from colltool.schedules.library import effort, maker
+from colltool.verification.executed import network_for
+
+SEGMENTS = 16
+MOST_WORK = 20_000_000
+"""Messages of a schedule that are followed: seconds of work."""
+
+_ALIKE = (Ring, Peers, AllPeers, Pair)
+"""Routes on which every rank that takes part sends as much as any other in each step."""
+_STANDS_FOR = {"multi-rail-chain": "chain"}
+"""What runs the schedule of another over more wires."""
+
+
+class _Run(NamedTuple):
+    """One phase of a schedule: what runs on which group, over which distances; ``inside`` ranks stand behind each endpoint, the
+    first of which alone takes part where ``leaders``; ``parts`` are its charges."""
+
+    row: Algorithm
+    group: Group
+    reach: Reach
+    inside: int
+    leaders: bool
+    parts: tuple[Part, ...]
+
+
+class Untold(Exception):
+    """Nothing says what a slow rank costs; the text is why."""
+
+
+def with_slow_rank(rows: Sequence[Row], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
+                   readings: Readings) -> tuple[Row, ...]:  # fmt: skip
+    """Rows of one size, each with what it takes where one rank runs at a share of its bandwidth.
+
+    Args:
+        rows: of a price of ``primitive`` on ``group`` of ``fabric`` under ``readings``.
+        share: of the bandwidth that is left to all ports and links of the slow rank, above 0 and at most 1.
+    """
+    listed = catalogue(fabric, group, primitive, readings)
+    return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
+
+
+def _slowed(row: Row, size: float, share: float, listed: Catalogue) -> Slow:
+    placed, same = listed.placed, listed.named([row.spec], [size])
+    costed = next((one for one in same if (one.title, one.protocol) == (row.title, row.protocol)), None)
+    if costed is None:
+        return Slow(share, reason="not priced alone")
+    under = next(one for one in under_protocols(placed, costed.primitive) if one.protocol == costed.protocol)
+    try:
+        factors = list(_factors(costed, share, under))
+    except Untold as error:
+        return Slow(share, reason=str(error))
+    parts = tuple(_slower(part, factor) for part, factor in zip(costed.parts, factors, strict=True))
+    seconds: Any = replace(costed, parts=parts).at(size).total_s
+    alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
+    worst = None if alike else int(seconds.argmax())
+    total = float(seconds.max() if is_array(seconds) else seconds)
+    return Slow(share, total, total / float(row.total_s), None if worst is None else worst * placed.seats.stride)
+
+
+def _slower(part: Part, factor: Any) -> Part:
+    return part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta / factor))
+
+
+def _factors(costed: Costed, share: float, placed: Placed) -> Iterator[Any]:
+    """For each part how many times longer its bytes take: a number, or one for each rank that may be slow, shape (N,)."""
+    left = list(costed.parts)
+    for run in _runs(costed, placed):
+        mine, left = left[: len(run.parts)], left[len(run.parts) :]
+        if all(isinstance(part.route, _ALIKE) for part in mine):
+            each = _charged_again(run, share, costed.readings)
+        else:
+            each = _bounded(run, _executed(run.row, run.group, share, streamed=any(part.fill is not None for part in mine)))
+        yield from (_spread(factor, run, costed.ranks) for factor in each)
+    if any(part.route is not None for part in left):
+        raise Untold("its phases are not told apart")
+    yield from (1.0 for _ in left)
+
+
+def _charged_again(run: _Run, share: float, readings: Readings) -> list[float]:
+    """Where all ranks do alike, and wait for the slow one in each step: as if every port had that share. Uplinks keep theirs."""
+    levels, peers = (
+        tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
+        for several in (run.reach.levels, run.reach.peer_levels)
+    )
+    slow = parts_of(run.row, run.group, replace(run.reach, levels=levels, peer_levels=peers), readings)
+    before, after = ([part.charge.n_beta / part.charge.effective_Bps for part in parts] for parts in (run.parts, slow))
+    if len(before) != len(after):
+        return [sum(after) / sum(before)] * len(before)
+    return [late / soon if soon else 1.0 for soon, late in zip(before, after, strict=True)]
+
+
+def _bounded(run: _Run, ports: Any) -> list[Any]:
+    """Of each part how much longer it takes where its ports take so much longer: what thins its uplinks out stays what it was."""
+    found = []
+    for part in run.parts:
+        own, port = part.charge, _port_beta(part, run.reach)
+        found.append(least(port, own.share) / least(port / ports, own.share))
+    return found
+
+
+def _port_beta(part: Part, reach: Reach) -> float:
+    """η_β of a port on the part's tier, whatever its uplinks leave of it."""
+    own = next((level.eta_beta for level in reach.levels if level.tier == part.charge.tier), 1.0)
+    return reach.in_switch.own_eta.get(part.route.does, own) if isinstance(part.route, Switch) and reach.in_switch else own
+
+
+def _runs(costed: Costed, placed: Placed) -> Iterator[_Run]:
+    """The phases of a schedule in order; a flat one is one."""
+    primitive, choice, readings = costed.primitive, costed.choice, costed.readings
+    if choice.base not in [row.name for row in compositions(primitive)]:
+        group, reach = flat_group(placed, readings)
+        row = find(primitive, choice.base)
+        seen = row.on(group, choice)
+        yield _Run(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
+        return
+    order = (natural_order(primitive) or "inner-first") if readings.order == "auto" else readings.order
+    begun: dict[int, Primitive] = {}
+    for step in find_composition(primitive, choice.base).steps(placed.sizes, order):
+        first = find(begun.setdefault(step.tier, step.primitive), choice.tiers[step.tier])
+        partner = counterpart(first, step.primitive)
+        assert partner is not None  # it was priced
+        scale_out = step.tier > 0 or placed.one_a_node
+        group, reach = tier_group(placed.spans[step.tier], readings, scale_out=scale_out, leaders=step.leaders)
+        parts = parts_of(partner, group, reach, readings)
+        yield _Run(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
+
+
+def _spread(ratios: Any, run: _Run, ranks: int) -> Any:
+    """Of every rank of the whole group what its place in the phase's group says; 1 for those that it does not need."""
+    if not is_array(ratios) and not run.leaders:
+        return ratios
+    import numpy as np
+
+    rank = np.arange(ranks)
+    place = rank // run.inside % run.group.ranks
+    own = ratios[place] if is_array(ratios) else np.full(ranks, ratios)
+    return np.where(rank % run.inside == 0, own, 1.0) if run.leaders else own
+
+
+@lru_cache(maxsize=64)
+def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> Any:
+    """Time of the ports with each rank slow over that with none, shape (N,).
+
+    Raises:
+        Untold: no schedule, or one of too many messages.
+    """
+    import numpy as np
+
+    name = _STANDS_FOR.get(row.name, row.name)
+    make = maker(row.primitive, name)
+    if make is None:
+        raise Untold(f"no schedule of {row.name} is executed")
+    if effort(row.primitive, name, group.ranks, SEGMENTS if streamed else None) > MOST_WORK:
+        raise Untold(f"{group.ranks} ranks are too many to execute {row.name}")
+    program = make(group, SEGMENTS)
+    network = network_for(group, program.servers)
+    peak, slow, total = 0.0, np.zeros(group.ranks), np.zeros(1)
+    for batch in program.batches:
+        src, dst, chunk = (np.concatenate([getattr(one, end) for one in batch]) for end in ("src", "dst", "chunk"))
+        loads = network.loads(src, dst, program.chunk_bytes[chunk])
+        peak += float(loads.max())
+        slow += np.maximum(loads.max(), network.of_ranks(loads)[: group.ranks] / share)
+        total = total + loads
+    if streamed or program.streamed:
+        return np.maximum(total.max(), network.of_ranks(total)[: group.ranks] / share) / total.max()
+    return slow / peak

@@ -1,0 +1,193 @@
+"""``verify``: execute the schedule of every algorithm and hold its formula against what was counted."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from colltool.algorithms.choice import parse_choice
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, algorithms, find, on_request
+from colltool.base.errors import ColltoolError, given, said
+from colltool.base.primitives import Primitive
+from colltool.estimate.compose import workbenches
+from colltool.estimate.costed import Costed
+from colltool.estimate.distances import Reach
+from colltool.estimate.groups import Placed, flat_group, place
+from colltool.estimate.parts import cost_flat
+from colltool.estimate.readings import Readings
+from colltool.estimate.results import Infeasible
+from colltool.estimate.row import titled
+from colltool.estimate.walk import count_within
+from colltool.estimate.who import AnyGroup
+from colltool.fabric.model import Fabric
+from colltool.schedules.library import effort, maker
+from colltool.verification.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, seconds, timed
+from colltool.verification.results import VERDICTS, Verification, Verified
+
+SEGMENTS, TRACED_SEGMENTS = 16, 2
+_QUICK = 512
+"""Ranks whose proofs take seconds."""
+MOST_MESSAGES = 40_000_000
+"""Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
+
+MOST_TRACED = 8
+"""Ranks whose steps fit on a page."""
+
+
+class _Run(NamedTuple):
+    """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
+    whether every step is written down."""
+
+    placed: Placed
+    group: Group
+    reach: Reach
+    readings: Readings
+    size: float
+    segments: int
+    trace: bool
+
+
+def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
+           segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False) -> Verification:  # fmt: skip
+    """Execute every algorithm that runs on a group, and the textbook choice of each composition.
+
+    Args:
+        fabric, group: who sits where, as :func:`colltool.estimate.groups.place` takes it; its ports carry the schedules.
+        primitives: which collectives.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms; when None 16, of a trace 2.
+        names: only these algorithms.
+        trace: write down every step.
+
+    Raises:
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
+    """
+    segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
+    readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
+    placed = place(fabric, group)
+    if trace and placed.ranks > MOST_TRACED:
+        what = f"the steps of {placed.ranks} ranks are too many to read"
+        raise ColltoolError(what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer")
+    _check_names(primitives, names)
+    run = _Run(placed, *flat_group(placed, readings), readings, size, segments, trace)
+    found = [one for primitive in primitives for one in _each(run, primitive, names)]
+    done = tuple(one for one in found if isinstance(one, Verified))
+    skipped = tuple(one for one in found if isinstance(one, Infeasible))
+    if not done:
+        reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
+        raise ColltoolError(f"nothing to execute on {placed.seats.spoken} of {fabric.name}", fix=reasons)
+    return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
+
+
+def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
+    """Every name must be an algorithm or a composition of one of the primitives."""
+    for name in names:
+        base = parse_choice(name).base
+        known = [row.name for p in primitives for row in [*algorithms(p), *on_request()] if row.primitive is p] + [
+            row.name for p in primitives for row in compositions(p)
+        ]
+        if base not in known:
+            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
+
+
+def _each(run: _Run, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
+    placed, readings, segments = run.placed, run.readings, run.segments
+    for row, seen in _rows(primitive, run.group, names):
+        reason = row.why_not(seen) or _why_skip(row, seen, segments, placed)
+        if reason:
+            yield Infeasible(_called(row.chosen(seen).spec, primitive), reason)
+        else:
+            yield _flat(row, run._replace(group=seen))
+    for bench in workbenches(placed, primitive, readings):
+        chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
+        for tiers in chosen if names else [()]:
+            yield _composed(run, bench.named(tiers) if tiers else bench.usual())
+
+
+def _rows(primitive: Primitive, group: Group, names: Sequence[str]) -> Iterator[tuple[Algorithm, Group]]:
+    """What is to be executed: all that can run or, of any, what is named, with the group as it sees it."""
+    for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
+        for choice in map(parse_choice, names):
+            if choice.base == row.name:
+                yield row, row.on(group, choice)
+        if not names and not row.counts and row.why_not(group) is None:
+            yield row, group
+
+
+def _called(name: str, primitive: Primitive) -> str:
+    return f"{name} ({primitive.spoken})"
+
+
+def _why_skip(row: Algorithm, group: Group, segments: int, placed: Placed) -> str:
+    if maker(row.primitive, row.name) is None:
+        return "a baseline: the schedule of ring or pairwise over other wires"
+    cut = segments if _pipelined(row, group) else None
+    if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
+        return ""
+    if cut is None:
+        fewer = count_within(placed.fabric, _QUICK, placed.seats.stride)
+        cure = f"; take {given('ranks', fewer)}" if fewer else ""
+        return f"{group.ranks} ranks are too many to execute{cure}"
+    fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
+    return f"{segments} segments on {group.ranks} ranks are too many to execute; take {given('segments', fewest)} or fewer"
+
+
+def _pipelined(row: Algorithm, group: Group) -> bool:
+    return any(terms.fill is not None for terms in row.schedule(group))
+
+
+def _flat(row: Algorithm, run: _Run) -> Verified:
+    placed, group, reach, readings, size, segments, trace = run
+    execution, wanted = flat(row, group, segments), formula(row, group, segments)
+    verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
+    if not execution.outcome.holds:
+        verdict, note = "mismatch", execution.outcome.problem
+    notes = [f"{segments} segments"] if _pipelined(row, group) else []
+    costed = cost_flat(row, group, reach, readings)
+    took = seconds(row, group, placed, costed, execution, size=size, segments=segments)
+    verdict, more, time = timed(verdict, placed, costed, took, size)
+    return Verified(
+        primitive=row.primitive,
+        algorithm=titled(row.chosen(group)),
+        fabric=placed.fabric.name,
+        group=placed.seats,
+        verdict=verdict,
+        n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
+        n_beta=(wanted.n_beta, execution.counts.n_beta),
+        post_condition=execution.outcome.holds,
+        note="; ".join(filter(None, [*notes, note, more])),
+        time_s=time,
+        spec=row.chosen(group).spec,
+        trace=flat_trace(row, group, segments) if trace else None,
+    )
+
+
+def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
+    """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
+    placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
+    if placed.ranks**2 > MOST_MESSAGES:
+        return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")
+    try:
+        outcome, tiers, took = composed(placed, costed, segments, readings, size)
+    except ValueError as error:
+        return Infeasible(_called(costed.title, costed.primitive), str(error))
+    verdicts = [judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
+    verdict, note = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
+    if not outcome.holds:
+        verdict, note = "mismatch", outcome.problem
+    verdict, more, time = timed(verdict, placed, costed, took, size)
+    wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
+    return Verified(
+        primitive=costed.primitive,
+        algorithm=costed.title,
+        fabric=placed.fabric.name,
+        group=placed.seats,
+        verdict=verdict,
+        n_alpha=(wanted.n_alpha, counted.n_alpha),
+        n_beta=(wanted.n_beta, counted.n_beta),
+        post_condition=outcome.holds,
+        note="; ".join(filter(None, [note, more])),
+        time_s=time,
+        spec=costed.choice.spec,
+        trace=composed_trace(placed, costed, segments, readings) if run.trace else None,
+    )

@@ -1,0 +1,49 @@
+"""``compare`` names what wins on one port, where that is not what wins."""
+
+from __future__ import annotations
+
+import colltool
+from colltool.analysis.grid import Asked, Cell
+from colltool.analysis.turned import turned
+from colltool.base.primitives import AR
+from colltool.estimate.readings import Readings
+from colltool.render.door import document, rendered
+
+
+def test_the_documents_conclusion_stands_below_the_default_one() -> None:
+    found = colltool.compare(["star512", "torus512"], ["ar", "ag", "a2a"], sizes=["64KB", "16MB"])
+    assert [(one.primitive.spoken, one.bytes, one.column, one.instead_of) for one in found.turned] == [
+        ("all-reduce", 16e6, "star512", "torus512"),
+        ("all-gather", 16e6, "star512", "torus512"),
+    ]
+    text = rendered(found, "table")
+    assert 'all-reduce at 16MB: with ports="one" star512 wins' in text
+    assert "all-to-all" not in text.partition("with ports")[2]
+    assert document(found)["turned_on_one_port"][0]["column"] == "star512"
+
+
+def test_nothing_turns_where_ports_or_algorithms_are_given() -> None:
+    assert not colltool.compare(["star512", "torus512"], "ar", sizes=["16MB"], ports="one").turned
+    assert not colltool.compare(["star512", "torus512"], "ar", sizes=["16MB"], algorithms=["ring", "multi-ring"]).turned
+
+
+def test_all_rows_need_no_place() -> None:
+    found = colltool.compare(["star512", "torus512"], "ar", sizes=["16MB"])
+    assert 'all-reduce: with ports="one" star512 wins' in rendered(found, "table")
+
+
+def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
+    class Row:
+        def __init__(self, *times: float | None) -> None:
+            self.primitive, self.ranks, self.bytes = AR, 8, 1e6
+            self.cells = tuple(Cell((), total_s=time) for time in times)
+
+    def column(now: Row, then: Row) -> list[str]:
+        rows = {"all": [now], "one": [then]}
+        return [one.column for one in turned(Asked(AR, Readings()), lambda asked: rows[asked.readings.ports], ["a", "b"], 0.02)]
+
+    assert column(Row(2, 1), Row(2, 3)) == ["a"]
+    assert column(Row(2, 1), Row(2, 2.03)) == []
+    assert column(Row(2, 1), Row(3, 1)) == []
+    assert column(Row(2, 1), Row(2, None)) == ["a"]
+    assert column(Row(2, None), Row(None, None)) == []

@@ -1,0 +1,90 @@
+"""One error, two readers: options for somebody at a shell, arguments for somebody in Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import colltool
+from colltool.base.errors import ColltoolError, ManyErrors, called, either, given, spell
+
+
+@pytest.mark.parametrize(
+    ("mark", "shell", "python"),
+    [
+        (given("ranks"), "--ranks", "ranks"),
+        (given("ranks", 64), "-n 64", "ranks=64"),
+        (given("ranks", ...), "-n ...", "ranks=..."),
+        (given("size", "16MB"), "-M 16MB", 'size="16MB"'),
+        (given("phases", "sequential"), "--phases sequential", 'phases="sequential"'),
+        (given("algorithms", ["ring", "tree"]), "--algorithm ring,tree", 'algorithms=["ring", "tree"]'),
+        (given("ideal", True), "--ideal", "ideal=True"),
+        (given("ring_alpha", "worst"), "--ring-alpha worst", 'ring_alpha="worst"'),
+        (given("overrides", ["a=1"]), "--set a=1", 'overrides=["a=1"]'),
+        (given("shape", (4, 2), text="4x2"), "--shape 4x2", "shape=(4, 2)"),
+        (given("primitive", "ar"), "ar", 'primitive="ar"'),
+        (
+            either(shell="colltool fabric list", python="colltool.list_fabrics()"),
+            "colltool fabric list",
+            "colltool.list_fabrics()",
+        ),
+    ],
+)
+def test_both_spellings(mark: str, shell: str, python: str) -> None:
+    assert spell(f"take {mark}, or not", "shell") == f"take {shell}, or not"
+    assert spell(f"{mark} and {mark}", "python") == f"{python} and {python}"
+
+
+def test_an_error_names_its_argument_and_its_place() -> None:
+    error = ColltoolError("does not fit", where="a.csv:3", argument="ranks", fix=f"take {given('ranks', 8)}")
+    assert str(error) == "a.csv:3: ranks: does not fit\n  take ranks=8"
+    assert error.spelled("shell") == "a.csv:3: --ranks: does not fit\n  take -n 8"
+    assert error.lines("shell") == ["a.csv:3: --ranks: does not fit", "take -n 8"]
+    assert error.argument == "ranks"
+
+
+def test_a_function_or_command_that_calls_it_otherwise() -> None:
+    with (
+        pytest.raises(ColltoolError) as caught,
+        called("python", algorithms="algorithm"),
+        called("shell", primitive="--collective"),
+    ):
+        raise ManyErrors([ColltoolError("one", argument="algorithms"), ColltoolError(f"give {given('primitive')}")])
+    assert str(caught.value) == "algorithm: one\ngive primitive"
+    assert caught.value.spelled("shell") == "--algorithm: one\ngive --collective"
+
+
+def test_text_that_holds_a_mark_of_its_own_is_text() -> None:
+    for text in ("\ue000", "\ue000ranks", "a\ue002b", "\ue000\ue002", "\ue001"):
+        assert "".join(one for one in spell(text, "python") if one.isprintable()) in ("", "ranks", "ab")
+
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
+
+
+# Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
+OF_OTHERS = ("measure.py", "hypotheses.py", "look.py", "wires.py", "figures.py")
+
+
+def test_only_the_command_line_names_its_options() -> None:
+    """Everybody else marks an argument with given(), so that Python reads of arguments."""
+    package = Path(colltool.__file__).parent
+    found = set()
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).parts[0].removesuffix(".py")
+        if room == "cli" or path.name == "errors.py" or path.name in OF_OTHERS:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        spoken = {id(node) for call in ast.walk(tree) if is_either(call) for node in ast.walk(call)}
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken | documented:
+                found |= {f"{path.name}:{node.lineno}: {node.value}" for _ in OPTION.findall(node.value)}
+    assert not found
+
+
+def is_either(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "either"

@@ -1,0 +1,48 @@
+"""More ranks or bytes, less bandwidth, more latency: never faster, but for the exceptions in ``tests/monotone.py``."""
+
+from __future__ import annotations
+
+import gated
+import pytest
+from monotone import EXEMPT, fewer_faster, ordered, slower_when_better
+
+import colltool
+from colltool.base.primitives import Primitive
+from colltool.fabric.load import shipped_fabrics
+
+LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
+
+
+@pytest.mark.parametrize("name", shipped_fabrics())
+def test_more_ranks_and_more_bytes_are_never_faster_on_a_shipped_fabric(name: str) -> None:
+    own = colltool.load_fabric(name)
+    for primitive in Primitive:
+        assert fewer_faster(own, primitive)[0] == []
+        for library in LIBRARIES:
+            assert fewer_faster(own.under(library), primitive, most=4)[0] == []
+
+
+@pytest.mark.parametrize("name", shipped_fabrics())
+def test_nothing_better_makes_a_shipped_fabric_slower(name: str) -> None:
+    where = colltool.load_fabric(name)
+    for primitive in Primitive:
+        assert slower_when_better(where, primitive, where.ranks) == []
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_on_fabrics_that_nobody_thought_of(seed: int) -> None:
+    where = gated.made(seed)
+    readings = gated.READINGS[seed % len(gated.READINGS)]
+    primitive = list(Primitive)[seed % len(Primitive)]
+    assert slower_when_better(where, primitive, where.ranks, readings) == []
+    assert fewer_faster(ordered(where), primitive, readings)[0] == []
+
+
+def test_every_exception_is_needed() -> None:
+    shipped = (("mi300x", "all", Primitive.ALL_TO_ALL), ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
+               ("star512", "mpi", Primitive.ALL_REDUCE), ("dgx-h100-measured", "nccl", Primitive.ALL_REDUCE))  # fmt: skip
+    steps = [fewer_faster(colltool.load_fabric(name).under(library), primitive) for name, library, primitive in shipped]
+    found = ((52, Primitive.ALL_TO_ALL), (175, Primitive.ALL_REDUCE), (581, Primitive.ALL_REDUCE))
+    steps += [fewer_faster(ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)])
+              for seed, primitive in found]  # fmt: skip
+    assert {reason for _, excused in steps for reason in excused} == {one.reason for one in EXEMPT}

@@ -1,0 +1,93 @@
+"""The shape of a group on a lattice: named, asked for, refused, and the same in every answer."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from small import fabric, mesh, star, torus
+
+import colltool
+from colltool import ColltoolError
+from colltool.estimate.groups import place
+from colltool.estimate.who import Who
+from colltool.fabric.model import Fabric
+
+NESTED = fabric(torus(4, 4), star(6))
+NODES = fabric(star(8), torus(4, 4))
+GRIDS = fabric(torus(4, 2), mesh(3, 3))
+
+
+def test_a_slice_of_a_large_pod_is_a_torus_of_its_own() -> None:
+    """1 GB over 64 chips of TPU v5p: by hand six directions of 100 GB/s at an eta of 0.6 carry 2 x 63/64 GB."""
+    best = colltool.price("tpu-v5p", "ar", size=1e9, ranks=64).results[0]
+    assert best.title == "multi-ring"
+    assert best.bandwidth_s == pytest.approx(2 * 63 / 64 * 1e9 / (6 * 100e9 * 0.6))
+
+
+@pytest.mark.parametrize(
+    ("where", "who", "shape", "ranks"),
+    [
+        (NESTED, Who(4), (4, 1), 4),
+        (NESTED, Who(16), (4, 4), 16),
+        (NESTED, Who(48), (4, 4), 48),
+        (NESTED, Who(None, shape=(2, 2)), (2, 2), 4),
+        (NESTED, Who(48, shape=(4, 4)), (4, 4), 48),
+        (NODES, Who(32), (4, 1), 32),
+        (NODES, Who(None, shape=(2, 2)), (2, 2), 32),
+        (NODES, Who(4, 8), (4, 1), 4),
+        (GRIDS, Who(None, shape=(4, 2, 3)), (4, 2, 3, 1), 24),
+        (GRIDS, Who(32), (4, 2, 2, 2), 32),
+        (GRIDS, Who(4), (4, 1, 1, 1), 4),
+        (fabric(torus(4, 4)), Who(8, in_order=True), (4, 2), 8),
+    ],
+)
+def test_the_shape_goes_through_all_lattices(where: Fabric, who: Who, shape: tuple[int, ...], ranks: int) -> None:
+    placed = place(where, who)
+    assert (placed.seats.shape, placed.ranks) == (shape, ranks)
+    assert place(where, placed.seats.who).seats == placed.seats
+    inside = [span.endpoints for span in placed.spans]
+    assert prod(inside) == ranks
+
+
+@pytest.mark.parametrize(
+    ("where", "who", "what", "fix"),
+    [
+        (fabric(star(8)), Who(4, shape=(2, 2)), "has no torus and no mesh", "ranks=4"),
+        (NESTED, Who(None, shape=(2, 2, 2)), "2x2x2 has 3 axes, small has 2 (t1 4x4)", "shape=(4, 4)"),
+        (NESTED, Who(None, shape=(8, 2)), "8x2 does not fit t1 4x4", "shape=(4, 4)"),
+        (NESTED, Who(None, shape=(8, 4)), "8x4 does not fit t1 4x4", "at most 4x4"),
+        (NESTED, Who(8, shape=(2, 2)), "2x2 holds 4 ranks, not 8", "ranks=4, or shape=(4, 2)"),
+        (NESTED, Who(48, shape=(2, 2)), "2x2 holds 4 ranks, not 48", "ranks=4, or shape=(4, 4)"),
+        (NESTED, Who(4, 2, shape=(2, 2)), "without a stride", "leave out shape or stride"),
+    ],
+)
+def test_a_shape_that_cannot_be_says_what_to_write(where: Fabric, who: Who, what: str, fix: str) -> None:
+    with pytest.raises(ColltoolError) as refused:
+        place(where, who)
+    assert what in refused.value.what
+    assert fix in str(refused.value)
+    assert refused.value.argument == "shape"
+
+
+@pytest.mark.parametrize("name", ["tpu-v5p", "tpu-v4-512", "torus512", "mesh512", "trn2-ultraserver"])
+def test_what_is_executed_is_the_slice(name: str) -> None:
+    """Messages over the links of the slice, step by step, take the seconds of the price."""
+    for ranks in (8, 16):
+        done = colltool.verify(name, ranks=ranks, size="1MB")
+        assert done.holds
+        assert {one.group.shape for one in done.results} == {place(colltool.load_fabric(name), ranks).seats.shape}
+        checked = [one.time_s for one in done.results if one.verdict == "proved" and one.time_s]
+        assert checked
+        for formula, executed in checked:
+            assert executed == pytest.approx(formula)
+
+
+def test_more_of_a_pod_is_never_faster() -> None:
+    """From one whole cube on; below there is no wraparound, so that 64 chips are faster than 32."""
+    for name, most in (("tpu-v5p", 4096), ("tpu-v4-512", 512)):
+        for primitive in ("ar", "ag", "rs", "a2a", "bc"):
+            for size in (1e3, 1e6, 1e9):
+                cubes = [64 * 2**k for k in range(7) if 64 * 2**k <= most and round((2**k) ** (1 / 3)) ** 3 == 2**k]
+                times = [colltool.price(name, primitive, size=size, ranks=n).best.total_s for n in cubes]
+                assert times == sorted(times), (name, primitive, size, times)

@@ -1,0 +1,25 @@
+"""The worked numbers in the docstrings of formulas."""
+
+from __future__ import annotations
+
+import doctest
+from importlib import import_module
+
+import pytest
+
+MODULES = {
+    "flops": 2,
+    "pipelines": 2,
+    "overlap": 2,
+    "compression": 2,
+    "traffic.experts": 1,
+    "traffic.gradients": 2,
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_worked_numbers(name: str) -> None:
+    module = import_module(f"colltool.training.{name}")
+    found = doctest.testmod(module, extraglobs=vars(module))
+    assert found.failed == 0
+    assert found.attempted >= MODULES[name]

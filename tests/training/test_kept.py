@@ -1,0 +1,229 @@
+"""Memory: the published counts of Korthikanti 2022, states of each kind of sharding, what binds and what helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from colltool.base.errors import ColltoolError
+from colltool.training.activations import layer_activations, loss_bytes, micro_batches_kept
+from colltool.training.job import load_job
+from colltool.training.memory import Memory, memory, smallest_change, stage_parts, state_bytes
+from colltool.training.model import Shape
+from colltool.training.setup import Setup, stages_of
+
+S, B, H, A, V = 2048, 4, 6144, 64, 51200
+GPT = {"layers": 48, "hidden": H, "heads": A, "ffn": 4 * H, "gated": False, "vocab": V, "bias": True}  # 22B of the paper
+
+
+def setup(ranks: int = 8, **keys: Any) -> Setup:
+    content = {"model": GPT, "sequence": S, "batch": {"global": 32, "micro": B}, "layout": {"tp": 8}, "device": "a100-80gb",
+               "stack": "megatron-2021"} | keys  # fmt: skip
+    return load_job(content).setup(ranks)
+
+
+def shape(run: Setup) -> Shape:
+    assert run.model is not None
+    assert run.model.shape is not None
+    return run.model.shape
+
+
+def part(kept: Memory, name: str, stage: int = 0) -> float:
+    (found,) = [one.bytes for one in kept.parts if one.part == name and one.stage == stage]
+    return found
+
+
+SBH = S * B * H
+
+
+@pytest.mark.parametrize(
+    ("keys", "published"),
+    [
+        ({"layout": {"tp": 1}}, SBH * (34 + 5 * A * S / H)),
+        ({"layout": {"tp": 8}}, SBH * (10 + 24 / 8 + 5 * A * S / (H * 8))),
+        ({"layout": {"tp": 8, "sp": True}}, SBH / 8 * (34 + 5 * A * S / H)),
+        ({"layout": {"tp": 8}, "recompute": "selective"}, SBH * (10 + 24 / 8)),
+        ({"layout": {"tp": 8, "sp": True}, "recompute": "selective"}, SBH * 34 / 8),
+        ({"layout": {"tp": 8, "sp": True}, "stack": "megatron"}, SBH * 34 / 8),
+        ({"layout": {"tp": 8}, "recompute": "full"}, SBH * 2),
+        ({"layout": {"tp": 8, "sp": True}, "recompute": "full"}, SBH * 2 / 8),
+    ],
+    ids=["none", "tp", "sp", "selective", "sp and selective", "flash", "full", "sp and full"],
+)
+def test_activations_of_a_layer(keys: dict[str, Any], published: float) -> None:
+    """Table 2 of arXiv:2205.05198."""
+    run = setup(**keys)
+    assert layer_activations(run, shape(run), experts=False).stored == pytest.approx(published)
+
+
+def test_context_parallelism_divides_them() -> None:
+    one, four = (setup(8, layout={"cp": cp}, stack="megatron") for cp in (1, 4))
+    stored = [layer_activations(run, shape(run), experts=False).stored for run in (one, four)]
+    assert stored[1] == pytest.approx(stored[0] / 4)
+
+
+def test_a_gate_grouped_queries_and_no_dropout() -> None:
+    """Llama 3 70B, tp 8 with sp: 8 outside; q and the output 4, k and v 0.5, three matrices of 3.5 h twice 21."""
+    run = load_job("llama3-70b").setup(512)
+    found = layer_activations(run, shape(run), experts=False).stored
+    assert found == pytest.approx(8192 * 8192 / 8 * (8 + 4 + 0.5 + 21))
+
+
+def test_experts_keep_their_tokens() -> None:
+    """T k (2 h + n_m f_e) w beside attention's part; imbalance on top."""
+    run = load_job("mixtral-8x7b").setup(128)
+    dense = 4096 * 4096 * (8 + 4 + 1)
+    routed = 4096 * 2 * (2 * 4096 + 3 * 14336) * 2
+    assert layer_activations(run, shape(run), experts=True).stored == pytest.approx(dense + routed)
+
+
+def test_latent_attention_keeps_its_bottlenecks() -> None:
+    run = load_job("deepseek-v3", ["recompute=none"]).setup(2048)
+    attention = 2 * (1536 + 512 + 64 + 128 * (2 * 192 + 2 * 128))
+    expected = 4096 * (7168 * 8 + attention + 2 * 3 * 18432)
+    assert layer_activations(run, shape(run), experts=False).stored == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "virtual", "kept"),
+    [
+        ("1f1b", 1, [4, 3, 2, 1]),
+        ("zb1p", 1, [4, 3, 2, 1]),
+        ("gpipe", 1, [16, 16, 16, 16]),
+        ("zbv", 1, [4, 4, 4, 4]),
+        ("dualpipe", 1, [5, 5, 5, 5]),
+        ("interleaved", 3, [4 * (1 + 3 / 12), 13 / 3, 11 / 3, 9 / 3]),
+    ],
+)
+def test_micro_batches_that_are_kept(schedule: str, virtual: int, kept: list[float]) -> None:
+    run = setup(4, layout={"pp": 4, "virtual": virtual}, schedule=schedule, batch={"global": 16})
+    assert [micro_batches_kept(run, stage) for stage in stages_of(run)] == pytest.approx(kept)
+
+
+def test_no_more_are_kept_than_there_are() -> None:
+    run = setup(4, layout={"pp": 4}, batch={"global": 2})
+    assert [micro_batches_kept(run, stage) for stage in stages_of(run)] == [2, 2, 2, 1]
+
+
+def test_logits_stand_on_the_last_stage() -> None:
+    run = setup(16, layout={"tp": 8, "pp": 2})
+    assert loss_bytes(run, shape(run)) == S * B * V / 8 * 6
+    assert [one.stage for one in memory(run).parts if one.part == "logits"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("shard", "expected"),
+    [
+        ({"mode": "ddp"}, (2, 4, 12)),  # 18 bytes a parameter
+        ({"mode": "zero1"}, (2, 4, 12 / 16)),  # 6 + 12/D
+        ({"mode": "zero2"}, (2, 4 / 16, 12 / 16)),
+        ({"mode": "fsdp"}, (4 / 16, 4 / 16, 8 / 16)),  # 16/N
+        ({"mode": "hsdp", "group": 8}, (4 / 8, 4 / 8, 8 / 8)),
+    ],
+)
+def test_states(shard: dict[str, Any], expected: tuple[float, ...]) -> None:
+    run = setup(16, layout={}, batch={"global": 16}, shard=shard)
+    assert state_bytes(run, 16, run.shard.group) == pytest.approx(expected)
+
+
+def test_fsdp_keeps_two_gathered_layers() -> None:
+    run = setup(16, layout={}, batch={"global": 16}, shard={"mode": "fsdp", "grad_bytes": 2})
+    layer = 12 * H * H + 13 * H
+    ends = 2 * V * H + 2 * H  # the larger unit here
+    assert part(memory(run), "gathered layers") == 2 * (layer + ends) + 2 * ends
+
+
+def test_what_is_gathered_once_a_step_sums_its_gradients_whole() -> None:
+    """FSDP under a pipeline does not scatter before the last micro-batch: weights and gradients of the stage stand whole."""
+    run = setup(16, layout={"pp": 2}, shard={"mode": "fsdp", "grad_bytes": 2})
+    held = 24 * (12 * H * H + 13 * H) + V * H
+    assert part(memory(run), "gathered layers") == held * (2 + 2)
+
+
+def test_a_loss_that_copies_its_logits() -> None:
+    plain, eager = (setup(8, layout={}, batch={"global": 32, "micro": B}, stack=stack) for stack in ("megatron", "fsdp"))
+    assert loss_bytes(plain, shape(plain)) == S * B * V * (2 + 4)
+    assert loss_bytes(eager, shape(eager)) == S * B * V * (2 + 8)
+
+
+def test_the_worst_stage_by_hand() -> None:
+    """GPT-3 175B, tp 8, pp 8, everything recomputed: stage 0 of 12 layers and the embedding, 8 micro-batches kept."""
+    kept = memory(load_job("gpt3-175b").setup(512))
+    h, s, t = 12288, 2048, 8
+    held = 12 * ((12 * h * h + 7 * h) / t + 6 * h) + 50257 * h / t + 2048 * h
+    assert kept.worst_stage == 0
+    assert part(kept, "weights") == pytest.approx(2 * held, rel=1e-12)
+    assert part(kept, "optimizer") == pytest.approx(12 * held, rel=1e-12)
+    assert part(kept, "activations") == 8 * 12 * 2 * s * h
+    assert part(kept, "layer computed again") == s * h * (10 + 24 / t + 5 * 96 * s / (h * t))
+    assert kept.binds == "optimizer"
+    assert kept.bytes == sum(one.bytes for one in kept.parts if one.stage == 0)
+    assert kept.fits
+
+
+def test_a_published_run_fits_and_without_recomputation_does_not() -> None:
+    """Korthikanti 2022: the 175B model on 64 A100 of 80 GB needs selective recomputation and sequence parallelism."""
+    layout = {"tp": 8, "pp": 8, "virtual": 3}
+    big = {"model": "gpt3-175b", "batch": {"global": 64, "micro": 1}}
+    with_both = setup(64, layout=layout | {"sp": True}, recompute="selective", **big)
+    with_neither = setup(64, layout=layout, **big)
+    assert memory(with_both).fits
+    assert not memory(with_neither).fits
+    assert memory(with_neither).binds == "activations"
+
+
+def test_the_smallest_change_that_fits() -> None:
+    run = setup(64, model="gpt3-175b", batch={"global": 64, "micro": 1}, layout={"tp": 8, "pp": 8, "virtual": 3})
+    found = smallest_change(run)
+    assert found is not None
+    assert found[0] == {"layout.sp": True, "recompute": "selective"}, "what the paper does"
+    assert found[1].fits
+    replicated = setup(16, model="gpt3-175b", batch={"global": 16, "micro": 1}, layout={"tp": 8}, recompute="full")
+    change = smallest_change(replicated)
+    assert change is None or change[1].fits
+    assert smallest_change(setup(64, model="gpt3-175b", batch={"global": 64, "micro": 1}, recompute="selective",
+                                 layout={"tp": 8, "sp": True, "pp": 8})) is None  # fmt: skip
+
+
+def test_a_replica_that_does_not_fit_is_sharded_first() -> None:
+    run = load_job({"model": "llama3-8b", "sequence": 2048, "batch": {"global": 64, "micro": 1}, "device": "h100",
+                    "stack": "megatron"}).setup(64)  # fmt: skip
+    assert not memory(run).fits
+    found = smallest_change(run)
+    assert found is not None
+    assert found[0] == {"shard.mode": "zero1"}
+
+
+def test_the_change_is_what_set_takes() -> None:
+    """Loaded again with it, the job fits as promised."""
+    job = load_job("deepseek-v3", ["recompute=none"])
+    found = smallest_change(job.setup(2048))
+    assert found is not None
+    changed = load_job("deepseek-v3", {"recompute": "none"} | found[0])
+    assert memory(changed.setup(2048)) == found[1]
+
+
+def test_dualpipe_keeps_both_ends_of_the_model() -> None:
+    both, one = (load_job("deepseek-v3", [f"schedule={how}"]).setup(2048) for how in ("dualpipe", "1f1b"))
+    assert part(memory(both), "weights") == 2 * part(memory(one), "weights")
+    assert part(memory(both), "optimizer") == part(memory(one), "optimizer")
+
+
+def test_without_a_device_nothing_says_whether_it_fits() -> None:
+    run = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 8},
+                    "compute": {"forward": "1s", "backward": "2s"}}).setup(8)  # fmt: skip
+    kept = memory(run)
+    assert kept.fits is None
+    assert kept.capacity_bytes is None
+    assert kept.bytes == 18 * 7e9
+    with pytest.raises(ColltoolError, match="has no model"):
+        memory(load_job({"compute": {"forward": "1s", "backward": "2s"}}).setup(8))
+
+
+def test_every_stage_has_its_states() -> None:
+    run = setup(16, layout={"tp": 8, "pp": 2})
+    for stage in stages_of(run):
+        assert run.model is not None
+        names = [one.part for one in stage_parts(run, stage, run.model)]
+        assert names[:4] == ["weights", "gradients", "optimizer", "activations"]

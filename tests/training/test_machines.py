@@ -1,0 +1,103 @@
+"""Devices and stacks: a source for every number, and what follows where one is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from colltool.base.errors import ColltoolError
+from colltool.training.files.machine import DeviceFile, StackFile
+from colltool.training.files.model import ModelFile
+from colltool.training.machine import device_of, stack_of
+from colltool.training.shipped import read_device, read_model, read_stack, shipped
+
+WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source", "assumed"}
+DEVICES = [
+    "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",
+    "tpu-v6e",
+]  # fmt: skip
+
+
+def sourced(file: BaseModel) -> None:
+    """Every number of a shipped file, defaults included, has a line in its source."""
+    source: Any = getattr(file, "source")  # noqa: B009 - mypy knows no such field of a BaseModel
+    assert isinstance(source, dict)
+    numbers = set(type(file).model_fields) - WITHOUT_NUMBERS
+    numbers = {name for name in numbers if getattr(file, name) not in ({}, None)}
+    assert numbers <= set(source), f"without a source: {sorted(numbers - set(source))}"
+    assert all(len(text) > 20 or text == "as for megatron" for text in source.values())
+
+
+def test_what_is_shipped() -> None:
+    assert shipped("devices") == DEVICES
+    assert shipped("stacks") == ["fsdp", "jax", "megatron", "megatron-2021"]
+    assert shipped("jobs") == ["deepseek-v3", "gpt3-175b", "llama3-70b", "mixtral-8x7b"]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_number_of_a_device_has_a_source(name: str) -> None:
+    sourced(read_device(name, Path()))
+
+
+@pytest.mark.parametrize("name", shipped("stacks"))
+def test_every_number_of_a_stack_has_a_source_and_a_date(name: str) -> None:
+    file = read_stack(name, Path())
+    sourced(file)
+    assert file.date.startswith("20")
+
+
+@pytest.mark.parametrize("name", shipped("models"))
+def test_every_model_has_a_source(name: str) -> None:
+    source = read_model(name, Path()).source
+    assert isinstance(source, str)
+    assert "arXiv" in source
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16", "memory", "bandwidth"),
+    [
+        ("a100-80gb", 312e12, 85.9e9, 2.039e12),
+        ("h100", 989e12, 85.9e9, 3.35e12),
+        ("h200", 989e12, 150e9, 4.8e12),
+        ("b200", 2250e12, 192e9, 7.7e12),
+        ("gb200", 2500e12, 186e9, 8e12),
+        ("mi300x", 1307e12, 206e9, 5.3e12),
+        ("tpu-v5p", 459e12, 95e9, 2.765e12),
+        ("tpu-v6e", 918e12, 32e9, 1.64e12),
+    ],
+)
+def test_published_figures(name: str, bf16: float, memory: float, bandwidth: float) -> None:
+    device = device_of(read_device(name, Path()), name)
+    assert device.peak_flops("bf16") == pytest.approx(bf16, rel=0.001)
+    assert device.memory_bytes == pytest.approx(memory, rel=0.005)
+    assert device.bandwidth_Bps == pytest.approx(bandwidth)
+
+
+def test_a_peak_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ColltoolError, match="a100-80gb has no peak for fp8"):
+        device_of(read_device("a100-80gb", Path()), "a100-80gb").peak_flops("fp8")
+
+
+def test_a_stack_says_nothing_of_other_devices() -> None:
+    stack = stack_of(read_stack("megatron", Path()), "megatron")
+    assert stack.gemm_share("bf16", "hopper") == 0.68
+    assert stack.gemm_share("fp8", "blackwell") == 0.5
+    with pytest.raises(ColltoolError, match="says nothing of GEMMs in bf16 on tpu-v4"):
+        stack.gemm_share("bf16", "tpu-v4")
+    with pytest.raises(ColltoolError, match="no efficiency for int8"):
+        stack.gemm_share("int8", "hopper")
+
+
+def test_every_device_has_a_stack() -> None:
+    tables = [stack_of(read_stack(name, Path()), name) for name in shipped("stacks")]
+    for name in DEVICES:
+        generation = read_device(name, Path()).generation
+        assert any(generation in dict(dict(stack.gemm)["bf16"]) for stack in tables), name
+
+
+@pytest.mark.parametrize("kind", [DeviceFile, StackFile, ModelFile])
+def test_an_unknown_key_is_refused(kind: type[BaseModel]) -> None:
+    assert kind.model_config["extra"] == "forbid"

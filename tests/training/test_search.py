@@ -1,0 +1,332 @@
+"""The search of layouts: against every layout written out as a file, and against plan."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+import colltool
+from colltool.base.errors import ColltoolError
+from colltool.training.memory import memory, worst_stage
+from colltool.training.search.candidates import Space, divisors
+from colltool.training.search.keep import Kept, kept_of
+from colltool.training.search.results import TIE, Search
+from colltool.training.search.values import values_of
+from colltool.training.setup import Setup
+from colltool.training.step.fare import Fares
+from colltool.training.step.whole import step_of, timed
+
+RANKS, FEWER = 16, 8
+FABRIC: dict[str, Any] = {"schema": "colltool.fabric/1", "name": "nodes", "tiers": [
+    {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "400GB/s"},
+    {"name": "ib", "topology": "star", "size": 2, "alpha": "5us", "bandwidth": "50GB/s"},
+]}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "model": {"layers": 8, "hidden": 4096, "heads": 4, "head_dim": 1024, "ffn": 16384, "vocab": 32000}, "sequence": 8192,
+    "batch": {"global": 48, "micro": 3}, "device": "a100-40gb", "stack": "megatron",
+}  # fmt: skip
+EXPERTS = SMALL | {
+    "model": {"layers": 6, "hidden": 2048, "heads": 4, "head_dim": 512, "ffn": 4096, "vocab": 32000,
+              "moe": {"experts": 4, "top_k": 2, "ffn": 4096, "shared_ffn": 1024, "dense_layers": 1}}, "batch": {"global": 16},
+}  # fmt: skip
+WITHOUT_FLASH = SMALL | {"stack": "megatron-2021", "sequence": 2048, "shard": {"mode": "hsdp", "group": 2}}
+
+
+def searched(job: dict[str, Any], **keys: Any) -> Search:
+    return colltool.search_layouts(job, FABRIC, RANKS, **keys)
+
+
+@pytest.fixture(scope="module")
+def small() -> Search:
+    """All layouts of the small job."""
+    return searched(SMALL)
+
+
+def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Setup]:
+    loaded = colltool.load_job(job)
+    assert loaded.draft.model is not None
+    assert loaded.draft.model.shape is not None
+    space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Kept(**keep))
+    frames = filter(None, map(space.frame, space.sizes()))
+    return [setup for frame in frames for setup in space.variants(frame.setup)]
+
+
+def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], Setup]:
+    """Every combination of sizes as a job file of its own, those left out that the reader refuses; of 8192 tokens cp halves."""
+    found = {}
+    micros = [size for size in (1, 2, 3, 4, 8, 16, 32) if size != 3 or job["batch"].get("micro") == 3]
+    eps = (1, 2, 4) if "moe" in job["model"] else (1, 2)
+    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 11), micros):
+        if FEWER % (tp * cp * pp):
+            continue
+        layout = {"tp": tp, "sp": tp > 1, "cp": cp, "ep": ep, "pp": pp, "virtual": virtual}
+        try:
+            setup = colltool.load_job(job | {"layout": layout, "batch": job["batch"] | {"micro": micro}}).setup(FEWER)
+        except ColltoolError:
+            continue
+        replicas = setup.gradient_ranks > 1 or ("moe" in job["model"] and setup.layout.expert_dp > 1)
+        modes = ("ddp", "zero1", "zero2", "fsdp") if pp == 1 else ("ddp", "zero1", "fsdp")
+        for mode, again in product(modes if replicas else ("ddp",), ("none", "full")):
+            shard = setup.shard._replace(mode=mode, reshard=pp == 1, gathers=2 if pp == 1 else 1)
+            found[tp, cp, ep, pp, virtual, micro, mode, again] = setup._replace(shard=shard, recompute=again)
+    return found
+
+
+@pytest.mark.parametrize("job", [SMALL, EXPERTS], ids=["dense", "experts"])
+def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
+    """Against all combinations written out as files: the same layouts, their steps, and the least of them the best."""
+    setups = written_out(job)
+    fit = {key: setup for key, setup in setups.items() if memory(setup).fits}
+    found = colltool.search_layouts(job, FABRIC, FEWER)
+    assert 100 < found.fit <= found.held == len(setups)
+    assert (found.fit < found.held) is (job is SMALL)
+    keys = [(c.tp, c.cp, c.ep, c.pp, c.virtual, c.micro, c.shard, c.recompute) for c in (one.choice for one in found.layouts)]
+    assert set(keys) == set(fit)
+    assert len(keys) == len(fit) == found.priced
+    fares = Fares(colltool.load_fabric(FABRIC))
+    for key, one in list(zip(keys, found.layouts, strict=True))[::7]:
+        step = step_of(fit[key], fares)
+        assert (one.step_s, one.control_step_s) == pytest.approx((step.step_s, step.control_s), rel=1e-12)
+        assert one.memory_bytes == memory(fit[key]).bytes
+    assert found.best.step_s == pytest.approx(min(step_of(setup, fares).step_s for setup in fit.values()), rel=1e-12)
+    steps = [(one.step_s, one.memory_bytes) for one in found.layouts]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        SMALL | {"layout": {"tp": 2, "pp": 2, "dp": 4, "stages": [5, 3]}, "recompute": "full"},
+        SMALL | {"layout": {"tp": 4, "sp": False}, "schedule": "gpipe", "calls": [{"primitive": "ar", "size": "1MB"}]},
+        SMALL | {"layout": {"tp": 2, "sp": True}, "overlap": {"tp": True}, "shard": {"mode": "fsdp", "gathers": 1}},
+        SMALL | {"layout": {"pp": 4, "virtual": 2}, "schedule": "interleaved", "compression": {"on": "pp", "scheme": "fp16"}},
+        EXPERTS | {"layout": {"tp": 4, "etp": 2, "sp": True, "pp": 2}, "schedule": "dualpipe"},
+        EXPERTS | {"layout": {"ep": 2}, "overlap": {"ep": "shared"}, "schedule": "zbv"},
+        WITHOUT_FLASH,
+    ],
+    ids=["stages", "named", "overlapped", "compressed", "dualpipe", "experts", "hsdp"],
+)  # fmt: skip
+def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
+    """The file with these values is this setup and no other, whatever the file said."""
+    loaded, setups = colltool.load_job(job), every_setup(job)
+    assert len(setups) > 100
+    for setup in setups[::9]:
+        values = [f"{key}={value}" for key, value in values_of(loaded, setup)]
+        assert colltool.load_job(job, values).setup(RANKS) == setup, values
+        assert worst_stage(setup, setup.model) == (memory(setup).worst_stage, memory(setup).bytes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("job", ["llama3-70b", "gpt3-175b", "mixtral-8x7b"])
+def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
+    loaded = colltool.load_job(job, ["batch.global=256"])
+    fabric = "dgx-a100" if job == "gpt3-175b" else "dgx-h100"
+    found = colltool.search_layouts(loaded, fabric, 128, {"micro": 1}, top=1, library="nccl")
+    best = colltool.load_job(job, ["batch.global=256", *(f"{key}={value}" for key, value in found.values)])
+    planned = colltool.plan(best, fabric, 128, library="nccl")
+    one = found.best
+    assert one.step_s == pytest.approx(planned.step_s, rel=1e-9)
+    assert one.control_step_s == pytest.approx(planned.control_step_s, rel=1e-9)
+    assert (one.memory_bytes, one.mfu, one.tokens_per_s) == pytest.approx(
+        (planned.memory_bytes, planned.mfu, planned.tokens_per_s), rel=1e-9
+    )
+    assert one.network_share == pytest.approx(planned.network_share)
+    own = colltool.plan(loaded, fabric, 128, library="nccl")
+    assert found.own.searched is not None
+    assert found.own.searched.step_s == pytest.approx(own.step_s, rel=1e-9)
+    assert found.own.fits is own.memory.fits  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {}, {"pp": False}, {"dp": False, "overhead": "3us", "sm_share": 0.1}, {"pp": False, "sm_share": 0.1},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}])
+def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
+    """Fares that have seen every other layout give the step that fares of its own give."""
+    fabric = colltool.load_fabric(FABRIC)
+    shared = Fares(fabric)
+    setups = every_setup(job | {"overlap": keys})
+    every = max(1, len(setups) // 300)
+    for index, setup in enumerate(setups[::every]):
+        found = timed(setup, shared)
+        if index % 40 == 0:
+            alone = timed(setup, Fares(fabric))
+            assert (found.step_s, found.control_s) == (alone.step_s, alone.control_s)
+
+
+def test_what_is_kept_is_kept(small: Search) -> None:
+    keep = {"tp": 2, "sp": False, "cp": 1, "pp": 2, "virtual": 2, "micro": 3, "shard": "zero1", "recompute": "none"}
+    for name, value in keep.items():
+        found = searched(SMALL, keep={name: value})
+        assert {getattr(one.choice, name) for one in found.layouts} <= {value, False}
+        assert found.kept == ((name, str(value).lower()),)
+        if name != "sp":
+            wanted = [one for one in small.layouts if getattr(one.choice, name) == value]
+            kept = [
+                one for one in found.layouts if name != "shard" or one.choice.dp * one.choice.cp > 1
+            ]  # one replica may be kept
+            assert [one.choice for one in kept] == [one.choice for one in wanted]
+    both = searched(SMALL, keep=["tp=4", "tp=2", "shard=fsdp"])
+    assert {(one.choice.tp, one.choice.shard) for one in both.layouts} == {(2, "fsdp")}
+
+
+def test_what_is_never_tried_may_be_kept() -> None:
+    """A ring of few tokens a rank, a pass that saves nothing, a micro-batch that is no power of two."""
+    assert searched(SMALL, keep={"cp": 4}).best.choice.cp == 4
+    assert searched(SMALL, keep={"recompute": "selective"}).best.choice.recompute == "selective"
+    assert searched(SMALL | {"batch": {"global": 48}}, keep={"micro": 3}).best.choice.micro == 3
+    assert searched(EXPERTS, keep={"tp": 2, "etp": 2}).best.choice.etp == 2
+
+
+def test_the_jobs_own_ring_is_tried_however_short() -> None:
+    found = searched(SMALL | {"layout": {"cp": 4}})
+    assert {one.choice.cp for one in found.layouts} == {1, 2, 4}
+
+
+def test_ties_are_all_within_three_percent(small: Search) -> None:
+    found = small
+    tied = [one for one in found.layouts if one.step_s <= found.best.step_s * (1 + TIE)]
+    assert found.ties.layouts == len(tied) == sum(one.tie for one in found.layouts)
+    assert 1 < found.ties.layouts < found.priced
+    differ = {name for name in tied[0].choice._fields if len({getattr(one.choice, name) for one in tied}) > 1}
+    assert set(found.ties.differ) == differ - {"schedule"}
+    few = searched(SMALL, top=2)
+    assert few.layouts == found.layouts[:2]
+    assert few.ties == found.ties
+
+
+def test_the_second_level_of_zero_sends_what_the_first_does() -> None:
+    """Their steps are priced together; only memory tells them apart."""
+    first, second = (searched(SMALL, keep={"shard": shard}) for shard in ("zero1", "zero2"))
+    steps = {one.choice._replace(shard=""): one for one in second.layouts}
+    assert first.layouts
+    for one in first.layouts:
+        other = steps[one.choice._replace(shard="")]
+        assert one.step_s == other.step_s
+        assert one.memory_bytes > other.memory_bytes or one.choice.dp * one.choice.cp == 1
+
+
+def test_the_jobs_own_layout_stands_beside(small: Search) -> None:
+    own = searched(SMALL | {"layout": {"tp": 4, "pp": 2}, "shard": {"mode": "zero1"}}).own
+    assert own.searched is not None
+    assert own.fits is True
+    assert own.searched.of_best > 0
+    assert (own.searched.choice.tp, own.searched.choice.pp, own.searched.choice.sp) == (4, 2, False)
+    assert small.own.fits is False
+    none = searched(SMALL | {"layout": {"dp": 3}, "batch": {"global": 48}}).own
+    assert none.searched is None
+    assert none.why == "tp x cp x pp x dp = 3 does not fill 16 ranks"
+
+
+def test_sequence_parallelism_unless_the_job_says_otherwise() -> None:
+    assert all(one.choice.sp == (one.choice.tp > 1) for one in searched(SMALL | {"layout": {"tp": 4}}).layouts)
+    assert not any(one.choice.sp for one in searched(SMALL | {"layout": {"tp": 4, "sp": False}}).layouts)
+
+
+def test_schedules_follow_from_the_layout_or_the_job(small: Search) -> None:
+    plain = {(one.choice.pp > 1, one.choice.virtual > 1): one.choice.schedule for one in small.layouts}
+    assert plain == {(False, False): "1f1b", (True, False): "1f1b", (True, True): "interleaved"}
+    named = {
+        (one.choice.pp > 1, one.choice.virtual): one.choice.schedule for one in searched(SMALL | {"schedule": "zb1p"}).layouts
+    }
+    assert named == {(False, 1): "1f1b", (True, 1): "zb1p"}
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    searched(SMALL, watch=lambda done, of: told.append((done, of)))
+    assert [done for done, _ in told] == list(range(told[0][1]))
+
+
+def test_all_ranks_that_the_layout_or_the_fabric_has() -> None:
+    assert colltool.search_layouts(SMALL, FABRIC, top=1).ranks == 16
+    assert colltool.search_layouts(SMALL | {"layout": {"dp": 8}}, FABRIC, top=1).ranks == 8
+
+
+def test_divisors() -> None:
+    for number in (1, 2, 12, 36, 97):
+        assert divisors(number) == [one for one in range(1, number + 1) if number % one == 0]
+
+
+@pytest.mark.parametrize(
+    ("keep", "what", "fix"),
+    [
+        ({"dp": 8}, "nothing is called 'dp'", "what can be kept: tp, sp, cp, ep, etp, pp, virtual, micro, shard, recompute"),
+        ({"shards": "ddp"}, "nothing is called 'shards'", "did you mean 'shard'?"),
+        ({"tp": 0}, "tp is a whole number of at least 1, got 0", 'keep={"tp": 8}'),
+        ({"tp": True}, "tp is a whole number", ""),
+        (["tp=x"], "got 'x'", ""),
+        (["tp"], "'tp' keeps nothing", 'keep={"tp": 8}'),
+        ({"shard": "zero3"}, "shard cannot be 'zero3'", "did you mean 'zero2'? one of ddp, zero1, zero2, fsdp, hsdp"),
+        ({"sp": "yes"}, "sp cannot be 'yes'", "one of true, false"),
+        ("tp=8", "expected names with values", ""),
+        (3, "expected names with values", ""),
+        ({"shard": "hsdp"}, "hsdp needs the size of its shard group", "group: 8"),
+        ({"tp": 3}, "tp x cp x pp = 3 does not divide 16 ranks", "sizes whose product divides them"),
+        ({"tp": 8}, "no layout of job on 16 ranks with tp=8", "for layout.tp: tp 8 does not divide heads 4"),
+        ({"pp": 1, "tp": 1, "shard": "ddp"}, "with tp=1, pp=1, shard=ddp", "none fits 42.9 GB: the smallest takes"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept(keep: Any, what: str, fix: str) -> None:
+    with pytest.raises(ColltoolError) as caught:
+        searched(SMALL, keep=keep)
+    assert what in str(caught.value)
+    assert fix in str(caught.value)
+    assert caught.value.argument == "keep"
+
+
+def test_the_smallest_memory_is_the_smallest() -> None:
+    keep = {"shard": "ddp", "tp": 1, "pp": 1}
+    setups = every_setup(SMALL, **keep)
+    least = min(setups, key=lambda setup: memory(setup).bytes)
+    with pytest.raises(ColltoolError) as caught:
+        searched(SMALL, keep=keep)
+    said = f"{len(setups)} layouts fill the ranks, none fits 42.9 GB: the smallest takes {memory(least).bytes / 1e9:.1f} GB"
+    assert said in str(caught.value)
+    assert f"(cp {least.layout.cp}, dp {least.layout.dp}, ddp, recompute full)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("job", "what"),
+    [
+        ({"layout": {"dp": 8}, "calls": [{"primitive": "ar", "size": "1MB"}]}, "has no model"),
+        ({"model": {"parameters": 7e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
+          "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}}, "has no shape"),
+        ({key: value for key, value in SMALL.items() if key not in ("device", "stack")}
+         | {"compute": {"forward": "1s", "backward": "2s"}}, "gives the times of one layout, and a search compares others"),
+    ],
+)  # fmt: skip
+def test_jobs_that_are_not_searched(job: dict[str, Any], what: str) -> None:
+    with pytest.raises(ColltoolError, match=what):
+        colltool.search_layouts(job, FABRIC)
+
+
+def test_fewer_sequences_than_replicas() -> None:
+    with pytest.raises(ColltoolError, match=r"for batch.global: 4 sequences are fewer than dp 16"):
+        searched(SMALL | {"batch": {"global": 4}}, keep={"tp": 1, "pp": 1, "cp": 1})
+
+
+def test_more_ranks_than_there_are() -> None:
+    with pytest.raises(ColltoolError, match="job has 32 ranks, and nodes has 16"):
+        colltool.search_layouts(SMALL, FABRIC, 32)
+
+
+def test_layouts_that_do_not_sit_on_the_fabric_are_not_priced() -> None:
+    """Domains of 6: groups of 4 stand in none of them, and what is left over is said."""
+    sixes = FABRIC | {"tiers": [FABRIC["tiers"][0] | {"size": 6}, FABRIC["tiers"][1] | {"size": 8}]}
+    found = colltool.search_layouts(SMALL, sixes, 48)
+    assert 0 < found.priced < found.fit
+    with pytest.raises(
+        ColltoolError, match=r"layouts fit the memory, none sits on the fabric: \w+ \d: every 4 ranks leaves domains uneven"
+    ) as caught:
+        colltool.search_layouts(SMALL, sixes, 48, {"tp": 4})
+    assert caught.value.argument == "keep"
+
+
+def test_keeping_reads_texts_and_values_alike() -> None:
+    assert kept_of(["tp=8", "sp=false", "shard=zero1"]) == kept_of({"tp": 8, "sp": False, "shard": "zero1"})
+    assert kept_of(None) == Kept()

@@ -1,0 +1,56 @@
+"""The slice of a lattice that a job takes: all of its groups lie in the box that its ranks rent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planning import dense, two_tiers
+
+import colltool
+from colltool.base.errors import ColltoolError
+from colltool.fabric.load import load_fabric
+from colltool.training.taken import taken
+
+
+def job(**layout: Any) -> dict[str, Any]:
+    return dense(stack="jax", device="tpu-v5p", layout=layout, shard={"mode": "fsdp"}, batch={"global": 512, "micro": 1})
+
+
+@pytest.mark.parametrize(("ranks", "shape", "tp"), [(64, "4,4,4", 4), (256, "4,8,8", 4), (2048, "8,16,16", 8)])
+def test_a_job_on_a_part_is_the_job_on_its_slice(ranks: int, shape: str, tp: int) -> None:
+    """The same figures as on a fabric that is that slice and nothing else."""
+    sized = job(tp=tp) | {"batch": {"global": ranks}}
+    part = colltool.plan(sized, "tpu-v5p", ranks)
+    alone = colltool.plan(sized, load_fabric("tpu-v5p", [f"ici.shape=[{shape}]"]), ranks)
+    assert part.step_s == alone.step_s
+    assert [one.sent.fare for one in part.collectives] == [one.sent.fare for one in alone.collectives]
+    assert part.grounds[0].startswith(f"the ranks are a slice of {shape.replace(',', 'x')} of ici; another, such as ")
+    assert not any("slice" in ground for ground in alone.grounds)
+
+
+def test_lines_of_the_whole_torus_are_none_of_a_slice() -> None:
+    """16 x 16 x 1 of 16 x 16 x 16 is nothing that anybody rents: 256 chips are 4 x 8 x 8."""
+    with pytest.raises(ColltoolError, match=r"every 16 ranks leaves domains uneven on tpu-v5p \(ici 4x8x8\)"):
+        colltool.plan(job(tp=16), "tpu-v5p", 256)
+
+
+def test_axes_that_fit_when_they_are_turned() -> None:
+    with pytest.raises(ColltoolError) as caught:
+        colltool.plan(job(tp=8), "tpu-v5p", 256)
+    assert "--set ici.shape=[8,8,4]" in caught.value.spelled("shell")
+    assert colltool.plan(job(tp=8), load_fabric("tpu-v5p", ["ici.shape=[8,8,4]"]), 256).step_s > 0
+
+
+def test_a_search_and_a_spread_lie_in_it_too() -> None:
+    keep = {"tp": 4, "pp": 1, "micro": 1, "shard": "fsdp", "recompute": "none"}
+    best = colltool.search_layouts(job(tp=4), "tpu-v5p", 256, keep, top=1).best
+    assert best.step_s == pytest.approx(colltool.plan(job(tp=4, sp=True), "tpu-v5p", 256).step_s)
+    spread = colltool.plan_sensitivity(job(tp=4), "tpu-v5p", 256, vary="ici.bandwidth=0.0001%", samples=2)
+    assert spread.p50_s == pytest.approx(colltool.plan(job(tp=4), "tpu-v5p", 256).step_s, rel=1e-5)
+
+
+def test_what_takes_all_of_it_or_is_no_lattice_stays() -> None:
+    torus, nodes = load_fabric("tpu-v4-512"), load_fabric(two_tiers())
+    assert taken(torus, 512) is torus
+    assert taken(nodes, 16) is nodes
