@@ -202,13 +202,8 @@ def test_long_calls_are_seen() -> None:
 
 
 @every_module
-def test_public_names_say_what_they_do(module: str) -> None:
-    tree = TREES[module]
-    assert ast.get_docstring(tree), f"{module} says nothing about itself"
-    for owner in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))):
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                assert ast.get_docstring(node), f"{module}.{node.name} has no docstring"
+def test_every_module_says_what_it_is_for(module: str) -> None:
+    assert ast.get_docstring(TREES[module]), f"{module} says nothing about itself"
 
 
 def test_every_floor_is_used() -> None:
