@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from colltool.fabric.derive import TierFacts, fabric_facts
-from colltool.fabric.kind import DistanceClass, Kind
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class TierSketch:
     below: str | None
 
     @property
-    def kind(self) -> Kind[Tier]:
+    def kind(self) -> TierCapabilities[Tier]:
         """What it can do."""
-        return kind_of(self.tier)
+        return capabilities_of(self.tier)
 
     @property
     def ports(self) -> int:
