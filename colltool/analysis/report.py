@@ -11,7 +11,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.provenance import Provenance
 
 
-class Exhibit(NamedTuple):
+class ReportEntry(NamedTuple):
     """One result of a report.
 
     Args:
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
     key: str
     title: str
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[ReportEntry, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,9 +13,9 @@ import typer
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FABRIC_SUFFIXES, Out, command, each_checked, to_file
 from colltool.cli.completion import words
 from colltool.cli.drawing import DRAW_EXAMPLES, draw
-from colltool.cli.shared import FABRIC_SUFFIXES, Out, command, each_checked, to_file
 
 SHOW_EXAMPLES = """
 \b
@@ -116,7 +116,7 @@ def show(
         write(yaml_of(fabric, set_ or ()), path)
         return
     loaded = load_fabric(fabric, set_ or ())
-    Out(None if form is None else o.Format(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
+    Out(None if form is None else o.OutputFormat(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
 app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)(draw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.analysis.report import Assumptions, Exhibit, Report, Section
+from colltool.analysis.report import Assumptions, Report, ReportEntry, Section
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
 from colltool.base.primitives import Primitive
@@ -37,13 +37,13 @@ def _blocks(result: Report) -> list[Block]:
     return [*out, Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ())]
 
 
-def _told(one: Exhibit) -> str:
+def _told(one: ReportEntry) -> str:
     return summary(one.result).replace("\n", "; ")
 
 
 class _Line(NamedTuple):
     section: Section
-    exhibit: Exhibit
+    exhibit: ReportEntry
 
 
 _EXHIBITS = (
