@@ -16,7 +16,7 @@ from colltool.base.primitives import A2A, P2P
 from colltool.calibration.case import CLOSE, WITHIN, Case
 from colltool.calibration.cliffs import SHAPE, breaks, cliff_in
 from colltool.fabric.model import Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Point
 
 SMALL = 5
@@ -89,7 +89,7 @@ def _port(case: Case) -> str:
     tier = case.placed.spans[-1].tier
     rate = tier.bandwidth * tier.ports
     exceeds = case.checked[-1].busbw_measured_Bps > rate
-    single = len(case.placed.spans) == 1 and kind_of(tier).joined_by == "switches"
+    single = len(case.placed.spans) == 1 and capabilities_of(tier).joined_by == "switches"
     return f" on a {format_rate(rate, 3)} port" if single and exceeds else ""
 
 
@@ -175,7 +175,7 @@ def in_network(case: Case) -> str | None:
 
 
 def _without_switch(tier: Tier) -> Tier:
-    return tier.model_copy(update=dict(kind_of(tier).with_switch(None)))
+    return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
 def algorithm(case: Case) -> str | None:

@@ -13,7 +13,7 @@ from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.results import Experiment, Foretold
 from colltool.diagnosis.worlds import World, changed, switchless
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 GIB = 2.0**30
 AS_IS = "as the fabric says"
@@ -94,7 +94,7 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
     """All experiments, the plainest first: it is taken where others tell no more."""
     nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
     loud = dict(_LOUD) if on.library != "MPI" else {}
-    multicast = nccl and kind_of(base.fabric.tiers[0]).in_network is not None
+    multicast = nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
     yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
     if multicast or (nccl and on.hosts > 1):
         yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)

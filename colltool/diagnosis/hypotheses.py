@@ -13,7 +13,7 @@ from colltool.base.formatting import format_rate, format_time, whole_percent
 from colltool.diagnosis.look import Maker, look_for
 from colltool.diagnosis.worlds import World, at_share, changed, switchless
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks of a GPU by generation: NVIDIA's whitepapers of A100 and H100, NVLink 5 specification."""
@@ -93,7 +93,7 @@ def _settings(base: World, host: Host) -> Iterator[Hypothesis]:
     """What a setting of NCCL or RCCL does."""
     facts = base.fabric.library_facts
     nccl = host.library in ("", "NCCL") and facts is not None and facts.name == "nccl"
-    if nccl and kind_of(base.fabric.tiers[0]).in_network is not None:
+    if nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
         yield Hypothesis(
             "nvls-off",
             lambda _: "NVLS is off: NCCL reduces in rings and not in the NVSwitch (NCCL_NVLS_ENABLE=0, NCCL_ALGO, no multicast)",
@@ -120,7 +120,7 @@ def _settings(base: World, host: Host) -> Iterator[Hypothesis]:
 def _links(base: World, host: Host, inner_at: Callable[[float], World]) -> Iterator[Hypothesis]:
     """What is wrong with the links between the devices of a host."""
     fabric, inner = base.fabric, base.fabric.tiers[0]
-    kind, facts = kind_of(inner), fabric.library_facts
+    kind, facts = capabilities_of(inner), fabric.library_facts
     if inner.endpoints < 2 or kind.joins != "accelerators" or kind.axes:
         return
     links, name = (NVLINKS.get(facts.gpu or "", 0) if facts else 0), "nvlinks"

@@ -11,7 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.priced import price_series
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Point, Series
 
 
@@ -90,4 +90,4 @@ def at_share(tier: Tier, share: float) -> Tier:
 
 def switchless(tier: Tier) -> Tier:
     """A tier whose switches do not reduce."""
-    return tier.model_copy(update=dict(kind_of(tier).with_switch(None)))
+    return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))

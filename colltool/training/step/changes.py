@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.training.contradictions import contradictions
 from colltool.training.files.values import written
 from colltool.training.job import Job, PlainCall
@@ -109,7 +109,7 @@ def _of_fabric(fabric: Fabric, now: Step) -> Iterator[Made]:
                 values[f"{tier.name}.protocols.{index}.bandwidth"] = _rate(FASTER * one.bandwidth)
         yield f"twice the bandwidth of {tier.name}", values, _with(fabric, tier.name, _faster), tier.name
     for tier in fabric.tiers:
-        thin = [one.name for one in kind_of(tier).classes if one.oversubscription > 1]
+        thin = [one.name for one in capabilities_of(tier).classes if one.oversubscription > 1]
         if thin and exposed.get(tier.name, 0.0) > LEAST_GAIN * now.step_s:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
             yield f"no oversubscription on {tier.name}", values, _with(fabric, tier.name, _flat), tier.name
@@ -132,5 +132,5 @@ def _faster(tier: Tier) -> Tier:
 
 
 def _flat(tier: Tier) -> Tier:
-    levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in kind_of(tier).levels)
+    levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in capabilities_of(tier).levels)
     return tier.model_copy(update={"levels": levels})
