@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.result import Result
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.stated import Stated
+from colltool.fabric.provenance import Provenance
 
 
 class ReportEntry(NamedTuple):
@@ -44,7 +44,7 @@ class Assumptions(Result):
 
     subject: ClassVar[str] = "report"
     fabric: Fabric
-    stated: tuple[Stated, ...]
+    stated: tuple[Provenance, ...]
     library: str
     readings: Readings
 

@@ -124,7 +124,7 @@ class Page(NamedTuple):
 
 def network(page: Page) -> Section:
     """What each fabric is."""
-    from colltool.fabric.derive import fabric_facts
+    from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
     found = []
@@ -229,9 +229,9 @@ def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
 
 def assumptions(page: Page) -> Section:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
-    from colltool.fabric.stated import stated
+    from colltool.fabric.provenance import provenance
 
-    told = [stated(one.file) for one in page.columns]
+    told = [provenance(one.file) for one in page.columns]
     found = []
     for at, one in enumerate(page.columns):
         own = told[0] if at == 0 else tuple(number for number in told[at] if number not in told[0])
