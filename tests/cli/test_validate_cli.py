@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from colltool import api
+import colltool
 from colltool.render.door import blocks
 from colltool.render.text import Screen, to_text
 
@@ -81,7 +81,7 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:
-    text = to_text(blocks(api.validate("eight.yaml", "ar.log")), Screen(80))
+    text = to_text(blocks(colltool.validate("eight.yaml", "ar.log")), Screen(80))
     assert "of expected |      busbw |" in text
     assert "columns left out for want of width: algorithm; expected; bound by" in text
 
