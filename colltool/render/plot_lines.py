@@ -12,7 +12,7 @@ from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.formatting import format_rate
 from colltool.render.plot_choices import every_point, fewer, over_size, pivot_of, winners
 from colltool.render.plot_style import DASHES, INK, MARKS, PAPER, PENS, Sheet, add_legend, apart, entitle, labelled, wrapped
-from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from colltool.diagnosis.results import Diagnosis, Health
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import MAX_PANELS, Panel, What, calibration_panels, judged_panels
 from colltool.render.plot_style import SOFT, Sheet, add_legend, entitle, labelled, letters
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.doctor import verdict
+from colltool.render.view import on_fabric
+from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

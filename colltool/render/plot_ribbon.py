@@ -21,7 +21,7 @@ from colltool.render.plot_style import (
     text_on,
     wrapped,
 )
-from colltool.render.subjects.crossover import crossover_title, library_title
+from colltool.render.views.crossover import crossover_title, library_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent
 from colltool.estimate.results import Breakdown
 from colltool.estimate.row import Phase, Row
+from colltool.render.estimate_columns import heading
 from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, mark_swatch, swatch
 from colltool.render.plot_style import Sheet, add_legend, entitle, letter
-from colltool.render.rows import heading
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.breakdown import streams
-from colltool.render.subjects.plan import plan_title
-from colltool.render.subjects.plan_choices import apart
+from colltool.render.view import on_fabric
+from colltool.render.views.breakdown import streams
+from colltool.render.views.plan import plan_title
+from colltool.render.views.plan_choices import apart
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step.whole import StepPart

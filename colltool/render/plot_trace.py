@@ -5,8 +5,8 @@ from __future__ import annotations
 from colltool.base.formatting import format_time, percent, size_text
 from colltool.render.plot_bars import ACROSS, Bar, Piece, draw_bars, mark_swatch, swatch
 from colltool.render.plot_style import COLOURS, Sheet, add_legend, entitle
-from colltool.render.subjects.trace import trace_title
-from colltool.render.subjects.trace import verdict as judged
+from colltool.render.views.trace import trace_title
+from colltool.render.views.trace import verdict as judged
 from colltool.traces.results import Total, Trace
 
 MOST_BARS = 16

@@ -13,7 +13,7 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.base.primitives import AR, BC, Primitive
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.library import maker
 
 assert colltool.algorithms

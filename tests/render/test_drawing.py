@@ -15,7 +15,7 @@ from small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
 from colltool.fabric.model import Fabric
-from colltool.render.door import document
+from colltool.render.dispatch import document
 from colltool.render.drawing import DARK, LIGHT, fabric_svg, rules
 from colltool.render.drawing.branch import Branch, grown
 from colltool.render.drawing.letters import clipped_to, lines_of, width_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from colltool.render.subjects.job import layout_text
+from colltool.render.views.job import layout_text
 from colltool.training.job import load_job
 from colltool.training.setup import Setup, ends_as_layers, stages_of
 

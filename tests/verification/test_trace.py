@@ -11,7 +11,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.topology import kind_of
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.network import network_of
 from colltool.schedules.trace import Trace
 from tests import small

@@ -19,7 +19,7 @@ from colltool.render.drawing.words import (
     ranks_text,
     title_text,
 )
-from colltool.render.subject import described
+from colltool.render.view import described
 
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0

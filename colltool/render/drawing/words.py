@@ -5,8 +5,8 @@ from __future__ import annotations
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
 from colltool.fabric.model import Fabric
 from colltool.render.drawing.sketch import LevelSketch, TierSketch, sketches
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.fabric_words import alpha_text, in_network_text
+from colltool.render.view import on_fabric
+from colltool.render.views.fabric_words import alpha_text, in_network_text
 
 
 def kind_text(sketch: TierSketch) -> str:

@@ -1,0 +1,99 @@
+"""``fabric draw``: the drawing of a fabric; where there are only letters, the tree of ``fabric show``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from colltool.fabric.results import FabricDrawn
+from colltool.render.blocks import Block, Picture, Table, label, number
+from colltool.render.drawing import fabric_svg
+from colltool.render.drawing.sketch import LevelSketch, TierSketch, sketches
+from colltool.render.drawing.ways import way_of
+from colltool.render.drawing.words import alternative_text
+from colltool.render.view import Document, View, set_field, set_text
+from colltool.render.views.fabric import fabric_summary, tree_of
+
+
+class _Row(NamedTuple):
+    """A level of a tier, or a tier that has none."""
+
+    tier: TierSketch
+    level: LevelSketch | None
+
+
+def _blocks(result: FabricDrawn) -> list[Block]:
+    """On a page of ours, which is light."""
+    fabric = result.fabric
+    return [Picture(fabric_svg(fabric, fabric.name, page=True), tree_of(fabric, result.facts))]
+
+
+def _document(result: FabricDrawn) -> Document:
+    """What the drawing says: innermost tier first, levels bottom up."""
+    fabric = result.fabric
+    tiers = [_tier(sketch) for sketch in sketches(fabric)]
+    head = {"fabric": fabric.name, **set_field(fabric.overrides), "ranks": fabric.ranks}
+    return {**head, "tiers": tiers, "text": alternative_text(fabric)}
+
+
+def _tier(sketch: TierSketch) -> Document:
+    tier, facts, kind = sketch.tier, sketch.facts, sketch.kind
+    return {
+        "name": tier.name,
+        "topology": tier.topology,
+        "shape": [axis.size for axis in kind.axes] or None,
+        "endpoints": facts.endpoints,
+        "drawn": way_of(sketch).count(sketch),
+        "ranks": facts.ranks,
+        "domains": facts.domains,
+        "max_size": tier.max_size,
+        "ports": sketch.ports,
+        "bandwidth_Bps": tier.bandwidth,
+        "alpha_s": None if kind.levels else kind.classes[0].alpha_s,
+        "eta_alpha": tier.eta.alpha,
+        "eta_beta": tier.eta.beta,
+        "in_network": sorted(kind.operations),
+        "levels": [_level(level) for level in sketch.levels],
+    }
+
+
+def _level(level: LevelSketch) -> dict[str, Any]:
+    return {
+        "name": level.name or None,
+        "group": level.pairs.group,
+        "groups": level.groups,
+        "alpha_s": level.pairs.alpha_s,
+        "oversubscription": level.pairs.oversubscription,
+        "uplinks": level.uplinks,
+        "switches": level.switches,
+        "rails": level.rails,
+        "reached": level.reached,
+    }
+
+
+_COLUMNS = (
+    label("tier", "tier", get=lambda row: row.tier.tier.name),
+    label("topology", "topology", get=lambda row: row.tier.tier.topology),
+    number("endpoints", "endpoints", get=lambda row: row.tier.facts.endpoints),
+    number("drawn", "drawn", get=lambda row: way_of(row.tier).count(row.tier)),
+    number("domains", "domains", get=lambda row: row.tier.facts.domains),
+    number("ports", "ports", get=lambda row: row.tier.ports),
+    label("level", "level", get=lambda row: row.level and row.level.name),
+    number("group", "group", get=lambda row: row.level and row.level.pairs.group),
+    number("groups", "groups", get=lambda row: row.level and row.level.groups),
+    number("switches", "switches", get=lambda row: row.level and row.level.switches),
+    number("oversubscription", "oversubscription", get=lambda row: row.level and row.level.pairs.oversubscription),
+    number("uplinks", "uplinks", get=lambda row: row.level and row.level.uplinks),
+)
+
+
+def _table(result: FabricDrawn) -> Table:
+    """A row for each level, or for a tier without."""
+    on = (
+        label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True),
+        label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True),
+    )
+    rows = (_Row(sketch, level) for sketch in sketches(result.fabric) for level in sketch.levels or (None,))
+    return Table((*on, *_COLUMNS), tuple(rows))
+
+
+VIEWS = {FabricDrawn: View("fabric-draw", _blocks, _document, _table, fabric_summary)}
