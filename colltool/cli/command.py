@@ -91,7 +91,7 @@ EVERYBODY = GroupChoice()
 class Out(NamedTuple):
     """``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written, where to, and what of it."""
 
-    form: o.Format | None
+    form: o.OutputFormat | None
     path: Path | None
     columns: str | None = None
     everything: bool = False
