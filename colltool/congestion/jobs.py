@@ -26,7 +26,7 @@ from colltool.congestion.traffic import (
 )
 from colltool.congestion.traffic_from_schedule import executed
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class GroupJob(NamedTuple):
@@ -201,7 +201,7 @@ def _standing(fabric: Fabric, some: Alike, row: TrafficRow) -> Iterator[tuple[in
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the innermost tier."""
-    lattice, inside = kind_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
+    lattice, inside = capabilities_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
     if not lattice or len(np.unique(ends // inside)) > 1:
         return None
     axes, rings, here = [], [], ends % inside

@@ -21,7 +21,7 @@ from colltool.congestion.links import Floats, Indices
 from colltool.congestion.seats import TierSeats, tier_seats
 from colltool.congestion.traffic import Members, Traffic, TrafficRow
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.full_mesh import paths
 from colltool.schedules.program import Program, Step, effort, maker
 
@@ -191,7 +191,7 @@ def _composed(primitive: Primitive) -> list[str]:
 
 def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
     """Flat schedules go from member to member as the group lists them; on a lattice, from place to place."""
-    lattice = any(kind_of(tier).axes for tier in fabric.tiers)
+    lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
     try:
         sits = tier_seats(fabric, ends)
     except ColltoolError:

@@ -11,8 +11,8 @@ from colltool.base.primitives import A2A
 from colltool.estimate.costed import Costed, Part
 from colltool.estimate.groups import Placed, tier_group
 from colltool.estimate.readings import Readings
-from colltool.fabric.kind import DistanceClass
-from colltool.fabric.topology import kind_of
+from colltool.fabric.capabilities import DistanceClass
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
 from colltool.schedules.executor import Outcome, run
 from colltool.schedules.links import LatticeLinks, Loads, Network, Tiers, network_of
@@ -104,7 +104,7 @@ def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execut
         first = costed.parts[0].charge
         carried = execution.counts.n_beta * size / first.bandwidth_Bps
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
-    if not alone and any(kind_of(span.tier).axes for span in placed.spans):
+    if not alone and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: which links of the lattice a flat schedule takes is not told"
     make = maker(row.primitive, row.name)
     assert make is not None
@@ -117,7 +117,7 @@ def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execut
 def _met(placed: Placed) -> tuple[DistanceClass, ...]:
     """The distance classes of a tier that pairs of the group fall in."""
     (span,) = placed.spans
-    classes = kind_of(span.tier).classes
+    classes = capabilities_of(span.tier).classes
     return classes[: 1 + sum(span.sits.members(one.group) < span.endpoints for one in classes[:-1])]
 
 

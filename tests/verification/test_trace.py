@@ -11,7 +11,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.render.door import document, rendered
 from colltool.schedules.links import network_of
 from colltool.schedules.trace import Trace
@@ -165,7 +165,7 @@ def test_what_a_lattice_relays_goes_hop_by_hop(where: Any, algorithm: str) -> No
     fabric = small.fabric(where)
     (one,) = colltool.verify(fabric, "a2a", algorithms=algorithm, trace=True).results
     assert one.trace is not None
-    network = network_of("neighbour_links", fabric.ranks, kind_of(fabric.tiers[0]).axes)
+    network = network_of("neighbour_links", fabric.ranks, capabilities_of(fabric.tiers[0]).axes)
     for step in one.trace.steps:
         ends = np.array([(message.src, message.dst) for message in step.messages])
         assert network.distance(ends[:, 0], ends[:, 1]) == step.n_alpha == 1
