@@ -91,6 +91,7 @@ class Constants:
 _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 
+@cache
 def versions() -> list[str]:
     """The versions of NCCL that there is data for, oldest first."""
     found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
