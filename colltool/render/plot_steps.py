@@ -17,7 +17,7 @@ from colltool.render.subjects.plan import plan_title
 from colltool.render.subjects.plan_choices import apart
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
-from colltool.training.step.whole import StepPart
+from colltool.training.step_time import StepPart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
