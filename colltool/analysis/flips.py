@@ -13,9 +13,9 @@ from colltool.analysis.grid import winner as fastest_one
 from colltool.base.arrays import first_least
 from colltool.base.progress import followed
 from colltool.estimate.who import Who
-from colltool.fabric.many import with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import with_values
 
 FARTHEST = 100.0  # times and a hundredth: beyond it the number is another machine's
 POINTS = 401
@@ -30,7 +30,7 @@ FEW = 10
 class Side(NamedTuple):
     """A number, and values of it that go away from the file's."""
 
-    number: Uncertain
+    number: ParameterRange
     values: Floats
 
 
@@ -43,7 +43,7 @@ class Flip(NamedTuple):
     winner: str
 
 
-def at_both_ends(fabric: Fabric, numbers: Sequence[Uncertain]) -> Fabric:
+def at_both_ends(fabric: Fabric, numbers: Sequence[ParameterRange]) -> Fabric:
     """Two fabrics for each number, as arrays: with its low and with its high end, the others as the file says."""
     varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
     for at, one in enumerate(numbers):
@@ -51,7 +51,9 @@ def at_both_ends(fabric: Fabric, numbers: Sequence[Uncertain]) -> Fabric:
     return with_values(fabric, varied)
 
 
-def foremost(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> Sequence[Uncertain]:
+def foremost(
+    fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange]
+) -> Sequence[ParameterRange]:
     """Of more than :data:`MANY` numbers the few that move any schedule's time farthest within their ranges, fewer the more."""
     if len(numbers) <= MANY:
         return numbers
@@ -62,7 +64,7 @@ def foremost(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Seq
     return [numbers[at] for at in sorted(order)]
 
 
-def flips(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> tuple[Flip, ...]:
+def flips(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange]) -> tuple[Flip, ...]:
     """Of each number the nearest change of the winner, up or down, the nearest number first; none where it never changes."""
     sides = [Side(one, values) for one in numbers if one.value for values in _away(one)]
     found: dict[str, Flip] = {}
@@ -79,7 +81,7 @@ def _distance(flip: Flip) -> float:
     return abs(log(flip.factor))
 
 
-def _away(one: Uncertain) -> tuple[Floats, Floats]:
+def _away(one: ParameterRange) -> tuple[Floats, Floats]:
     least, most = one.limits
     up = np.geomspace(1, FARTHEST, POINTS)
     return np.clip(one.value * up, least, most), np.clip(one.value / up, least, most)
@@ -100,7 +102,7 @@ def _first(fabric: Fabric, asked: Asked, group: Who, size: float, side: Side, na
     return _settled(fabric, asked, group, size, side.number, last) if winner else None
 
 
-def _settled(fabric: Fabric, asked: Asked, group: Who, size: float, one: Uncertain, last: tuple[str, float, float]) -> Flip:
+def _settled(fabric: Fabric, asked: Asked, group: Who, size: float, one: ParameterRange, last: tuple[str, float, float]) -> Flip:
     """The first value behind a change at which a price, too, names another winner: the two are equals but for rounding there.
 
     ``last``: the winner before the change, the last value at which it is, and the first at which it is no more.

@@ -23,8 +23,8 @@ from colltool.estimate.merge import fastest
 from colltool.estimate.readings import Readings
 from colltool.estimate.row import Row
 from colltool.estimate.who import Who
-from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
+from colltool.fabric.variants import Place, differences, with_values
 
 BLOCK = 8192  # cells priced at once: what their arrays take stays small
 

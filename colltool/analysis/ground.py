@@ -18,7 +18,7 @@ from colltool.estimate.protocols import under_protocols
 from colltool.estimate.running import library_of
 from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 
@@ -82,7 +82,7 @@ def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool =
 
 def _sliced(tier: Tier) -> str:
     """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
-    axes = kind_of(tier).axes
+    axes = capabilities_of(tier).axes
     long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
     along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"

@@ -22,9 +22,9 @@ from colltool.estimate.readings import USUAL, Readings
 from colltool.estimate.row import Row
 from colltool.estimate.running import library_of
 from colltool.estimate.who import Seats, Who
-from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import Place, with_values
 
 SAMPLES, SEED = 100_000, 1
 MOST_SAMPLES = 1_000_000
@@ -99,7 +99,7 @@ class Sensitivity(Result):
     flips: tuple[Flip, ...]
     flips_sought: int
     telling: tuple[Telling, ...]
-    numbers: tuple[Uncertain, ...]
+    numbers: tuple[ParameterRange, ...]
     assumed: bool
     experiment: str
     readings: Readings = USUAL
@@ -107,7 +107,7 @@ class Sensitivity(Result):
     held: tuple[str, ...] = ()
 
 
-def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *,
+def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
     """A choice under numbers that may be off.
 
@@ -175,7 +175,7 @@ def affordable(samples: int, numbers: int) -> int:
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
 
-def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, Floats]:
+def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Place, Floats]:
     """Independent draws of every number between its bounds, by factor or by value.
 
     A number's draws depend on the seed and its key alone: whatever else is drawn, and on whatever fabric, they are the same.
@@ -232,7 +232,7 @@ def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: floa
 
 
 def _moves(
-    fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain], *, today: str
+    fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange], *, today: str
 ) -> tuple[Move, ...]:
     """Today's winner at both ends of every number, what moves it most first."""
     count = 2 * len(numbers)
@@ -243,7 +243,7 @@ def _moves(
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
 
 
-def _telling(numbers: Sequence[Uncertain], drawn: dict[Place, Floats], totals: Floats) -> tuple[Telling, ...]:
+def _telling(numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats) -> tuple[Telling, ...]:
     """What knowing a number alone is worth: the best choice on average, against the best in each of its bins on average.
 
     Numbers that are worth nothing are left out; the others with the largest gain first.

@@ -10,7 +10,7 @@ from colltool.estimate.distances import tier_reach
 from colltool.estimate.groups import Placed, Span, place
 from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
@@ -71,7 +71,7 @@ def _unused(placed: Placed, asked: Asked, key: str, algorithm: str) -> Why:
 
 
 def _of_level(span: Span, asked: Asked, key: str, parts: Sequence[str], algorithm: str) -> Why:
-    names = [level.name for level in kind_of(span.tier).levels]
+    names = [level.name for level in capabilities_of(span.tier).levels]
     at = names.index(parts[2]) if parts[2] in names else int(parts[2])
     met = [level.name for level in tier_reach(span.tier, span.endpoints, asked.readings, sits=span.sits).used()]
     where = Why("unpaid", key, span.tier.name, names[at], algorithm=algorithm)

@@ -9,7 +9,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, shape_text
 from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 Boxes = tuple[Tier | None, ...]
 """Of each tier its slice as a lattice of its own; None of what is no lattice."""
@@ -21,8 +21,8 @@ def boxes_of(fabric: Fabric, who: Who) -> Boxes:
     Raises:
         ColltoolError: no lattice, more axes than there are, a stride beside it, or a box that does not fit.
     """
-    lattices = [tier for tier in fabric.tiers if kind_of(tier).axes]
-    axes = sum(len(kind_of(tier).axes) for tier in lattices)
+    lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
+    axes = sum(len(capabilities_of(tier).axes) for tier in lattices)
     shape = who.shape or ()
     if not lattices:
         fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
@@ -36,13 +36,13 @@ def boxes_of(fabric: Fabric, who: Who) -> Boxes:
     left = list(shape) + [1] * (axes - len(shape))
     boxes: list[Tier | None] = []
     for tier in fabric.tiers:
-        own = tuple(left.pop(0) for _ in kind_of(tier).axes)
+        own = tuple(left.pop(0) for _ in capabilities_of(tier).axes)
         boxes.append(_box(tier, own) if own else None)
     return tuple(boxes)
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
-    kind, ranks = kind_of(tier), prod(shape)
+    kind, ranks = capabilities_of(tier), prod(shape)
     found = kind.slice(ranks, shape)
     if found is not None:
         return found
@@ -69,8 +69,8 @@ def _asked(shape: Shape) -> str:
 
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
-    return tuple(axis.size for tier in tiers for axis in kind_of(tier).axes)
+    return tuple(axis.size for tier in tiers for axis in capabilities_of(tier).axes)
 
 
 def _extents(lattices: Sequence[Tier]) -> str:
-    return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in lattices)
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in lattices)

@@ -25,7 +25,7 @@ from colltool.base.cost import Number
 from colltool.base.primitives import AR, P2P, Primitive
 from colltool.estimate.groups import Placed, Span
 from colltool.estimate.readings import Readings
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Side(NamedTuple):
@@ -134,7 +134,7 @@ def cuts(placed: Placed, primitive: Primitive, readings: Readings) -> Iterator[C
     own = [_wires(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
     for index, span in enumerate(placed.spans):
         beyond = _sum(own[index + 1 :])
-        computes = any(_COMPUTE & kind_of(one.tier).operations for one in placed.spans[index:])
+        computes = any(_COMPUTE & capabilities_of(one.tier).operations for one in placed.spans[index:])
         yield _domains(placed, index, own[index].plus(beyond), computes=computes)
         if readings.placement == "packed":
             yield from _leaves(placed, index, rates[index], beyond.richest, computes=computes)
@@ -158,7 +158,7 @@ def _sum(wires: Sequence[_Wires]) -> _Wires:
 
 def _wires(span: Span, rate: Any) -> _Wires:
     """What a member has on a tier: a port, a link to each other endpoint of the group's, or the links of its lattice."""
-    kind = kind_of(span.tier)
+    kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
             counts = (1.0, 1.0, 1.0)
@@ -178,7 +178,7 @@ def _wires(span: Span, rate: Any) -> _Wires:
 
 def _axes(span: Span) -> list[Axis]:
     """The axes that the group has of a lattice; none elsewhere."""
-    return [axis for axis in kind_of(span.tier).part(span.endpoints, span.sits.stride) or () if axis.size > 1]
+    return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.sits.stride) or () if axis.size > 1]
 
 
 def _domains(placed: Placed, index: int, out: _Wires, *, computes: bool) -> Cut:
@@ -194,7 +194,7 @@ def _leaves(placed: Placed, index: int, rate: Any, beyond: Any, *, computes: boo
     The last one may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     span = placed.spans[index]
-    classes, sits = kind_of(span.tier).classes, span.sits
+    classes, sits = capabilities_of(span.tier).classes, span.sits
     for below, above in pairwise(classes):
         endpoints = sits.members(below.group)
         if endpoints >= span.endpoints:

@@ -11,10 +11,10 @@ from colltool.base.arrays import anywhere, least
 from colltool.base.primitives import Primitive
 from colltool.estimate.readings import Readings
 from colltool.estimate.sits import PACKED, Sits
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
@@ -189,7 +189,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, sits: S
 
     Sibling groups send as the group does, each over its own ports, so that uplinks leave each group its members' part of them.
     """
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     eta_alpha, eta_beta = _eta(tier, readings)
     bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
     levels: list[Level] = []
@@ -228,7 +228,7 @@ def _placed(levels: tuple[Level, ...], readings: Readings) -> tuple[Level, ...]:
 def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, sits: Sits = PACKED) -> Reach:
     """The reach of a group on one tier alone, counted in the endpoints that are its own."""
     levels = _tier_levels(tier, 1, readings, idle_nics, sits)
-    spec, scattered = kind_of(tier).in_network, readings.placement == "scattered"
+    spec, scattered = capabilities_of(tier).in_network, readings.placement == "scattered"
     in_switch = None
     if spec is not None:
         spanned = tier.endpoints if scattered else min(ranks * sits.stride, tier.endpoints)
@@ -238,7 +238,7 @@ def tier_reach(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, s
 
 def _only_height(tier: Tier, endpoints: int) -> int:
     """Levels of switches under so many endpoints of a tier with one distance class: those that its sizing takes, else 1."""
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     if kind.levels or kind.sizing is None:
         return 1
     block = kind.sizing
@@ -262,7 +262,7 @@ def _in_switch(spec: InNetwork, levels: tuple[Level, ...], ranks: int, readings:
 
 def _crowd(tier: Tier, endpoints: int, sits: Sits) -> float:
     """Of a lattice: f(d) of its busiest axis over what an endpoint sends."""
-    axes = kind_of(tier).part(endpoints, sits.stride) or ()
+    axes = capabilities_of(tier).part(endpoints, sits.stride) or ()
     return max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
 
 

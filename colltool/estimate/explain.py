@@ -20,9 +20,9 @@ from colltool.estimate.price import mode, price
 from colltool.estimate.readings import Readings
 from colltool.estimate.row import Row
 from colltool.estimate.who import AnyGroup
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 AnyRow = Algorithm | Composition
 
@@ -76,7 +76,7 @@ def _cables(placed: Placed, readings: Readings) -> Iterator[Cabled]:
     """The cables that messages of the group go through, innermost tier first."""
     for span in placed.spans:
         _, reach = tier_group(span, readings, scale_out=False)
-        for one in kind_of(span.tier).classes[: len(reach.used()) if not reach.scattered else None]:
+        for one in capabilities_of(span.tier).classes[: len(reach.used()) if not reach.scattered else None]:
             if one.cable_m:
                 yield Cabled(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
 

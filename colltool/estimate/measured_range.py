@@ -10,7 +10,7 @@ from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import Placed
 from colltool.estimate.row import Row
-from colltool.fabric.tier_parts import Measured
+from colltool.fabric.tier_parts import MeasuredRange
 
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
@@ -31,7 +31,7 @@ def range_notes(rows: Sequence[Row], placed: Placed, primitive: Primitive) -> li
     return [replace(row, notes=(*row.notes, *_notes(row, ranges), *ranks)) for row in rows] if ranges else list(rows)
 
 
-def _ranks_note(ranks: int, ranges: Mapping[str, Measured]) -> list[str]:
+def _ranks_note(ranks: int, ranges: Mapping[str, MeasuredRange]) -> list[str]:
     """What a price on a rank count that was not measured says."""
     known = sorted({count for one in ranges.values() for count in one.ranks or ()})
     if not known or ranks in known:
@@ -40,7 +40,7 @@ def _ranks_note(ranks: int, ranges: Mapping[str, Measured]) -> list[str]:
     return [f"measured on {', '.join(map(str, known))} ranks, not on {ranks}: {how}"]
 
 
-def _notes(row: Row, ranges: Mapping[str, Measured]) -> list[str]:
+def _notes(row: Row, ranges: Mapping[str, MeasuredRange]) -> list[str]:
     least, most = _ends(row.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
         return []

@@ -14,7 +14,7 @@ from colltool.estimate.results import Price
 from colltool.estimate.row import Row
 from colltool.estimate.who import AnyGroup
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
@@ -57,7 +57,7 @@ def _firsts(priced: Price) -> list[int]:
 def _may_turn(fabric: Fabric, first: Row) -> bool:
     """Whether the leader posts to all peers at once, or there are links to drive at once."""
     posts = not _posting().isdisjoint({first.choice.base, *first.choice.tiers})
-    return posts or any(kind_of(tier).joined_by != "switches" for tier in fabric.tiers)
+    return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
 
 
 @cache

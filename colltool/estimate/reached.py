@@ -16,8 +16,8 @@ from colltool.base.formatting import format_time, percent
 from colltool.estimate.costed import Costed
 from colltool.estimate.fitted import NOTHING, Fitted, Knots, mixed
 from colltool.estimate.groups import Placed
-from colltool.fabric.library import Reached
-from colltool.fabric.topology import kind_of
+from colltool.fabric.library import Efficiency
+from colltool.fabric.topology import capabilities_of
 
 _GB = 1e9
 
@@ -25,7 +25,7 @@ _GB = 1e9
 class _Known(NamedTuple):
     """A figure that counts for a schedule: on how many nodes and ranks, and on which tier; on all of them where it is empty."""
 
-    figure: Reached
+    figure: Efficiency
     nodes: int
     ranks: int
     tier: str = ""
@@ -40,13 +40,13 @@ def as_reached(costed: Costed, placed: Placed) -> Costed:
     return costed if known is None else _reaching(costed, known, LIBRARIES[facts.name].spoken)
 
 
-def _known(figures: tuple[Reached, ...], costed: Costed, placed: Placed) -> _Known | None:
+def _known(figures: tuple[Efficiency, ...], costed: Costed, placed: Placed) -> _Known | None:
     """The figure of a schedule, else that of the part of it that runs on the innermost tier."""
     own = next((one for one in figures if _is_of(one, costed, placed)), None)
     if own is not None:
         return _Known(own, placed.nodes, placed.ranks)
     first = placed.spans[0]
-    if not costed.choice.tiers or placed.one_a_node or kind_of(first.tier).joins != "accelerators":
+    if not costed.choice.tiers or placed.one_a_node or capabilities_of(first.tier).joins != "accelerators":
         return None
     inside = parse_choice(costed.choice.tiers[0])
     part = next((one for one in figures if costed.primitive in one.primitives and parse_choice(one.algorithm) == inside), None)
@@ -57,7 +57,7 @@ _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:rin
 """What a library's ring and tree are called with a rank on each node, and with all ranks of each: one rail, or all."""
 
 
-def _is_of(one: Reached, costed: Costed, placed: Placed) -> bool:
+def _is_of(one: Efficiency, costed: Costed, placed: Placed) -> bool:
     """Whether a figure is of a schedule. Of a group with one rank a node, figures from inside a node say nothing."""
     if costed.primitive not in one.primitives:
         return False

@@ -15,7 +15,7 @@ from colltool.base.units import parse_count
 from colltool.estimate.boxes import Boxes, boxes_of, contradiction, ranks_of
 from colltool.estimate.who import Who, spoken
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Stop(NamedTuple):
@@ -60,7 +60,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     steps, left = [], stride
     for tier in fabric.tiers:
         step = tier.endpoints if left % tier.endpoints == 0 else left
-        if step not in (1, tier.endpoints) and not kind_of(tier).takes_stride(step):
+        if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
             return None
         steps.append(step)
         left //= step
@@ -82,7 +82,7 @@ def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
 
 def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
     """The tier as so many members have it: a slice of a lattice, or its axes filled one by one."""
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     if in_order or members in (1, tier.endpoints):
         return None if kind.part(members, step) is None else tier
     return kind.slice(members)
@@ -178,4 +178,4 @@ def _half_full(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
 
 
 def _shape(fabric: Fabric) -> str:
-    return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)

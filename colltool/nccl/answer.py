@@ -13,7 +13,7 @@ from colltool.estimate.readings import Readings
 from colltool.estimate.results import Answer, Crossover, Price, Winner
 from colltool.estimate.row import Row
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.nccl.enabled import TUNED
 from colltool.nccl.facts import check_switched, hardware_on
 from colltool.nccl.hardware import Hardware
@@ -46,7 +46,7 @@ def answered(prices: Sequence[Price], fabric: Fabric, readings: Readings, *, ask
     try:
         hardware = hardware_on(fabric, first.group.who)
     except ColltoolError as error:
-        if asked and not any(kind_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+        if asked and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
             raise
         return _without(prices, f"{said(error.what)}; {said(error.fix)}")
     return tuple(_with_pick(one, fabric, hardware, readings) for one in prices)

@@ -63,7 +63,7 @@ def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.M
     costs = CollectiveCostCache(FABRIC)
     made: list[tuple[str, dict[str, str], ParallelConfig]] = list(candidates(setup, FABRIC, step_of(setup, costs)))
     for what, values, other in made:
-        if not job.takes(values) or module.misfits(other) or module.contradictions(other):
+        if not job.takes(values) or module.constraint_violations(other) or module.invalid_overlaps(other):
             continue
         again = colltool.load_job(JOBS[name], [f"{key}={value}" for key, value in values.items()]).setup(64)
         assert step_of(again, costs).step_s == pytest.approx(step_of(other, costs).step_s, rel=1e-12), what

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from colltool.training.compression import GradientCompression
 from planning import adds_up, dense, part, shown, star, two_tiers
 
 import colltool
+from colltool.training.compression import GradientCompression
 from colltool.training.plan import Plan
 
 RTOL = 0.02  # the documents' own rounding

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate
-from colltool.fabric.derive import TierFacts, fabric_facts
-from colltool.fabric.kind import DistanceClass, Kind
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.render.subjects.fabric_words import alpha_text, in_network_text
 
 
@@ -46,9 +46,9 @@ class TierDiagram:
     below: str | None
 
     @property
-    def kind(self) -> Kind[Tier]:
+    def kind(self) -> TierCapabilities[Tier]:
         """What it can do."""
-        return kind_of(self.tier)
+        return capabilities_of(self.tier)
 
     @property
     def ports(self) -> int:

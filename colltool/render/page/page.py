@@ -14,16 +14,16 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError
 from colltool.base.quoting import printable
 from colltool.render.door import blocks
-from colltool.render.figures import Letters, page_svg
 from colltool.render.headlines import headlines, report_title
 from colltool.render.html import bare
 from colltool.render.parts import Block, Lines, Table
 from colltool.render.plot import need_matplotlib
+from colltool.render.plot.page import Letters, page_svg
 from colltool.render.subject import described
 from colltool.render.widths import fitting
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Exhibit, Report, Section
+    from colltool.analysis.report import Report, ReportEntry, Section
 
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
@@ -155,7 +155,7 @@ def _is_tall(picture: str) -> bool:
     return found is not None and float(found[2]) > _TALL * float(found[1])
 
 
-def _picture(one: Exhibit, key: str, letters: Letters) -> Any:
+def _picture(one: ReportEntry, key: str, letters: Letters) -> Any:
     """The exhibit's picture as an element of the page; empty where it has none."""
     from colltool.fabric.results import FabricShown
 

@@ -1,0 +1,193 @@
+"""What every tier answers, whatever its kind; the answers are in ``topology.py``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from colltool.algorithms.group import Axis, JoinedBy, joined_by
+from colltool.base.formatting import Shape, shape_text
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing
+
+Joins = Literal["accelerators", "hosts", "either"]
+Of = TypeVar("Of", bound=Tier, covariant=True)
+
+
+class DistanceClass(NamedTuple):
+    """Pairs of endpoints that are equally far apart.
+
+    Args:
+        name: of the level where they meet; the tier's where it has one class.
+        group: endpoints under one domain of this class.
+        alpha_s: α of a pair, seconds, without η.
+        oversubscription: of the uplinks that enter it from the class below, 1 for the nearest.
+        cable_m: metres of cable, whose delay is in α.
+    """
+
+    name: str
+    group: int
+    alpha_s: float
+    oversubscription: float = 1.0
+    cable_m: float = 0.0
+
+
+SPEED_IN_FIBRE = 2e8
+"""m/s: light in glass, 5 ns a metre."""
+
+
+def cable_s(metres: float) -> float:
+    """What a cable adds to α, seconds: its length over 200 m/us.
+
+    >>> round(cable_s(100) * 1e9)
+    500
+    """
+    return metres / SPEED_IN_FIBRE
+
+
+def distance_class(
+    name: str, group: int, alpha_s: float, oversubscription: float = 1.0, *, cable: float | None = None
+) -> DistanceClass:
+    """Pairs with an α as the fabric gives it, and what a cable of so many metres adds."""
+    metres = cable or 0.0
+    return DistanceClass(name, group, alpha_s + cable_s(metres), oversubscription, metres)
+
+
+@dataclass(frozen=True, eq=False)
+class TierCapabilities(ABC, Generic[Of]):
+    """The answers of one tier."""
+
+    tier: Of
+
+    @property
+    def joined_by(self) -> JoinedBy:
+        """What joins its endpoints: switches, a link for each pair, or links between neighbours."""
+        return joined_by(self.tier.topology)
+
+    @property
+    @abstractmethod
+    def joins(self) -> Joins:
+        """What its endpoints are where it is the innermost tier: accelerators of one host, hosts of one rank each, or either."""
+
+    @property
+    def extent(self) -> str:
+        """Its endpoints as people write them: ``72``, ``8x8x4``."""
+        return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """The largest ``size`` that the file accepts with the rest as it is; 0 where the tier has no ``size``."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of a lattice; empty elsewhere."""
+
+    def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
+        """The axes of a group that fills the tier axis by axis, None where it leaves one half full; part of an axis is open.
+
+        With a stride, every so many-th endpoint: on a lattice its inner axes, of one place each, make up the stride.
+        """
+        axes, left, inner = [], endpoints, stride
+        for axis in self.axes:
+            taken = 1 if inner > 1 else min(axis.size, left)
+            if left % taken or (inner > 1 and inner % axis.size):
+                return None
+            axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
+            left, inner = left // taken, inner // axis.size if inner > 1 else 1
+        return tuple(axes)
+
+    def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
+        """The tier as a group of so many endpoints has it: on a lattice the best box of them, or one of this shape.
+
+        None where no such box fits.
+        """
+        return self.tier
+
+    def takes_stride(self, stride: int) -> bool:
+        """Whether every ``stride``-th endpoint makes a group: as many in each domain of every class, or never two; whole axes."""
+        if self.tier.endpoints % stride:
+            return False
+        below = (one.group for one in self.reached[:-1])
+        even = all(group % stride == 0 or stride > group for group in below)
+        return even and self.part(self.tier.endpoints // stride, stride) is not None
+
+    @property
+    @abstractmethod
+    def in_network(self) -> InNetwork | None:
+        """What its switches compute; None where it has no switches, or they compute nothing."""
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """Which of ``reduce``, ``multicast`` and ``all_to_all`` they compute."""
+        spec = self.in_network
+        if spec is None:
+            return frozenset()
+        can = {"reduce": spec.reduce, "multicast": spec.multicast, "all_to_all": spec.all_to_all}
+        return frozenset(name for name, does in can.items() if does)
+
+    def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
+        """The fields of the tier with other in-network hardware in the place of its own; none where it has none."""
+        return {} if self.in_network is None else {"in_network": switch}
+
+    @property
+    @abstractmethod
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of switches that the file lists, bottom up; empty where it lists none."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[DistanceClass, ...]:
+        """Its distance classes, nearest first; the last holds all endpoints."""
+
+    @abstractmethod
+    def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
+        """The fields of the tier with α of the nearest class set to ``alpha_s``; farther ones keep what they add to it.
+
+        Cables add theirs on top.
+        """
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> int:
+        """Endpoints, or switches, that an endpoint has a link to; parallel ports count once, the rim of a mesh not at all."""
+
+    @property
+    @abstractmethod
+    def diameter_links(self) -> int:
+        """Links on the longest shortest path between two endpoints; 0 for a single endpoint."""
+
+    @property
+    @abstractmethod
+    def bisection_Bps(self) -> float:
+        """Bytes/s, one way, all ports, across the worst cut of one plane into two halves (floor and ceil of an odd number)."""
+
+    @abstractmethod
+    def links(self, copies: int) -> int:
+        """Cables of so many parallel copies."""
+
+    @abstractmethod
+    def switches(self, planes: int) -> int | None:
+        """Switches of so many planes together, None where the file does not give what decides."""
+
+    @property
+    @abstractmethod
+    def sizing(self) -> Sizing | None:
+        """Rails and radix, where the file gives them."""
+
+    @property
+    @abstractmethod
+    def as_fat_tree(self) -> bool:
+        """Whether a fat-tree of equal switches is a fair comparison: levels of switches that a pair can meet at."""
+
+    @property
+    def reached(self) -> tuple[DistanceClass, ...]:
+        """The classes that pairs of the tier's endpoints fall in: up to the first that joins them all."""
+        return self.classes[: 1 + sum(one.group < self.tier.endpoints for one in self.classes)]
+
+    @property
+    def _rate(self) -> float:
+        return self.tier.bandwidth * self.tier.ports

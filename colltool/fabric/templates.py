@@ -1,0 +1,217 @@
+"""A fabric file to start from: a template, tiers typed on a line, or another fabric, with the meaning of each key beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.quoting import clipped
+from colltool.base.units import parse_rate, parse_time
+from colltool.definitions.overrides import Overrides
+from colltool.fabric.load import FabricSource, fabric_data, load_fabric
+from colltool.fabric.write import commented_text, fabric_text
+from colltool.sizing.size_clos import LEVELS
+
+TEMPLATE = "nvlink:star:8:450GB/s:0.8us,ib:clos:32/64:400Gbps:5us/11us:s=1"  # as the shipped dgx-h100, whose file has the sources
+_SIZING = {"rails": 8, "nics_per_rail": 1, "radix": 64}
+_OVERHEAD = "5us"
+
+# What each key means, by its path: an index that stands in it counts for that item alone.
+COMMENTS = {
+    "name": "for titles; any letters, digits, - and _",
+    "tiers": "innermost first",
+    "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
+    "tiers.topology": "star, full_mesh, torus, mesh or clos",
+    "tiers.0.size": "ranks that it joins",
+    "tiers.size": "domains of the tier before that it joins",
+    "tiers.shape": "endpoints along each axis",
+    "tiers.alpha": "latency of one message, software included; a time needs a unit",
+    "tiers.0.bandwidth": "one way, of a rank's port or of one link; GB/s bytes, Gbps bits",
+    "tiers.bandwidth": "one way, per rank: a NIC shared by two is half of it",
+    "tiers.ports": "parallel ports of that bandwidth",
+    "tiers.max_size": "as many as the wiring takes",
+    "tiers.cable": "metres of cable, 5 ns each on top of alpha",
+    "tiers.energy": "per bit that goes over it",
+    "tiers.eta": "contention: times latency, share of bandwidth reached; measure it",
+    "tiers.levels": "bottom up; group: endpoints below, alpha: of a pair that meets there",
+    "tiers.levels.oversubscription": "oversubscription: a number is of all endpoints below, {uplinks: 2} of the switches below",
+    "tiers.in_network": "what its switches compute: NVLS, SHARP",
+    "tiers.protocols": "ways of the library, each with what is its own",
+    "tiers.algorithms": "what the library runs on groups that end here",
+    "tiers.sizing": "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch",
+    "launch_overhead": "of a call, before its first byte",
+    "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
+    "hypothetical": "no such hardware: nobody launches anything on it",
+    "device": "what stands at its ends: jobs compute on it",
+    "uncertainty": "how far off each may be, for colltool sensitivity",
+    "prices": "of parts each, for the bill; they change no time",
+}
+MORE = {
+    "device": "h100",
+    "library": "{name: nccl, gpu: hopper, cpu: intel}",
+    "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
+    "prices": "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500, power: 0.10/kWh}",
+}
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "") -> str:
+    """The text of a fabric file that holds, with a few words beside each key.
+
+    Args:
+        source: another fabric, whose data it takes over.
+        tiers: as :mod:`colltool.fabric.templates` reads them.
+        overrides: as of :func:`colltool.fabric.load.load_fabric`.
+        name: of the new fabric, made of a file's name; that of the source, or ``my-cluster``, when empty.
+
+    Raises:
+        ColltoolError: both a source and tiers, or as :func:`colltool.fabric.load.load_fabric`.
+    """
+    if source is not None and tiers is not None:
+        fix = f"leave out {given('source')} or {given('tiers')}"
+        raise ColltoolError("a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix)
+    data = fabric_data(_drafted(tiers) if source is None else source, overrides)
+    called = _NO_NAME.sub("-", name).strip("-_")[:64]
+    data = _with_schema(data | ({"name": called} if called else {}))
+    load_fabric(data)
+    head = ["Put your own numbers in, then: colltool fabric check FILE", "All keys: colltool guide fabrics"]
+    left = {key: text for key, text in MORE.items() if key not in data}
+    return commented_text(data, head, COMMENTS, left)
+
+
+def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
+    """A fabric with its overrides as a file that loads to the same.
+
+    Raises:
+        ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
+    """
+    made = [f"with {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"] if overrides else []
+    return fabric_text(_with_schema(fabric_data(source, overrides)), made)
+
+
+def _with_schema(data: dict[str, Any]) -> dict[str, Any]:
+    return {"schema": "colltool.fabric/1", **data}
+
+
+def _drafted(tiers: str | None) -> dict[str, Any]:
+    """The data of a template, or of tiers."""
+    data: dict[str, Any] = {"name": "my-cluster", "tiers": tiers_of(tiers or TEMPLATE), "launch_overhead": _OVERHEAD}
+    if tiers is None:
+        data["tiers"][-1]["sizing"] = dict(_SIZING)
+    return data
+
+
+EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
+"""Contention where nothing is said. Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
+
+_FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
+_WHOLE = re.compile(r"\d{1,8}")
+
+
+def tiers_of(typed: str) -> list[dict[str, Any]]:
+    """The tiers as a fabric file holds them.
+
+    Raises:
+        ColltoolError: a tier that is not of this form; what the file's own checks refuse comes later.
+    """
+    return [_tier(text.strip()) for text in typed.split(",")]
+
+
+def _tier(text: str) -> dict[str, Any]:
+    fields = [field.strip() for field in text.split(":")]
+    if len(fields) < len(_FIELDS) or not all(fields):
+        missing = _FIELDS[next((i for i, field in enumerate(fields) if not field), len(fields)) :]
+        what = f"'{clipped(text)}' has no {missing[0] if missing else 'value behind a colon'}"
+        raise _refused(what, f"a tier is {':'.join(_FIELDS)}, such as {EXAMPLE.split(',')[0]}")
+    name, topology, size, rate, alpha = fields[: len(_FIELDS)]
+    if topology not in ETAS:
+        hint = nearest(topology, list(ETAS))
+        raise _refused(f"'{clipped(topology)}' is no topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip())
+    _read(parse_rate, rate, text)
+    tier: dict[str, Any] = {"name": name, "topology": topology}
+    more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
+    alphas = [one.strip() for one in alpha.split("/")]
+    for one in alphas:
+        _read(parse_time, one, text)
+    if topology in ("torus", "mesh"):
+        tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
+    else:
+        groups = _counts(size, "/", "a whole number such as 8" if topology != "clos" else "8, or groups of levels 8/32", text)
+        tier["size"] = groups[-1]
+    levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
+    if not levels and len(alphas) > 1:
+        raise _refused(f"'{clipped(alpha)}' gives several alphas", "one, such as 0.8us; a clos with levels has one for each")
+    tier |= {"alpha": alpha} if not levels else {}
+    tier |= {"bandwidth": rate, "eta": more.get("eta") or dict(zip(("alpha", "beta"), ETAS[topology], strict=True))}
+    if "ports" in more:
+        tier["ports"] = more["ports"]
+    if levels:
+        tier["levels"] = _levels(groups, alphas, more.get("s", []), text)
+    elif "s" in more:
+        raise _refused(
+            f"'{clipped(text)}' has no levels to be oversubscribed", "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2"
+        )
+    return tier
+
+
+def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str) -> list[dict[str, Any]]:
+    """Bottom up: a leaf, a spine and what is above."""
+    if len(groups) != len(alphas):
+        what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
+        raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
+    if len(ratios) > len(groups) - 1:
+        what = f"'{clipped(text)}' has {len(ratios)} ratios for {len(groups) - 1} boundaries of levels"
+        raise _refused(what, "one for each level above the first: s=2, s=2/1.5")
+    levels = []
+    for index, (group, alpha) in enumerate(zip(groups, alphas, strict=True)):
+        name = LEVELS[index] if index < len(LEVELS) else f"level{index + 1}"
+        level: dict[str, Any] = {"name": name, "group": group, "alpha": alpha}
+        if index:
+            ratio = ratios[index - 1] if index <= len(ratios) else 1.0
+            plain = int(ratio) if ratio == int(ratio) else ratio
+            level["oversubscription"] = plain if len(groups) == 2 else {"uplinks": plain}  # of two levels both say the same
+        levels.append(level)
+    return levels
+
+
+def _option(field: str, text: str) -> tuple[str, Any]:
+    """``s=2/1.5``, ``eta=1.2/0.8`` or ``ports=4``."""
+    key, _, value = (part.strip() for part in field.partition("="))
+    numbers = [_number(one) for one in value.split("/")]
+    known = {"s": None not in numbers, "eta": None not in numbers and len(numbers) == 2, "ports": bool(_WHOLE.fullmatch(value))}
+    if not known.get(key):
+        raise _refused(f"'{clipped(field)}' is not understood in '{clipped(text)}'", "s=2, eta=1.2/0.8 or ports=4 may follow")
+    read: dict[str, Callable[[], Any]] = {
+        "s": lambda: numbers,
+        "eta": lambda: {"alpha": numbers[0], "beta": numbers[1]},
+        "ports": lambda: int(value),
+    }
+    return key, read[key]()
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text.strip()) else None
+
+
+def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
+    parts = [part.strip() for part in text.split(between)]
+    if not all(_WHOLE.fullmatch(part) for part in parts) or (wanted.endswith("such as 8") and len(parts) > 1):
+        raise _refused(f"'{clipped(text)}' is no size in '{clipped(tier)}'", f"expected {wanted}")
+    return [int(part) for part in parts]
+
+
+def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
+    """Refuse a quantity here, where the tier can be named."""
+    try:
+        parse(value)
+    except ColltoolError as error:
+        raise _refused(f"{error.what}, in '{clipped(tier)}'", error.fix) from error
+    if parse is parse_rate and not value[-1].isalpha():
+        raise _refused(f"'{clipped(value)}' has no unit, in '{clipped(tier)}'", "write 450GB/s (bytes) or 400Gbps (bits)")
+
+
+def _refused(what: str, fix: str) -> ColltoolError:
+    return ColltoolError(what, argument="tiers", fix=fix or f"write {given('tiers', EXAMPLE)}")
