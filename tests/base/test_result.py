@@ -21,7 +21,7 @@ from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
 from colltool.render.dispatch import document
-from colltool.training.results import JobList, JobsChecked, check_job, show_job
+from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 
 WHERE = fabric(star(8, 1.0, 400.0), clos(4, alpha=3.0))
 LOG = "collective,ranks,bytes,time_us\n" + "".join(f"all_reduce,8,{2**k},{10 + 2**k / 2e5}\n" for k in range(10, 27, 2))

@@ -21,7 +21,7 @@ from colltool.render.views.trace import verdict as judged
 from colltool.traces.results import Total, Trace
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
-from colltool.training.step.whole import StepPart
+from colltool.training.step_time import StepPart
 
 _SOFTWARE = "--"  # lines: dots are curves, 10 KB for each colour
 _MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time

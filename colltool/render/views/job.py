@@ -9,11 +9,11 @@ from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.view import Document, View, on_fabric, set_field
 from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
-from colltool.training.layout import Group
+from colltool.training.job_results import JobList, JobShown, SentBy
+from colltool.training.layout import RankGroup
 from colltool.training.model import active_parameters
-from colltool.training.results import JobList, JobShown, SentBy
-from colltool.training.setup import Setup, ends_as_layers
-from colltool.training.shipped import PARTS, shipped
+from colltool.training.parallel_config import ParallelConfig, ends_as_layers
+from colltool.training.presets import PARTS, preset_names
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
@@ -85,7 +85,7 @@ def _facts(result: JobShown) -> list[str]:
     return lines
 
 
-def layout_text(setup: Setup) -> str:
+def layout_text(setup: ParallelConfig) -> str:
     """``tp 8 (sp) x pp 4 x dp 16, virtual 5``: the dimensions of more than one rank."""
     layout = setup.layout
     sizes = (("tp", layout.tp), ("cp", layout.cp), ("pp", layout.pp), ("dp", layout.dp))
@@ -175,7 +175,7 @@ def _model(job: Job) -> Document | None:
             "active_parameters": active_parameters(model)}  # fmt: skip
 
 
-def _group(group: Group) -> Document:
+def _group(group: RankGroup) -> Document:
     return {"ranks": group.ranks, "stride": group.stride, "axes": [list(axis) for axis in group.axes]}
 
 
@@ -236,7 +236,7 @@ def _list_blocks(result: JobList) -> list[Block]:
 
 def _named() -> list[tuple[str, list[str]]]:
     """What else is shipped."""
-    return [(kind, shipped(kind)) for kind in PARTS]
+    return [(kind, preset_names(kind)) for kind in PARTS]
 
 
 def _list_document(result: JobList) -> Document:

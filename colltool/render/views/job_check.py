@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from colltool.render.views.checked import checked_subject
 from colltool.render.views.job import layout_text, model_text
-from colltool.training.results import Checked, JobsChecked
+from colltool.training.job_results import CheckedJob, JobsChecked
 
 
-def _values(one: Checked) -> tuple[str, ...]:
+def _values(one: CheckedJob) -> tuple[str, ...]:
     draft = one.job.draft
     layout = draft.layout._replace(dp=max(1, draft.layout.dp))
     free = "" if draft.layout.dp else ", dp from the ranks"

@@ -8,15 +8,15 @@ from colltool.render.view import Document, View, on_fabric, set_field
 from colltool.render.views.job import numbers_text
 from colltool.render.views.plan_facts import facts
 from colltool.render.views.plan_links import links_blocks, links_fields
-from colltool.training.plan import MFU_CONVENTION, Plan, Planned
-from colltool.training.step.changes import Change
-from colltool.training.step.squeezed import Squeezed
+from colltool.training.changes import Change
+from colltool.training.compression import GradientCompression
+from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 
 
-def _group(one: Planned) -> str:
+def _group(one: PlannedCall) -> str:
     """``8 x 2``: members in a domain of each tier that it crosses, innermost first; ``16 x 1 in 8``: every eighth rank."""
     group = one.sent.call.group
-    inside = [str(count) for count in one.sent.fare.per_domain if count > 1] or [str(group.ranks)]
+    inside = [str(count) for count in one.sent.cost.per_domain if count > 1] or [str(group.ranks)]
     if str(one.sent.call.primitive) == "p2p":
         inside = [str(group.ranks)]
     return " x ".join(inside) + (f", every {group.stride}" if group.stride > 1 else "")
@@ -31,17 +31,17 @@ _COLLECTIVES = (
     label("group", "group", get=lambda row: _group(row[1])),
     number("ranks", "ranks", get=lambda row: row[1].sent.call.group.ranks, hidden=True),
     number("stride", "stride", get=lambda row: row[1].sent.call.group.stride, hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda row: "+".join(row[1].sent.fare.tiers)),
+    label("tiers", "tiers", drop=3, get=lambda row: "+".join(row[1].sent.cost.tiers)),
     number("calls", "calls", format_count, get=lambda row: row[1].sent.call.calls),
     number("bytes", "bytes a call", format_bytes, get=lambda row: row[1].sent.call.bytes),
-    label("algorithm", "algorithm", drop=2, get=lambda row: row[1].sent.fare.algorithm),
-    label("protocol", "protocol", drop=5, get=lambda row: row[1].sent.fare.protocol, hidden=True),
+    label("algorithm", "algorithm", drop=2, get=lambda row: row[1].sent.cost.algorithm),
+    label("protocol", "protocol", drop=5, get=lambda row: row[1].sent.cost.protocol, hidden=True),
     number("each_s", "each", format_time, get=lambda row: row[1].sent.each_s),
     number("total_s", "total", format_time, get=lambda row: row[1].sent.total_s),
     number("hidden_s", "hidden", format_time, drop=1, get=lambda row: row[1].sent.hidden_s),
     number("exposed_s", "exposed", format_time, get=lambda row: row[1].sent.exposed_s),
     number("energy_J", "energy", format_energy, drop=8, get=lambda row: row[1].energy_J, hidden=True),
-    label("bound", "bound by", drop=6, get=lambda row: row[1].sent.fare.bound),
+    label("bound", "bound by", drop=6, get=lambda row: row[1].sent.cost.bound),
     label("stages", "stages", drop=7, get=lambda row: numbers_text(row[1].stages), hidden=True),
     flag("paces", "paces", get=lambda row: row[1].paces, hidden=True),
 )
@@ -130,7 +130,7 @@ def _document(result: Plan) -> Document:
         "memory_error": result.memory_error,
         "steps": result.job.steps,
         "run_s": result.run_s,
-        "compression": _squeezed(result.squeezed, result.job.steps) if result.squeezed is not None else None,
+        "compression": _compression(result.compression, result.job.steps) if result.compression is not None else None,
         "energy_J": result.energy_J,
         "grounds": list(result.grounds),
         "tokens_per_s": result.tokens_per_s,
@@ -147,7 +147,7 @@ def _document(result: Plan) -> Document:
     }
 
 
-def _squeezed(small: Squeezed, steps: int | None) -> Document:
+def _compression(small: GradientCompression, steps: int | None) -> Document:
     given = small.given
     return {
         "on": given.on, "scheme": given.scheme, "ratio": small.ratio, "times_fewer": small.times_fewer,
@@ -159,14 +159,14 @@ def _squeezed(small: Squeezed, steps: int | None) -> Document:
     }  # fmt: skip
 
 
-def _planned(one: Planned) -> Document:
-    call, fare = one.sent.call, one.sent.fare
-    group = {"ranks": call.group.ranks, "stride": call.group.stride, "per_domain": list(fare.per_domain)}
+def _planned(one: PlannedCall) -> Document:
+    call, cost = one.sent.call, one.sent.cost
+    group = {"ranks": call.group.ranks, "stride": call.group.stride, "per_domain": list(cost.per_domain)}
     return {
-        "dimension": call.dimension, "primitive": str(call.primitive), "group": group, "tiers": list(fare.tiers),
-        "phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes), "algorithm": fare.algorithm,
-        "protocol": fare.protocol or None, "picked_by": fare.pick or None, "each_s": one.sent.each_s,
-        "total_s": one.sent.total_s, "hidden_s": one.sent.hidden_s, "exposed_s": one.sent.exposed_s, "bound": fare.bound,
+        "dimension": call.dimension, "primitive": str(call.primitive), "group": group, "tiers": list(cost.tiers),
+        "phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes), "algorithm": cost.algorithm,
+        "protocol": cost.protocol or None, "picked_by": cost.pick or None, "each_s": one.sent.each_s,
+        "total_s": one.sent.total_s, "hidden_s": one.sent.hidden_s, "exposed_s": one.sent.exposed_s, "bound": cost.bound,
         "energy_J": one.energy_J, "hides": call.hides, "stages": list(one.stages), "paces": one.paces,
     }  # fmt: skip
 

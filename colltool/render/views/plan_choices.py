@@ -109,7 +109,7 @@ def _bought(cost: Cost) -> str:
 def _seats(plan: Plan) -> dict[str, str]:
     """``1 x 8`` by dimension: members in a domain of each tier, innermost first."""
     sent = (one.sent for one in plan.collectives if one.sent.call.primitive is not P2P)
-    return {one.call.dimension: " x ".join(map(str, one.fare.per_domain)) for one in sent if one.fare.per_domain}
+    return {one.call.dimension: " x ".join(map(str, one.cost.per_domain)) for one in sent if one.cost.per_domain}
 
 
 def _sentence(result: Plans, at: int) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from colltool.base.formatting import format_bytes, format_duration, format_energy, format_time, percent
 from colltool.render.views.job import layout_text
+from colltool.training.assumptions import MEMORY, published_error
+from colltool.training.compression import GradientCompression
 from colltool.training.memory import Memory
 from colltool.training.plan import MFU_CONVENTION, Plan
-from colltool.training.step.against import MEMORY, against
-from colltool.training.step.anchor import BELIEVED
-from colltool.training.step.squeezed import Squeezed
+from colltool.training.step_time import BELIEVED
 
 
 def facts(result: Plan) -> list[str]:
@@ -51,7 +51,7 @@ def _how_far_off(result: Plan, stack: str) -> str:
     """What published runs say of steps and memory like these."""
     model = result.setup.model
     moe = bool(model and model.moe_layers)
-    found = against(stack, moe=moe)
+    found = published_error(stack, moe=moe)
     if found is None:
         return "no run beside it"
     kind = "with experts, evenly loaded," if moe else "of dense models"
@@ -81,7 +81,7 @@ def _measured(result: Plan) -> list[str]:
 
 def _run(result: Plan) -> list[str]:
     """Energy, compression, and the time of all steps."""
-    lines, small, steps = [], result.squeezed, result.job.steps
+    lines, small, steps = [], result.compression, result.job.steps
     if result.energy_J is not None:
         lines.append(f"energy on the wires: {format_energy(result.energy_J)} a step")
     if small is not None:
@@ -95,7 +95,7 @@ def _run(result: Plan) -> list[str]:
     return lines
 
 
-def _compression(small: Squeezed) -> list[str]:
+def _compression(small: GradientCompression) -> list[str]:
     """What a call and a step gain by it, and what would make it gain nothing."""
     given = small.given
     blocks = f" in blocks of {given.block}" if given.block else ""
@@ -116,7 +116,7 @@ def _compression(small: Squeezed) -> list[str]:
 def _said_exposed(result: Plan, wire: str) -> str:
     by: dict[str, float] = {}
     for one in result.collectives:
-        if one.paces and one.sent.fare.wire == wire and one.sent.exposed_s:
+        if one.paces and one.sent.cost.wire == wire and one.sent.exposed_s:
             by[one.sent.call.dimension] = by.get(one.sent.call.dimension, 0.0) + one.sent.exposed_s
     most = sorted(by, key=lambda name: -by[name])[:3]
     return ", ".join(f"{name} {format_time(by[name])} exposed" for name in most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.base.formatting import format_bytes, format_factor, format_rate, format_time, percent, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.view import Document
-from colltool.training.links import JobLink, JobLinks
+from colltool.training.link_utilisation import JobLink, JobLinks
 
 _LINKS = (
     label("link", "busiest link"),

@@ -9,9 +9,9 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.view import Document, View, on_fabric, set_field
-from colltool.training.files.values import written
+from colltool.training.files.schema import written
 from colltool.training.plan import MFU_CONVENTION
-from colltool.training.search.results import TIE, Search, Searched
+from colltool.training.search_results import TIE, LayoutSearch, PricedLayout
 
 LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
 
@@ -48,23 +48,23 @@ _LAYOUTS = (
 )
 
 
-def _table(result: Search) -> Table:
+def _table(result: LayoutSearch) -> Table:
     rows = tuple((result, place, one) for place, one in enumerate(result.layouts, 1))
     return Table(_LAYOUTS, rows, 0, f"the best of {counted(result.priced, 'layout')}")
 
 
-def _shown(result: Search) -> Table:
+def _shown(result: LayoutSearch) -> Table:
     """Without columns in which no layout has anything to say."""
     nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
     choices = [one.choice for one in result.layouts]
     return _table(result).without(*(key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices)))
 
 
-def _blocks(result: Search) -> list[Block]:
+def _blocks(result: LayoutSearch) -> list[Block]:
     return [Lines(_title(result), tuple(_facts(result))), _shown(result), _in_full(result)]
 
 
-def _in_full(result: Search) -> Lines:
+def _in_full(result: LayoutSearch) -> Lines:
     """What to add to the command, or to give to ``load_job``, so that plan shows the best with all that it says."""
     if not result.values:
         return Lines(
@@ -84,12 +84,12 @@ def _pasted(options: list[str]) -> str:
     return " \\\n".join(line.replace("\0", " ") for line in lines)
 
 
-def _title(result: Search) -> str:
+def _title(result: LayoutSearch) -> str:
     name = on_fabric(result.job.name, result.job.overrides)
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 
 
-def _facts(result: Search) -> list[str]:
+def _facts(result: LayoutSearch) -> list[str]:
     best = result.best
     kept = f" with {', '.join(f'{name}={value}' for name, value in result.kept)}" if result.kept else ""
     lines = [f"{counted(result.held, 'layout')}{kept} fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
@@ -108,7 +108,7 @@ def _facts(result: Search) -> list[str]:
     return lines
 
 
-def _own(result: Search) -> str:
+def _own(result: LayoutSearch) -> str:
     """``the job's own layout (tp 8, pp 4) takes 14.5 s, +7.2%``."""
     own = result.own.searched
     if own is None:
@@ -117,7 +117,7 @@ def _own(result: Search) -> str:
     return f"the job's own layout ({own.choice.spoken}) takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}"
 
 
-def _document(result: Search) -> Document:
+def _document(result: LayoutSearch) -> Document:
     own = result.own
     head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks} | set_field(result.fabric_overrides)
     return head | {
@@ -141,15 +141,15 @@ def _document(result: Search) -> Document:
     }
 
 
-def _layout(one: Searched) -> Document:
+def _layout(one: PricedLayout) -> Document:
     figures = one._asdict()
     figures.pop("choice")
     return one.choice._asdict() | figures | {"network_share": one.network_share, "tie": one.tie}
 
 
-def _summary(result: Search) -> str:
+def _summary(result: LayoutSearch) -> str:
     head = f"{result.job.name} on {result.ranks} ranks of {result.fabric}: {result.best.choice.spoken} takes"
     return f"{head} {format_time(result.best.step_s)}, the best of {counted(result.priced, 'layout')}"
 
 
-VIEWS = {Search: View("plan-search", _blocks, _document, _table, _summary)}
+VIEWS = {LayoutSearch: View("plan-search", _blocks, _document, _table, _summary)}

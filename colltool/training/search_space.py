@@ -11,14 +11,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given, option_of
+from colltool.training.constraint_violations import Violation, constraint_violations
 from colltool.training.files.job import ShardFile
+from colltool.training.invalid_overlap import possible_overlap
 from colltool.training.job import Job, PlainCall
-from colltool.training.misfits import Misfit, misfits
-from colltool.training.model import Model, Shape
+from colltool.training.model import Shape, TransformerModel
+from colltool.training.parallel_config import ParallelConfig
 from colltool.training.resolve import shard_of
-from colltool.training.search.keep import MODES, Kept
-from colltool.training.search.overlap import followed
-from colltool.training.setup import Setup
+from colltool.training.search_results import MODES, Constraints
 
 LEAST_TOKENS = 4096  # of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3: 8,192)
 MOST_SIZES = 20_000  # seven times those of a shipped job on 512 ranks: about a minute
@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
 class Frame(NamedTuple):
     """A layout in micro-batches, and the plain collectives of its job."""
 
-    setup: Setup
+    setup: ParallelConfig
     plain: tuple[PlainCall, ...]
 
 
@@ -51,10 +51,10 @@ class Space:
     ``refused`` counts those that do not fit together, by the key that says so; ``examples`` has the first of each.
     """
 
-    def __init__(self, job: Job, model: Model, shape: Shape, ranks: int, kept: Kept) -> None:
+    def __init__(self, job: Job, model: TransformerModel, shape: Shape, ranks: int, kept: Constraints) -> None:
         self.job, self.model, self.shape, self.ranks, self.kept = job, model, shape, ranks, kept
         self.refused: Counter[str] = Counter()
-        self.examples: dict[str, Misfit] = {}
+        self.examples: dict[str, Violation] = {}
         file = job.file.shard
         modes = [kept.shard] if kept.shard else list(dict.fromkeys((*MODES, file.mode)))
         self._shards = {mode: _shard_file(file, mode) for mode in modes if mode}
@@ -80,29 +80,29 @@ class Space:
 
     def frame(self, sizes: Sizes) -> Frame | None:
         """The layout of some sizes; None where they do not fit together."""
-        setup = self._setup(sizes)
-        found = list(_unsent(setup)) or misfits(setup)
+        config = self._setup(sizes)
+        found = list(_unsent(config)) or constraint_violations(config)
         try:
-            plain = self.job.plain_calls(setup) if not found else ()
+            plain = self.job.plain_calls(config) if not found else ()
         except ColltoolError as error:
-            found = [Misfit(("calls",), error.what, error.fix)]
+            found = [Violation(("calls",), error.what, error.fix)]
         if found:
             self.refuse(found[0])
             return None
-        return Frame(setup, plain)
+        return Frame(config, plain)
 
-    def variants(self, frame: Setup) -> Iterator[Setup]:
+    def variants(self, frame: ParallelConfig) -> Iterator[ParallelConfig]:
         """A frame with every sharding that has replicas to shard over, and with everything that may be computed again."""
         replicas = frame.gradient_ranks > 1 or (self.shape.moe is not None and frame.layout.expert_dp > 1)
         for mode, file in self._shards.items():
             if not self._worth_a_try(mode, frame.layout.pp, replicas=replicas):
                 continue
-            setup = frame._replace(shard=shard_of(file, frame.layout, frame.precision.grads))
-            if mode == "hsdp" and (found := misfits(setup)):
+            config = frame._replace(shard=shard_of(file, frame.layout, frame.precision.grads))
+            if mode == "hsdp" and (found := constraint_violations(config)):
                 self.refuse(found[0])
                 continue
             for again in self._passes:
-                yield setup._replace(recompute=again)
+                yield config._replace(recompute=again)
 
     def _worth_a_try(self, mode: str, pp: int, *, replicas: bool) -> bool:
         """Sharding needs replicas. Gradients sharded under a pipeline would go out every micro-batch: no library does that."""
@@ -110,7 +110,7 @@ class Space:
             return True
         return replicas and not (mode == "zero2" and pp > 1 and self.job.file.shard.mode != "zero2")
 
-    def refuse(self, found: Misfit) -> None:
+    def refuse(self, found: Violation) -> None:
         """Counts a layout that does not fit together."""
         key = ".".join(str(part) for part in found.path)
         self.refused[key] += 1
@@ -120,7 +120,7 @@ class Space:
         experts, batch, kept = self.shape.moe.experts if self.shape.moe else 1, self.job.draft.global_batch, self.kept
         for tp, cp, pp, dp in self._grids():
             if dp > batch:
-                self.refuse(Misfit(("batch", "global"), f"{batch} sequences are fewer than dp {dp}", ""))
+                self.refuse(Violation(("batch", "global"), f"{batch} sequences are fewer than dp {dp}", ""))
                 continue
             for ep in _tried(kept.ep, (e for e in divisors(experts) if e <= tp * cp * dp)):
                 for micro in _tried(kept.micro, self._micros(batch // dp)):
@@ -150,7 +150,7 @@ class Space:
         held = {-(-self.model.layers // pp)} | ({ends // pp} if ends % pp == 0 else set())
         return sorted({chunks for layers in held for chunks in divisors(layers)})
 
-    def _setup(self, sizes: Sizes) -> Setup:
+    def _setup(self, sizes: Sizes) -> ParallelConfig:
         """What follows from the sizes, as where a file is read."""
         draft, file = self.job.draft, self.job.file.layout
         asked = file.sp if "sp" in file.model_fields_set else True
@@ -160,9 +160,9 @@ class Space:
         layout = draft.layout._replace(tp=sizes.tp, sp=sp, cp=sizes.cp, ep=sizes.ep, etp=etp, pp=sizes.pp, virtual=sizes.virtual,
                                        dp=sizes.dp, stages=stages)  # fmt: skip
         schedule = self._schedule(sizes)
-        setup = draft._replace(layout=layout, micro_batch=sizes.micro, schedule=schedule, recompute="none",
+        config = draft._replace(layout=layout, micro_batch=sizes.micro, schedule=schedule, recompute="none",
                                shard=shard_of(ShardFile(), layout, draft.precision.grads))  # fmt: skip
-        return setup._replace(overlap=followed(self.job.file.overlap, setup)[0])
+        return config._replace(overlap=possible_overlap(self.job.file.overlap, config)[0])
 
     def _schedule(self, sizes: Sizes) -> str:
         """A pipeline's is the one that the job names; else 1F1B, interleaved with virtual stages."""
@@ -196,8 +196,8 @@ def _shard_file(file: ShardFile, mode: str) -> ShardFile:
     return ShardFile.model_validate({"mode": mode} | {key: getattr(file, key) for key in keys})
 
 
-def _unsent(setup: Setup) -> Iterator[Misfit]:
+def _unsent(config: ParallelConfig) -> Iterator[Violation]:
     """A compressed dimension that this layout does not have."""
-    on = setup.compression.on if setup.compression else "dp"
-    if on != "dp" and getattr(setup.layout, on) == 1:
-        yield Misfit(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")
+    on = config.compression.on if config.compression else "dp"
+    if on != "dp" and getattr(config.layout, on) == 1:
+        yield Violation(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")

@@ -15,11 +15,11 @@ from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.readings import Readings
 from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
-from colltool.training.layout import Group, strides
-from colltool.training.setup import Setup
-from colltool.training.step.beside import Sent
-from colltool.training.step.fare import Ran, in_strides
-from colltool.training.step.whole import Step
+from colltool.training.collective_cost import PricedSchedule, in_strides
+from colltool.training.layout import RankGroup, strides
+from colltool.training.overlap import PricedCall
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
     from colltool.congestion.top_links import BusyLink, Flow
@@ -63,12 +63,12 @@ class _Load(NamedTuple):
     """Bytes that the groups of a dimension send alike in a step, by group."""
 
     dimension: str
-    ran: Ran
+    ran: PricedSchedule
     border: str
     groups: dict[Ranks, float]
 
 
-def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None = None) -> JobLinks:
+def links_of(config: ParallelConfig, fabric: Fabric, step: TrainingStep, readings: Readings | None = None) -> JobLinks:
     """The busiest links of a priced step.
 
     Raises:
@@ -82,7 +82,7 @@ def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None
     names: dict[str, int] = {}
     flows: list[Flow] = []
     missed: dict[str, list[str]] = defaultdict(list)
-    for load in _loads(setup, step):
+    for load in _loads(config, step):
         by = names.setdefault(load.dimension, len(names))
         try:
             traffic = _traffic(load, fabric, reading)
@@ -113,12 +113,12 @@ def _named(one: BusyLink, names: Sequence[str], step_s: float) -> JobLink:
     )
 
 
-def _notes(step: Step, missed: dict[str, list[str]]) -> Iterator[str]:
+def _notes(step: TrainingStep, missed: dict[str, list[str]]) -> Iterator[str]:
     """What is not in the loads."""
     for reason, dimensions in missed.items():
         yield f"not counted, {', '.join(dict.fromkeys(dimensions))}: {reason}"
     sent = [one for stage in step.stages for one in stage.sent]
-    timed = dict.fromkeys(one.call.dimension for one in sent if not one.fare.ran)
+    timed = dict.fromkeys(one.call.dimension for one in sent if not one.cost.ran)
     if timed:
         yield f"not counted, {', '.join(timed)}: their time is given, so nothing is known of their wires"
     skewed = dict.fromkeys(one.call.dimension for one in sent if one.call.primitive is A2A and one.call.skew != 1)
@@ -126,14 +126,14 @@ def _notes(step: Step, missed: dict[str, list[str]]) -> Iterator[str]:
         yield f"{', '.join(skewed)}: counted as even, while the price has the load of the busiest rank"
 
 
-def _loads(setup: Setup, step: Step) -> list[_Load]:
+def _loads(config: ParallelConfig, step: TrainingStep) -> list[_Load]:
     """All that is sent in a step, calls that differ in nothing but their bytes as one."""
     found: dict[tuple[object, ...], _Load] = {}
-    seats = _Seats(setup, len(step.stages))
+    seats = _JobGroups(config, len(step.stages))
     for stage, sends in enumerate(step.stages):
         for one in sends.sent:
             border = _border(one)
-            for ran in one.fare.ran:
+            for ran in one.cost.ran:
                 key = (one.call.dimension, one.call.group, ran._replace(bytes=0.0), border)
                 load = found.setdefault(key, _Load(one.call.dimension, ran, border, {}))
                 for group, calls in seats.senders(one, ran, stage, border):
@@ -141,7 +141,7 @@ def _loads(setup: Setup, step: Step) -> list[_Load]:
     return [load for load in found.values() if any(load.groups.values())]
 
 
-def _border(one: Sent) -> str:
+def _border(one: PricedCall) -> str:
     """Where a point-to-point goes: ``ring``, ``next`` or ``previous``; empty for a collective."""
     if one.call.primitive is not P2P:
         return ""
@@ -150,31 +150,31 @@ def _border(one: Sent) -> str:
     return "previous" if one.call.phase == "backward" else "next"
 
 
-class _Seats:
+class _JobGroups:
     """Which ranks form the groups of a call, and which of them a stage speaks for."""
 
-    def __init__(self, setup: Setup, stages: int) -> None:
-        layout = setup.layout
+    def __init__(self, config: ParallelConfig, stages: int) -> None:
+        layout = config.layout
         self.ranks, self.virtual, self.pp = layout.ranks, layout.virtual, layout.pp
         self.stages = stages
         self.stride = strides(layout.dense_sizes, layout.order)["pp"]
-        self._kept: dict[tuple[Group, int], tuple[Ranks, ...]] = {}
+        self._kept: dict[tuple[RankGroup, int], tuple[Ranks, ...]] = {}
 
     def stage_of(self, rank: int) -> int:
         """The pipeline stage of a rank; 0 of all where the job has no stages of its own."""
         return rank // self.stride % self.pp if self.stages > 1 else 0
 
-    def senders(self, one: Sent, ran: Ran, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:
+    def senders(self, one: PricedCall, ran: PricedSchedule, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:
         """The groups that a stage's call is of, each once, with how often a step they send."""
         calls = one.call.calls
         if border in ("next", "previous"):
             yield from self._over_border(one.call.group, calls, stage, 1 if border == "next" else -1)
             return
-        group = one.call.group if len(one.call.group.axes) == 1 or border else Group(((ran.ranks, ran.stride),))
+        group = one.call.group if len(one.call.group.axes) == 1 or border else RankGroup(((ran.ranks, ran.stride),))
         for members in self._groups(group, stage):
             yield members, calls
 
-    def _over_border(self, pipeline: Group, calls: float, stage: int, way: int) -> Iterator[tuple[Ranks, float]]:
+    def _over_border(self, pipeline: RankGroup, calls: float, stage: int, way: int) -> Iterator[tuple[Ranks, float]]:
         """A stage's messages to its neighbour; with virtual stages those between the ends go round, but for the last chunk's."""
         senders = range(pipeline.ranks) if self.stages == 1 else [stage]
         for members in self._groups(pipeline, 0):
@@ -184,7 +184,7 @@ class _Seats:
                 if often:
                     yield (members[at], members[(at + way) % len(members)]), often
 
-    def _groups(self, group: Group, stage: int) -> tuple[Ranks, ...]:
+    def _groups(self, group: RankGroup, stage: int) -> tuple[Ranks, ...]:
         """The groups of a shape whose first rank is on a stage; none twice. Stage 0 speaks for those over several stages."""
         key = (group, stage)
         if key not in self._kept:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, P2P
-from colltool.training.compression import compressed, squeezes, times_fewer
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, given_time
+from colltool.training.compression import compressed, is_compressed, times_fewer
 from colltool.training.compute import StageTimes, optimizer_s, stage_times
 from colltool.training.job import PlainCall
+from colltool.training.overlap import OverlapModel, PricedCall
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard
+from colltool.training.per_step import PassBuckets, all_of_it, borders, of_a_pass, under_all
 from colltool.training.pipelines import Pass
-from colltool.training.setup import Setup, Shard, Stage
-from colltool.training.step.beside import Beside, Sent
-from colltool.training.step.fare import Fare, Fares, known
-from colltool.training.step.once import PassBuckets, all_of_it, borders, of_a_pass, under_all
 from colltool.training.traffic.call import Call, Hiding, Phase
 from colltool.training.traffic.experts import once_a_node
 from colltool.training.traffic.step import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
@@ -29,10 +29,10 @@ class StageStep:
     what follows once: exposed gradients and weights, updates, the optimizer; ``slowed_s`` what shared multiprocessors cost.
     """  # fmt: skip
 
-    stage: Stage
+    stage: PipelineStage
     compute: StageTimes
     passed: Pass
-    sent: tuple[Sent, ...]
+    sent: tuple[PricedCall, ...]
     borders_s: float
     once_s: float
     optimizer_s: float
@@ -58,34 +58,34 @@ class StageStep:
 class Views(NamedTuple):
     """A setup as parts of its step meet it: layouts that look the same to a part have that part in common."""
 
-    micro_batch: Setup
-    border: Setup
-    step: Setup
+    micro_batch: ParallelConfig
+    border: ParallelConfig
+    step: ParallelConfig
 
 
-def views(setup: Setup) -> Views:
+def views(config: ParallelConfig) -> Views:
     """What a micro-batch, a border of the pipeline and the end of a step meet.
 
     A micro-batch meets the sharding where layers are gathered for it, and chunks where stages wait for their messages. Borders
     meet neither the sharding nor what is computed again. What is sent once a step meets neither micro-batches nor chunks.
     """
-    unsharded = setup._replace(shard=Shard())
-    whole = setup.layout._replace(virtual=1, stages=())
-    micro_batch = setup if setup.shard.layers and setup.shard.reshard else unsharded
+    unsharded = config._replace(shard=Shard())
+    whole = config.layout._replace(virtual=1, stages=())
+    micro_batch = config if config.shard.layers and config.shard.reshard else unsharded
     return Views(
-        micro_batch=micro_batch._replace(layout=whole, schedule="1f1b") if setup.overlap.pp else micro_batch,
+        micro_batch=micro_batch._replace(layout=whole, schedule="1f1b") if config.overlap.pp else micro_batch,
         border=unsharded._replace(recompute="none"),
-        step=setup._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
+        step=config._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
     )
 
 
-class Behind(NamedTuple):
+class PerStep(NamedTuple):
     """What a stage does once a step: calls by what they hide under (a pass, all of compute, nothing), and the optimizer."""
 
     back: PassBuckets
     front: PassBuckets
-    free: tuple[Sent, ...]
-    bare: tuple[Sent, ...]
+    free: tuple[PricedCall, ...]
+    bare: tuple[PricedCall, ...]
     optimizer_s: float
 
 
@@ -93,26 +93,28 @@ class MicroBatch(NamedTuple):
     """What every micro-batch does on a stage; ``hidden_s`` by wire and by whether it is in the backward pass, over the step."""
 
     times: StageTimes
-    held: tuple[Sent, ...]
+    held: tuple[PricedCall, ...]
     passed: Pass
     hidden_s: dict[tuple[str, bool], float]
 
 
-def stage_step(setup: Setup, views: Views, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...] = ()) -> StageStep:
+def stage_step(
+    config: ParallelConfig, views: Views, stage: PipelineStage, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
+) -> StageStep:
     """A stage with every call priced and what of it is exposed.
 
     What layouts have in common by their :class:`Views` is worked out once.
     """
-    times, held, passed, hidden = fares.shared(("micro-batch", views.micro_batch, stage),
-                                               lambda: _micro_batch(views.micro_batch, stage, fares))  # fmt: skip
-    behind = fares.shared(("step", views.step, stage, plain), lambda: _behind(views.step, stage, fares, plain))
-    between: list[Sent] = []
-    if setup.overlap.pp and setup.layout.pp > 1:
-        messages = fares.shared(("borders", views.border, stage), lambda: _borders(views.border, stage, fares))
-        between = borders(messages, setup, passed.total_s)
+    times, held, passed, hidden = costs.shared(("micro-batch", views.micro_batch, stage),
+                                               lambda: _micro_batch(views.micro_batch, stage, costs))  # fmt: skip
+    behind = costs.shared(("step", views.step, stage, plain), lambda: _behind(views.step, stage, costs, plain))
+    between: list[PricedCall] = []
+    if config.overlap.pp and config.layout.pp > 1:
+        messages = costs.shared(("borders", views.border, stage), lambda: _borders(views.border, stage, costs))
+        between = borders(messages, config, passed.total_s)
         hidden = _hidden(between, dict(hidden))
-    once = _once(behind, setup, times, hidden)
-    slowed = sum(one.hidden_s for one in (*held, *once)) * setup.overlap.sm_share if setup.overlap.sm_share else 0.0
+    once = _once(behind, config, times, hidden)
+    slowed = sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share if config.overlap.sm_share else 0.0
     return StageStep(
         stage=stage,
         compute=times,
@@ -125,60 +127,60 @@ def stage_step(setup: Setup, views: Views, stage: Stage, fares: Fares, plain: tu
     )
 
 
-def _micro_batch(setup: Setup, stage: Stage, fares: Fares) -> MicroBatch:
-    times = stage_times(setup, stage)
-    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, OFTEN + GRADIENTS) if call.per != "step"]
-    waiting = [] if setup.overlap.pp else _borders(setup, stage, fares)
-    held = tuple(Beside(setup, times).exposed(sent + waiting))
-    return MicroBatch(times, held, _passed(setup, times, held), _hidden(held, {}))
+def _micro_batch(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache) -> MicroBatch:
+    times = stage_times(config, stage)
+    sent = [_priced(call, costs, config) for call in stage_calls(config, stage, OFTEN + GRADIENTS) if call.per != "step"]
+    waiting = [] if config.overlap.pp else _borders(config, stage, costs)
+    held = tuple(OverlapModel(config, times).exposed(sent + waiting))
+    return MicroBatch(times, held, _passed(config, times, held), _hidden(held, {}))
 
 
-def _behind(setup: Setup, stage: Stage, fares: Fares, plain: tuple[PlainCall, ...]) -> Behind:
-    sent = [_priced(call, fares, setup) for call in stage_calls(setup, stage, GRADIENTS + ONCE) if call.per == "step"]
-    sent += [_plain(one, fares, setup) for one in plain]
+def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, plain: tuple[PlainCall, ...]) -> PerStep:
+    sent = [_priced(call, costs, config) for call in stage_calls(config, stage, GRADIENTS + ONCE) if call.per == "step"]
+    sent += [_plain(one, costs, config) for one in plain]
     passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
     rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
-    return Behind(
+    return PerStep(
         back=of_a_pass([one for one in passes if one.back]),
         front=of_a_pass([one for one in passes if not one.back]),
         free=tuple(one for one in sent if one.call.hides == "steady pipeline"),
-        bare=tuple(all_of_it(rest, setup.overlap.overhead_s)),
-        optimizer_s=optimizer_s(setup, stage) if setup.model is not None else 0.0,
+        bare=tuple(all_of_it(rest, config.overlap.overhead_s)),
+        optimizer_s=optimizer_s(config, stage) if config.model is not None else 0.0,
     )
 
 
-def _borders(setup: Setup, stage: Stage, fares: Fares) -> list[Sent]:
+def _borders(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache) -> list[PricedCall]:
     """Messages between stages."""
-    return [_priced(call, fares, setup) for call in stage_calls(setup, stage, BORDERS)]
+    return [_priced(call, costs, config) for call in stage_calls(config, stage, BORDERS)]
 
 
-def _hidden(sent: Iterable[Sent], found: dict[tuple[str, bool], float]) -> dict[tuple[str, bool], float]:
+def _hidden(sent: Iterable[PricedCall], found: dict[tuple[str, bool], float]) -> dict[tuple[str, bool], float]:
     """Seconds that calls hide, added up by wire and pass."""
     for one in sent:
-        key = one.fare.wire, one.back
+        key = one.cost.wire, one.back
         found[key] = found.get(key, 0.0) + one.hidden_s
     return found
 
 
-def _passed(setup: Setup, times: StageTimes, held: Sequence[Sent]) -> Pass:
-    m = setup.micro_batches
+def _passed(config: ParallelConfig, times: StageTimes, held: Sequence[PricedCall]) -> Pass:
+    m = config.micro_batches
     forward = sum(one.exposed_s for one in held if not one.back) / m
     backward = sum(one.exposed_s for one in held if one.back) / m
     compute = times.all
     return Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
 
 
-def _once(behind: Behind, setup: Setup, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[Sent]:
+def _once(behind: PerStep, config: ParallelConfig, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[PricedCall]:
     """Calls of a step with what of them is exposed.
 
     ``hidden`` is what hides before them, and on the same wires against them: two dimensions on one NIC add up.
     """
-    over, compute, m = setup.overlap.overhead_s, times.all, setup.micro_batches
+    over, compute, m = config.overlap.overhead_s, times.all, config.micro_batches
     back, front = (
         sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
         for buckets, backward in ((behind.back, True), (behind.front, False))
     )
-    passes = covering_passes(setup)
+    passes = covering_passes(config)
     found = behind.back.exposed(passes * (compute.backward_s + compute.again_s - back), over)
     found += behind.front.exposed(passes * (compute.forward_s - front), over)
     found += under_all(behind.free, compute.total_s * m, over)
@@ -186,46 +188,46 @@ def _once(behind: Behind, setup: Setup, times: StageTimes, hidden: dict[tuple[st
     return found
 
 
-def covering_passes(setup: Setup) -> int:
+def covering_passes(config: ParallelConfig) -> int:
     """Micro-batches under whose passes buckets run: one, and p where stages are interleaved.
 
     The last p micro-batches pass a chunk before the next chunk has its turn, so that a chunk's gradients go out while p
     micro-batches pass the others; NVIDIA NeMo, communication overlap: the granularity is a virtual pipeline stage.
     """
-    return min(setup.layout.pp, setup.micro_batches) if setup.schedule == "interleaved" else 1
+    return min(config.layout.pp, config.micro_batches) if config.schedule == "interleaved" else 1
 
 
-def _priced(call: Call, fares: Fares, setup: Setup) -> Sent:
-    fare = fares.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
-    if call.primitive is A2A and call.dimension == "ep" and setup.layout.deduplicate:
-        fare = fare.scaled(once_a_node(setup, fare.per_domain))
-    return _sent(call, fare, setup)
+def _priced(call: Call, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
+    cost = costs.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
+    if call.primitive is A2A and call.dimension == "ep" and config.layout.deduplicate:
+        cost = cost.scaled(once_a_node(config, cost.per_domain))
+    return _sent(call, cost, config)
 
 
-def _sent(call: Call, fare: Fare, setup: Setup) -> Sent:
+def _sent(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
     """A call with its price, its busiest rank's load and its compression included."""
     if call.skew != 1:
-        fare = fare.scaled(call.skew)._replace(energy_J=fare.energy_J)  # others send less
-    if setup.compression is None or not squeezes(setup.compression, call):
-        return Sent(call, fare, fare.each_s)
-    fewer = times_fewer(setup)
-    small = compressed(fare.each_s, fewer, setup.compression.overhead_s, fixed_s=fare.latency_s)
-    return Sent(call, fare.scaled(1 / fewer), small.total_s)
+        cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)  # others send less
+    if config.compression is None or not is_compressed(config.compression, call):
+        return PricedCall(call, cost, cost.each_s)
+    fewer = times_fewer(config)
+    small = compressed(cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s)
+    return PricedCall(call, cost.scaled(1 / fewer), small.total_s)
 
 
-def _plain(one: PlainCall, fares: Fares, setup: Setup) -> Sent:
+def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
     """A collective that the job gives by itself, once a step.
 
     Gradients and weights of dp hide as buckets do, a message between stages under all of compute; anything else is exposed.
     """
-    fare = fares.of(one.primitive, one.group, one.bytes, one.dimension) if one.time_s is None else known(one.time_s)
+    cost = costs.of(one.primitive, one.group, one.bytes, one.dimension) if one.time_s is None else given_time(one.time_s)
     hides: Hiding = "nothing"
     phase: Phase = "update"
-    if one.dimension == "dp" and setup.overlap.dp:
+    if one.dimension == "dp" and config.overlap.dp:
         gathered = one.primitive is AG
         hides, phase = ("first forward", "forward") if gathered else ("last backward", "backward")
-    elif one.primitive is P2P and setup.overlap.pp:
+    elif one.primitive is P2P and config.overlap.pp:
         hides = "steady pipeline"
     call = Call(dimension=one.dimension, primitive=one.primitive, group=one.group, bytes=one.bytes, each=one.calls, per="step",
                 phase=phase, hides=hides, calls=one.calls, source=PLAIN)  # fmt: skip
-    return _sent(call, fare, setup)
+    return _sent(call, cost, config)

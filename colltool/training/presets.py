@@ -14,8 +14,7 @@ from colltool.definitions.reader import read
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.files.config_keys import unmodelled
 from colltool.training.files.huggingface import USED, ConfigFile, shape_of
-from colltool.training.files.machine import DeviceFile, StackFile
-from colltool.training.files.model import ModelFile, unknown
+from colltool.training.files.schema import DeviceFile, ModelFile, StackFile, unknown
 
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
@@ -23,14 +22,14 @@ PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")
 """What a job file names."""
 
 
-def shipped_folder(kind: Kind) -> Path:
+def preset_folder(kind: Kind) -> Path:
     """The folder of the shipped files of a kind."""
     return Path(__file__).parent / "data" / kind
 
 
-def shipped(kind: Kind) -> list[str]:
+def preset_names(kind: Kind) -> list[str]:
     """The names of the shipped files of a kind, sorted."""
-    return sorted(file.stem for file in shipped_folder(kind).glob(f"*{SUFFIX}"))
+    return sorted(file.stem for file in preset_folder(kind).glob(f"*{SUFFIX}"))
 
 
 def find(kind: Kind, name: str, folder: Path) -> tuple[str, str]:
@@ -43,12 +42,12 @@ def find(kind: Kind, name: str, folder: Path) -> tuple[str, str]:
         ColltoolError: none of them.
     """
     stem = name.removesuffix(SUFFIX)
-    if stem in shipped(kind):
-        return str(shipped_folder(kind) / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+    if stem in preset_names(kind):
+        return str(preset_folder(kind) / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     beside = str(folder / name)
     if exists(beside):
         return beside, beside
-    raise unknown(kind.removesuffix("s"), printable(name), shipped(kind))
+    raise unknown(kind.removesuffix("s"), printable(name), preset_names(kind))
 
 
 def read_model(name: str, folder: Path) -> ModelFile:

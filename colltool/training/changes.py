@@ -11,15 +11,15 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import non_blocking, scaled_bandwidth, with_tiers
-from colltool.training.contradictions import contradictions
-from colltool.training.files.values import written
+from colltool.training.candidates import LEAST_GAIN, candidates
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.constraint_violations import constraint_violations
+from colltool.training.files.schema import written
+from colltool.training.invalid_overlap import invalid_overlaps
 from colltool.training.job import Job, PlainCall
 from colltool.training.memory import cures, memory
-from colltool.training.misfits import misfits
-from colltool.training.setup import Setup
-from colltool.training.step.candidates import LEAST_GAIN, candidates
-from colltool.training.step.fare import Fares
-from colltool.training.step.whole import Step, step_of
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.step_time import TrainingStep, step_of
 
 FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
 
@@ -41,46 +41,57 @@ class Change(NamedTuple):
 Made = tuple[str, dict[str, str], Fabric, str]
 
 
-def changes(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> tuple[Change, ...]:
+def changes(
+    job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
+) -> tuple[Change, ...]:
     """Every candidate that gains, the best first; one that the job, its memory or the fabric cannot have is left out.
 
     What a job that does not fit its device needs stands before them.
     """
     found = []
-    for what, values, fabric, tier in _of_fabric(fares.fabric, now):
-        if (step_s := _step_s(setup, fares.changed(fabric, tier), plain)) is not None:
-            found += _priced(what, "fabric", values, setup, step_s, now)
-    for what, values, other in candidates(setup, fares.fabric, now):
-        if misfits(other) or contradictions(other) or _outgrows(setup, other) or (step_s := _step_s(other, fares, plain)) is None:
+    for what, values, fabric, tier in _of_fabric(costs.fabric, now):
+        if (step_s := _step_s(config, costs.changed(fabric, tier), plain)) is not None:
+            found += _priced(what, "fabric", values, config, step_s, now)
+    for what, values, other in candidates(config, costs.fabric, now):
+        if (
+            constraint_violations(other)
+            or invalid_overlaps(other)
+            or _outgrows(config, other)
+            or (step_s := _step_s(other, costs, plain)) is None
+        ):
             continue
-        found += [one for one in _priced(what, "job", _kept(job, setup, values), other, step_s, now) if job.takes(dict(one.set))]
-    return (*islice(_to_fit(job, setup, fares, plain, now), 1), *sorted(found, key=lambda one: -one.gain))
+        found += [one for one in _priced(what, "job", _kept(job, config, values), other, step_s, now) if job.takes(dict(one.set))]
+    return (*islice(_to_fit(job, config, costs, plain, now), 1), *sorted(found, key=lambda one: -one.gain))
 
 
-def _step_s(setup: Setup, fares: Fares, plain: tuple[PlainCall, ...]) -> float | None:
+def _step_s(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...]) -> float | None:
     """Seconds of a step; None where a group of it does not sit on the fabric."""
     try:
-        return step_of(setup, fares, plain).step_s
+        return step_of(config, costs, plain).step_s
     except ColltoolError:
         return None
 
 
-def _outgrows(setup: Setup, other: Setup) -> bool:
+def _outgrows(config: ParallelConfig, other: ParallelConfig) -> bool:
     """Whether a job does not fit its device for what it needs more than now."""
     then = memory(other) if other.model is not None else None
-    return then is not None and then.fits is False and then.bytes > memory(setup).bytes
+    return then is not None and then.fits is False and then.bytes > memory(config).bytes
 
 
-def _to_fit(job: Job, setup: Setup, fares: Fares, plain: tuple[PlainCall, ...], now: Step) -> Iterator[Change]:
+def _to_fit(
+    job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
+) -> Iterator[Change]:
     """Of a job that does not fit its device the changes with which it does, the smallest first, whatever they cost."""
-    for cure in cures(setup) if setup.model is not None else ():
+    for cure in cures(config) if config.model is not None else ():
         values = {key: written(value) for key, value in cure.values.items()}
-        kept = _kept(job, setup, values)
-        if job.takes(kept) and (step_s := _step_s(cure.setup, fares, plain)) is not None:
+        kept = _kept(job, config, values)
+        if job.takes(kept) and (step_s := _step_s(cure.setup, costs, plain)) is not None:
             yield Change("to fit the memory", "job", tuple(kept.items()), step_s, 1 - step_s / now.step_s, fits=True)
 
 
-def _priced(what: str, where: str, values: dict[str, str], other: Setup, step_s: float, now: Step) -> list[Change]:
+def _priced(
+    what: str, where: str, values: dict[str, str], other: ParallelConfig, step_s: float, now: TrainingStep
+) -> list[Change]:
     """A change, where it gains; more steps to the same accuracy count against it."""
     gain = 1 - step_s / now.step_s if now.step_s else 0.0
     longer = (1 + other.compression.extra_steps) if other.compression is not None and "compression.scheme" in values else 1.0
@@ -89,18 +100,18 @@ def _priced(what: str, where: str, values: dict[str, str], other: Setup, step_s:
     return [Change(what, where, tuple(values.items()), step_s, gain, memory(other).fits if other.model is not None else None)]
 
 
-def _kept(job: Job, setup: Setup, values: dict[str, str]) -> dict[str, str]:
+def _kept(job: Job, config: ParallelConfig, values: dict[str, str]) -> dict[str, str]:
     """The values with the speed that a measured step found in its place: of another layout that time is not known."""
-    if setup.slower == 1 or job.file.slower is not None:
+    if config.slower == 1 or job.file.slower is not None:
         return values
-    return values | {"measured.step": "null", "slower": repr(setup.slower)}
+    return values | {"measured.step": "null", "slower": repr(config.slower)}
 
 
-def _of_fabric(fabric: Fabric, now: Step) -> Iterator[Made]:
+def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[Made]:
     """Twice the bandwidth of each tier on which anything shows; no oversubscription."""
     exposed: dict[str, float] = {}
     for sent in now.paced:
-        for name in sent.fare.tiers:
+        for name in sent.cost.tiers:
             exposed[name] = exposed.get(name, 0.0) + sent.exposed_s
     for at, tier in reversed(list(enumerate(fabric.tiers))):
         if exposed.get(tier.name, 0.0) <= LEAST_GAIN * now.step_s:

@@ -18,15 +18,15 @@ from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.answer import WITH_A_MODEL, answered
-from colltool.training.layout import Group
-from colltool.training.taken import turned
+from colltool.training.job_placement import turned_axes
+from colltool.training.layout import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
 MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
 
 
-class Ran(NamedTuple):
+class PricedSchedule(NamedTuple):
     """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
 
     primitive: Primitive
@@ -36,7 +36,7 @@ class Ran(NamedTuple):
     bytes: float
 
 
-class Fare(NamedTuple):
+class CollectiveCost(NamedTuple):
     """One call: seconds of bandwidth, and of all else: latency, launch, software.
 
     ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
@@ -53,14 +53,14 @@ class Fare(NamedTuple):
     busy: Busy
     pick: str = ""
     energy_J: float | None = None
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[PricedSchedule, ...] = ()
 
     @property
     def each_s(self) -> float:
         """Seconds of a call."""
         return self.latency_s + self.bandwidth_s
 
-    def scaled(self, factor: float) -> Fare:
+    def scaled(self, factor: float) -> CollectiveCost:
         """With so many times the bytes on the wires, by the same algorithm."""
         busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
         energy_J = None if self.energy_J is None else factor * self.energy_J
@@ -88,12 +88,12 @@ def _busiest(busy: Busy) -> str:
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
-def known(seconds: float) -> Fare:
+def given_time(seconds: float) -> CollectiveCost:
     """A call whose time was given: nothing is known of its wires."""
-    return Fare("given", "", 0.0, seconds, (), ())
+    return CollectiveCost("given", "", 0.0, seconds, (), ())
 
 
-class Fares:
+class CollectiveCostCache:
     """The prices of one fabric under one set of readings; every distinct call is priced once.
 
     Those of a fabric that differs in one tier stay for groups that do not use it: ``changed``.
@@ -101,7 +101,7 @@ class Fares:
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, Group, float, bool], Fare | ColltoolError] = {}
+        self._kept: dict[tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
 
@@ -114,18 +114,18 @@ class Fares:
         found: Shared = self._shared[key]
         return found
 
-    def changed(self, fabric: Fabric, tier: str) -> Fares:
+    def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
         """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
-        found = Fares(fabric, self.readings)
+        found = CollectiveCostCache(fabric, self.readings)
         number = [one.name for one in self.fabric.tiers].index(tier)
-        for key, fare in self._kept.items():
+        for key, cost in self._kept.items():
             primitive, group, *_ = key
-            alone = isinstance(fare, Fare) and primitive is not P2P and len(group.axes) == 1
-            if alone and isinstance(fare, Fare) and fare.per_domain[number] == 1:
-                found._kept[key] = fare
+            alone = isinstance(cost, CollectiveCost) and primitive is not P2P and len(group.axes) == 1
+            if alone and isinstance(cost, CollectiveCost) and cost.per_domain[number] == 1:
+                found._kept[key] = cost
         return found
 
-    def of(self, primitive: Primitive, group: Group, size: float, what: str = "", *, closed: bool = False) -> Fare:
+    def of(self, primitive: Primitive, group: RankGroup, size: float, what: str = "", *, closed: bool = False) -> CollectiveCost:
         """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
 
         Raises:
@@ -144,18 +144,18 @@ class Fares:
             raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
         return found
 
-    def _smaller(self, group: Group) -> str:
+    def _smaller(self, group: RankGroup) -> str:
         """A size of the innermost domains that holds whole strides: racks of 72 are used as 64; of a lattice its axes turned."""
         tier = self.fabric.tiers[0]
         if capabilities_of(tier).axes:
-            other = turned(self.fabric, group)
+            other = turned_axes(self.fabric, group)
             return f", or {given('overrides', [other])}" if other else ""
         whole = tier.endpoints // group.stride * group.stride
         if whole in (0, tier.endpoints):
             return ""
         return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
 
-    def _priced(self, primitive: Primitive, group: Group, size: float, closed: bool) -> Fare:
+    def _priced(self, primitive: Primitive, group: RankGroup, size: float, closed: bool) -> CollectiveCost:
         if primitive is P2P:
             far = [_numbered(group.ranks, group.stride)] if closed and self._open(group) else []
             pairs = [self._one(P2P, who, size) for who in (*far, *(_numbered(2, apart) for apart in self._apart(group)))]
@@ -165,7 +165,7 @@ class Fares:
         ]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _open(self, group: Group) -> bool:
+    def _open(self, group: RankGroup) -> bool:
         """Whether a ring of these ranks lies on a line of a lattice, so that its ends are the farthest pair.
 
         Where ranks meet in switches its ends cross no border that two neighbours do not cross.
@@ -177,7 +177,7 @@ class Fares:
             inside *= axis.size
         return False
 
-    def _apart(self, group: Group) -> list[int]:
+    def _apart(self, group: RankGroup) -> list[int]:
         """Distances in ranks of two neighbours that stand for all: inside a domain, and over the border of each larger one."""
         stride = group.stride
         last = group.members[-1]
@@ -188,13 +188,13 @@ class Fares:
             inside *= tier.endpoints
         return sorted({one for one in found if one < self.fabric.ranks})
 
-    def _one(self, primitive: Primitive, who: Who, size: float) -> Fare:
+    def _one(self, primitive: Primitive, who: Who, size: float) -> CollectiveCost:
         fabric = self._whole(who)
         found = price(fabric, primitive, max(1.0, float(size)), who, self.readings)
         if found.library is not None and found.library.name in WITH_A_MODEL:
             found = answered((found,), fabric, self.readings, asked=False)[0]
         picked = found.library.runs if found.library is not None else None
-        return _fare(found, picked or found.best, found.library.name if picked is not None and found.library else "")
+        return _cost(found, picked or found.best, found.library.name if picked is not None and found.library else "")
 
     def _whole(self, who: Who) -> Fabric:
         """The fabric in whole strides of a group."""
@@ -242,7 +242,7 @@ def _aligned(group: int, nodes: int) -> int:
     return max(part for part in range(1, group + 1) if nodes % part == 0)
 
 
-def in_axes(primitive: Primitive, group: Group, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
+def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
     """A group of evenly spaced ranks as it is; one of several axes axis by axis, as hierarchical schedules go.
 
     A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same way, an all-reduce is both; an
@@ -262,13 +262,13 @@ def in_axes(primitive: Primitive, group: Group, size: float) -> list[tuple[Primi
     return found
 
 
-def _fare(found: Price, row: Row, pick: str) -> Fare:
+def _cost(found: Price, row: Row, pick: str) -> CollectiveCost:
     carried: dict[str, float] = {}
     moved_s = float(row.bandwidth_s)
     slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
     for phase in row.phases:
         carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
-    return Fare(
+    return CollectiveCost(
         algorithm=row.title,
         protocol=str(row.protocol),
         latency_s=max(0.0, float(row.total_s) - slower * moved_s),  # whatever else a price has parts for
@@ -277,16 +277,16 @@ def _fare(found: Price, row: Row, pick: str) -> Fare:
         busy=tuple(carried.items()),
         pick=pick,
         energy_J=None if row.energy_J is None else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks),
-        ran=(Ran(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
+        ran=(PricedSchedule(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
     )
 
 
-def _joined(parts: list[Fare]) -> Fare:
+def _joined(parts: list[CollectiveCost]) -> CollectiveCost:
     """Phases one after the other."""
     carried: dict[str, float] = {}
     for tier, seconds in (pair for part in parts for pair in part.busy):
         carried[tier] = carried.get(tier, 0.0) + seconds
-    return Fare(
+    return CollectiveCost(
         algorithm=" + ".join(part.algorithm for part in parts),
         protocol=parts[0].protocol,
         latency_s=sum(part.latency_s for part in parts),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.training.files.values import BYTES
-from colltool.training.layout import Layout
-from colltool.training.machine import Device, Stack
-from colltool.training.model import Model
+from colltool.training.files.schema import BYTES
+from colltool.training.layout import ParallelLayout
+from colltool.training.model import TransformerModel
+from colltool.training.roofline import Accelerator, Stack
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
@@ -89,14 +89,14 @@ class GivenTimes(NamedTuple):
     per_layer: bool
 
 
-class Setup(NamedTuple):
+class ParallelConfig(NamedTuple):
     """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone.
 
     ``slower``: how many times longer everything computes than the stack says, where a measured step says so.
     """
 
-    layout: Layout
-    model: Model | None = None
+    layout: ParallelLayout
+    model: TransformerModel | None = None
     sequence: int = 1
     global_batch: int = 1
     micro_batch: int = 1
@@ -104,7 +104,7 @@ class Setup(NamedTuple):
     schedule: str = "1f1b"
     recompute: str = "none"
     precision: Precision = Precision()
-    device: Device | None = None
+    device: Accelerator | None = None
     stack: Stack | None = None
     overlap: Overlap = Overlap()
     compression: Compression | None = None
@@ -155,7 +155,7 @@ class Setup(NamedTuple):
         return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes
 
 
-class Stage(NamedTuple):
+class PipelineStage(NamedTuple):
     """One pipeline stage: its layers by kind, and whether it embeds and whether it has the head."""
 
     number: int
@@ -178,28 +178,28 @@ class Stage(NamedTuple):
 ENDS_AS_LAYERS = ("gpipe", "1f1b", "interleaved", "zb1p")  # schedules whose first stage embeds and whose last has the head
 
 
-def ends_as_layers(setup: Setup) -> bool:
+def ends_as_layers(config: ParallelConfig) -> bool:
     """Whether the embedding and the head stand in the place of a layer each: where p x v divides the layers only with them.
 
     Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split: the 126 layers of Llama 3.1
     405B on 8 stages of 8 chunks.
     """
-    model, layout = setup.model, setup.layout
-    if model is None or layout.stages or layout.pp == 1 or setup.schedule not in ENDS_AS_LAYERS:
+    model, layout = config.model, config.layout
+    if model is None or layout.stages or layout.pp == 1 or config.schedule not in ENDS_AS_LAYERS:
         return False
     chunks = layout.pp * layout.virtual
     return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
 
 
-def stages_of(setup: Setup) -> tuple[Stage, ...]:
+def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """The pipeline stages. Dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
 
     ZB-V folds the model back, so that the head stands with the embedding on the first stage (arXiv:2401.10241 section 6).
     """
-    model, layout = setup.model, setup.layout
+    model, layout = config.model, config.layout
     assert model is not None
-    p, folded = layout.pp, setup.schedule == "zbv" and layout.pp > 1
-    held = _chunks(setup, model, 2 if folded else layout.virtual)
+    p, folded = layout.pp, config.schedule == "zbv" and layout.pp > 1
+    held = _chunks(config, model, 2 if folded else layout.virtual)
     dense, left = [0] * p, model.dense_layers
     for chunk in range(len(held[0])):
         for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
@@ -207,16 +207,16 @@ def stages_of(setup: Setup) -> tuple[Stage, ...]:
             dense[stage] += here
             left -= here
     last = 0 if folded else p - 1
-    return tuple(Stage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
+    return tuple(PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
 
 
-def _chunks(setup: Setup, model: Model, virtual: int) -> list[list[int]]:
+def _chunks(config: ParallelConfig, model: TransformerModel, virtual: int) -> list[list[int]]:
     """Layers of every chunk, by stage."""
-    p = setup.layout.pp
-    if ends_as_layers(setup):
+    p = config.layout.pp
+    if ends_as_layers(config):
         found = [[(model.layers + 2) // (p * virtual)] * virtual for _ in range(p)]
         found[0][0] -= 1
         found[-1][-1] -= 1
         return found
-    counts = setup.layout.stages or (model.layers // p,) * p
+    counts = config.layout.stages or (model.layers // p,) * p
     return [[held // virtual + (chunk < held % virtual) for chunk in range(virtual)] for held in counts]
