@@ -92,9 +92,7 @@ def test_what_is_sized_can_be_wired(endpoints: int, radix: int, hops: tuple[floa
 def test_levels_are_the_fewest_that_fit() -> None:
     assert [len(clos_plan(n, 1, 64).levels) for n in (64, 65, 2048, 2049, 65536)] == [1, 2, 2, 3, 3]
     assert [tree_levels(n, 64) for n in (1, 64, 65, 4096, 4097)] == [1, 1, 2, 2, 3]
-    with pytest.raises(
-        ColltoolError, match="65537 ports on one rail do not fit: 3 levels of 64-port switches join at most 65536"
-    ):
+    with pytest.raises(ColltoolError, match=r"65537 ports on one rail do not fit: 3 levels .* at most 65536"):
         clos_plan(65537, 1, 64)
     with pytest.raises(ColltoolError, match="2 levels of 64-port switches join at most 2048"):
         clos_plan(2049, 1, 64, levels=2)
