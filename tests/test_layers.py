@@ -140,7 +140,7 @@ ON_ARRAYS = {
     ),
     "colltool.verification.on_wires",
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.covered",
 }
 

@@ -29,7 +29,7 @@ from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.units import parse_rate
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 
 if TYPE_CHECKING:

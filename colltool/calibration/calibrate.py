@@ -21,7 +21,7 @@ from colltool.calibration.select import mape, unseen_mape
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.calibration.told import note_intervals, without_intervals
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text

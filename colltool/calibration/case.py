@@ -6,8 +6,8 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.calibration.priced import Priced, Quote, price_series
 from colltool.calibration.results import Checked
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.measurements.series import Series
 
@@ -25,7 +25,7 @@ class Case(NamedTuple):
     """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
 
     fabric: Fabric
-    placed: Placed
+    placed: PlacedGroup
     series: Series
     readings: Readings
     algorithms: tuple[str, ...]

@@ -20,9 +20,9 @@ from colltool.calibration.priced import own_names
 from colltool.calibration.results import LeftOut
 from colltool.calibration.sample import Member, usable
 from colltool.calibration.select import Chosen, above_line, choose
-from colltool.estimate.catalogue import named_candidates
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.measurements.series import Series
@@ -40,7 +40,7 @@ class _Site(NamedTuple):
 
     tier: Tier
     series: Sequence[Series]
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedGroup]
     on: Sequence[Hardware]
 
     @property
@@ -123,7 +123,7 @@ def _options(
     return found + [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
 
 
-def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
+def _cannot(placed: Sequence[PlacedGroup], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
     """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
@@ -137,13 +137,15 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
     return ColltoolError(what, argument="algorithms", fix=fix)
 
 
-def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:
+def _costs(placed: PlacedGroup, primitive: Primitive, tier: str, name: str) -> Costs | None:
     """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
     listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
     return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
 
 
-def _inside(placed: Placed, primitive: Primitive, tier: str, names: Sequence[str]) -> tuple[tuple[str, tuple[Costs, ...]], ...]:
+def _inside(
+    placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
+) -> tuple[tuple[str, tuple[Costs, ...]], ...]:
     """The costs of algorithms under each protocol that all the other tiers list, by its name, in their order."""
     listed = {
         span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive, own_share
 from colltool.calibration.candidates import IN_SWITCH
-from colltool.estimate.catalogue import named_candidates
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import tier_under
+from colltool.estimate.candidates import named_candidates
 from colltool.estimate.curve import Curve
-from colltool.estimate.groups import Placed, Span
-from colltool.estimate.protocols import tier_under
-from colltool.estimate.readings import Readings
+from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import kind_of
@@ -38,7 +38,7 @@ class Costs(NamedTuple):
     switched: bool
 
 
-def costs(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]) -> Costs | None:
+def costs(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]) -> Costs | None:
     """The coefficients of an algorithm in one tier's numbers; None where it cannot run on the group.
 
     Args:
@@ -72,7 +72,7 @@ def costs(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner
     )
 
 
-def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
+def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
            bandwidth_Bps: float) -> Curve:  # fmt: skip
     probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
     spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]

@@ -21,11 +21,10 @@ from colltool.calibration.least_squares import Prior
 from colltool.calibration.sample import Member
 from colltool.calibration.select import Chosen, under_names
 from colltool.measurements.series import Series
-from colltool.nccl.enabled import TUNED
+from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
+from colltool.nccl.availability import TUNED
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
-from colltool.nccl.protocol_names import SEGMENT, SHORT, SPOKEN
-from colltool.nccl.ways import algorithms_of
 
 P2P_LL_MOST = 16384
 """NCCL sends messages up to this size by LL, larger ones by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""

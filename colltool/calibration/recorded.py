@@ -13,8 +13,8 @@ from colltool.calibration.placement import check_fits
 from colltool.calibration.results import Fitted
 from colltool.calibration.sample import name_inside
 from colltool.calibration.select import Chosen
-from colltool.estimate.catalogue import named_candidates
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 
@@ -32,7 +32,7 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last:
         return
     series = chosen.members[0].series
     costed = named_candidates(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
-    update = switch_update(chosen, sum(part.charge.n_alpha for part in costed.parts), last.eta_beta or 1.0)
+    update = switch_update(chosen, sum(part.cost.n_alpha for part in costed.parts), last.eta_beta or 1.0)
     if "protocols" in update:
         update["protocols"] = [last.name]
     switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}

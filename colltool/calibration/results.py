@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.estimate.readings import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series, Skipped
 

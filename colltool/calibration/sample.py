@@ -13,8 +13,8 @@ from colltool.calibration.features import Costs
 from colltool.calibration.least_squares import Prior
 from colltool.calibration.results import LeftOut
 from colltool.measurements.series import Series
+from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.protocol_names import SEGMENT, SPOKEN, protocol_of
 
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}
 """What the protocols of a fit are called, small sizes first, until :mod:`colltool.calibration.naming` knows what they are."""

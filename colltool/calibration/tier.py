@@ -19,7 +19,7 @@ from colltool.calibration.select import Chosen, together
 from colltool.fabric.load import read_fabric
 from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Series
-from colltool.nccl.protocol_names import SEGMENT
+from colltool.nccl.algorithm_map import SEGMENT
 
 _LEAST = 2
 """Sizes that fix a line."""

@@ -14,7 +14,7 @@ from colltool.calibration.placement import check_fits
 from colltool.calibration.priced import Priced, price_series
 from colltool.calibration.results import Checked, Regime, ValidatedSeries, Validation
 from colltool.calibration.verdict import verdict
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series, Skipped
 

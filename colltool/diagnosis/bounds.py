@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from colltool.analysis.measure import LARGE_SIZES, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, command_line
 from colltool.base.primitives import P2P, Primitive, busbw_factor
 from colltool.diagnosis.experiments import AS_IS, GIB
 from colltool.diagnosis.notes import of_few
 from colltool.diagnosis.results import Experiment, Foretold, UpperBound
 from colltool.diagnosis.worlds import World
-from colltool.estimate.groups import Placed, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.traces.measurements import Bounded
 
 
@@ -34,7 +34,7 @@ def upper_bounds(bounds: Sequence[Bounded], base: World, library: str, judged: C
     return found, tuple(one for one in tests if one is not None)
 
 
-def _measured(primitive: Primitive, placed: Placed, base: World, library: str) -> Experiment | None:
+def _measured(primitive: Primitive, placed: PlacedGroup, base: World, library: str) -> Experiment | None:
     """The benchmark of a collective on the group that a trace has it on, and what the fabric says of it."""
     ranks, inside = placed.ranks, placed.spans[1].ranks_inside if len(placed.spans) > 1 else placed.ranks
     seconds = base.time(primitive, GIB, ranks, library)

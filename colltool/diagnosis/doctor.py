@@ -22,7 +22,7 @@ from colltool.diagnosis.notes import notes
 from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
 from colltool.diagnosis.units import Unit, bar_for, units_of
 from colltool.diagnosis.worlds import World
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 
 

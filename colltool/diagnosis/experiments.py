@@ -8,7 +8,7 @@ from math import log
 from statistics import fmean
 from typing import NamedTuple
 
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, BenchmarkSizes, command_line
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.results import Experiment, Foretold
@@ -42,7 +42,7 @@ class _Trial(NamedTuple):
     """
 
     primitive: Primitive
-    sizes: Sizes
+    sizes: BenchmarkSizes
     bytes: float
     ranks: int
     hosts: int

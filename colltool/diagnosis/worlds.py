@@ -9,7 +9,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.priced import price_series
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.measurements.series import Point, Series

@@ -9,7 +9,7 @@ from colltool.base.formatting import format_bytes, format_factor
 from colltool.base.primitives import AR
 from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.curve import Curve
-from colltool.estimate.groups import Placed
+from colltool.estimate.groups import PlacedGroup
 from colltool.export.astra_dimensions import COLLECTIVES, Dimension
 from colltool.fabric.topology import kind_of
 
@@ -19,12 +19,12 @@ _BINARY = "AstraSim_Analytical_Congestion_Unaware"
 class Laid(NamedTuple):
     """A group under one protocol: its dimensions, and an all-reduce over them with its launch overhead."""
 
-    placed: Placed
+    placed: PlacedGroup
     dimensions: Sequence[Dimension]
     curve: Curve
 
 
-def left_out(placed: Placed, dimensions: Sequence[Dimension], ideal: bool) -> Iterator[str]:
+def left_out(placed: PlacedGroup, dimensions: Sequence[Dimension], ideal: bool) -> Iterator[str]:
     """What the numbers contain, and what ASTRA-sim has no word for."""
     if _has(dimensions, "Switch"):
         yield "a Switch is two links, so its latency is half of alpha"
@@ -102,7 +102,7 @@ def _relayed(rings: Sequence[int]) -> int:
     return sum(npus * (npus - 1) // 2 for npus in rings)
 
 
-def _lists_differ(placed: Placed) -> bool:
+def _lists_differ(placed: PlacedGroup) -> bool:
     tiers = [span.tier for span in placed.spans]
     return any(tier.protocols_for(primitive) != tier.protocols_for(AR) for tier in tiers for primitive in COLLECTIVES)
 

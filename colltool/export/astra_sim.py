@@ -11,10 +11,10 @@ from textwrap import wrap
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import AR
-from colltool.estimate.groups import Placed, place
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.export.astra_dimensions import COLLECTIVES, RUNS, Dimension, all_reduce, dimensions_of
 from colltool.export.astra_notes import Laid, about_system, how_to_run, left_out, misleads, size_notes
 from colltool.fabric.model import Fabric
@@ -75,14 +75,14 @@ def _widest(several: Sequence[Laid]) -> Laid:
     return min(reversed(several), key=lambda one: (one.curve.b, one.curve.a))
 
 
-def _laid(under: Placed, readings: Readings) -> Laid:
+def _laid(under: PlacedGroup, readings: Readings) -> Laid:
     dimensions = dimensions_of(under, readings)
     return Laid(under, dimensions, all_reduce(under, dimensions))
 
 
-def _network(placed: Placed, dimensions: Sequence[Dimension], notes: Sequence[str]) -> str:
+def _network(placed: PlacedGroup, dimensions: Sequence[Dimension], notes: Sequence[str]) -> str:
     """YAML by hand: four short lists."""
-    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.seats.spoken}"
+    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
     comments = "".join(f"# {line}\n" for note in (title, *notes) for line in wrap(note, _WIDTH))
     lists = {
         "topology": [one.topology for one in dimensions],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from colltool.analysis.compare import Comparison, Line
+from colltool.analysis.compare import CompareLine, Comparison
 from colltool.analysis.grid import Cell
 from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
@@ -166,7 +166,7 @@ def say_comparison(result: Comparison) -> str:
     return f"Bus bandwidth over message size of {names}: {where}. {'; '.join(compared(result)[:3])}."
 
 
-def _line(axes: Axes, lines: Sequence[Line], column: int, name: str) -> list[float]:
+def _line(axes: Axes, lines: Sequence[CompareLine], column: int, name: str) -> list[float]:
     """A column with its band; every rate that is drawn."""
     cells = [(line.bytes, line.cells[column]) for line in lines]
     points = [(size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)

@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.formatting import format_bytes, title_size
-from colltool.estimate.results import Crossover, Pair, Winner
+from colltool.estimate.results import AlgorithmPair, Crossover, Winner
 from colltool.render.plot_bars import NAMES_WIDE, swatch
 from colltool.render.plot_style import (
     COLOURS,
@@ -74,7 +74,7 @@ def ribbons_of(result: Crossover) -> list[Ribbon]:
     return [one for one in found if one.stretches]
 
 
-def _of_pair(pair: Pair) -> Iterator[Stretch]:
+def _of_pair(pair: AlgorithmPair) -> Iterator[Stretch]:
     if not pair.crossings:
         if pair.dominates is not None:
             yield Stretch(1.0, None, pair.dominates)
@@ -120,7 +120,7 @@ def say_crossover(result: Crossover) -> str:
     return f"Who is fastest over message size: {crossover_title(result)}. Of all: {steps}.{f' {pairs}.' if pairs else ''}"
 
 
-def _said(pair: Pair) -> str:
+def _said(pair: AlgorithmPair) -> str:
     if not pair.crossings:
         return f"always {pair.dominates}" if pair.dominates else "the same"
     return ", ".join(f"{one.faster_above} from {format_bytes(one.bytes, 3)}" for one in pair.crossings)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
-from colltool.estimate.row import Phase, Row
 from colltool.render.plot_bars import ACROSS, GREY, Bar, Piece, colour_of, draw_bars, hatch_of, mark_swatch, swatch
 from colltool.render.plot_style import Sheet, add_legend, entitle, letter
 from colltool.render.rows import heading
@@ -61,12 +61,12 @@ def _short(seconds: Any) -> str:
     return format_time(float(seconds), 3)
 
 
-def _phase(phase: Phase) -> str:
+def _phase(phase: PhaseCost) -> str:
     where = " ".join(dict.fromkeys(filter(None, (phase.tier, phase.level))))
     return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
 
 
-def _whole(row: Row) -> tuple[Piece, ...]:
+def _whole(row: AlgorithmEstimate) -> tuple[Piece, ...]:
     """All of a schedule; of phases that stream through each other the bandwidth of the busiest tier alone."""
     pieces: list[Piece] = []
     for at, phase in enumerate(row.phases):
@@ -78,7 +78,7 @@ def _whole(row: Row) -> tuple[Piece, ...]:
     return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"), Piece(float(row.software_s), "", GREY, _SOFTWARE))
 
 
-def _phases(row: Row) -> list[Bar]:
+def _phases(row: AlgorithmEstimate) -> list[Bar]:
     """Each of the phases that stream through each other."""
     bars = []
     for at, phase in enumerate(row.phases):
@@ -90,7 +90,7 @@ def _phases(row: Row) -> list[Bar]:
     return bars
 
 
-def _baseline(one: Row, row: Row) -> Bar:
+def _baseline(one: AlgorithmEstimate, row: AlgorithmEstimate) -> Bar:
     parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
     times = format_factor(float(one.total_s / row.total_s), 3)
     return Bar(

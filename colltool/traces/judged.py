@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import P2P
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements
 from colltool.traces.measurements import Measured, series_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from colltool.base.inputs import AnyPath
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.traces.job import job_text
 from colltool.traces.judged import judged

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from colltool.base.errors import given, said
 from colltool.base.formatting import format_time, shape_text
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
 from colltool.training.job import Job

@@ -24,7 +24,7 @@ from colltool.calibration.envelope import Envelope
 from colltool.calibration.placement import check_fits
 from colltool.calibration.priced import price_series
 from colltool.calibration.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Point, Series
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")

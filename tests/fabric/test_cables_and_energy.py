@@ -13,9 +13,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P
 from colltool.calibration.cables import without_cables
 from colltool.congestion.links import wires_of
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.kind import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
 from colltool.fabric.topology import kind_of

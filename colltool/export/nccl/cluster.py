@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS
-from colltool.estimate.groups import Placed, place
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import kind_of
-from colltool.nccl.facts import hardware_of
 from colltool.nccl.hardware import Hardware
+from colltool.nccl.topology_inputs import hardware_of
 
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
 """All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
@@ -21,7 +21,7 @@ COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatte
 class Cluster(NamedTuple):
     """A group on a fabric, and what NCCL's model knows of it."""
 
-    placed: Placed
+    placed: PlacedGroup
     hardware: Hardware
 
     @property

@@ -13,18 +13,17 @@ from colltool.algorithms.choice import parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import Primitive
-from colltool.estimate.catalogue import library_runs, named_candidates
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.candidates import library_runs, named_candidates
 from colltool.export.nccl.cluster import Cluster
 from colltool.export.nccl.ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
+from colltool.nccl.algorithm_map import protocol_of, spec_of
+from colltool.nccl.availability import HAS, why_not
 from colltool.nccl.constants import PROTOCOLS
-from colltool.nccl.enabled import HAS, why_not
 from colltool.nccl.model import Combination, Piece, pieces
-from colltool.nccl.protocol_names import protocol_of
-from colltool.nccl.ways import spec_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
 from colltool.calibration.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.estimate.readings import USUAL
+from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
 from colltool.render.parts import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field

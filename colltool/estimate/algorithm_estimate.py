@@ -14,8 +14,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time
 from colltool.base.primitives import Primitive
 from colltool.base.result import same
-from colltool.estimate.cut_bound import Floor
-from colltool.estimate.fitted import NOTHING, Fitted
+from colltool.estimate.curve import NO_SOFTWARE_TIME, SoftwareTime
+from colltool.estimate.cut_bound import CutBound
 
 
 def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
@@ -29,7 +29,7 @@ def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
     return f"{choice.base} ({detail})" if detail else choice.base
 
 
-class Phase(NamedTuple):
+class PhaseCost(NamedTuple):
     """One phase of a schedule on one distance class.
 
     ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
@@ -60,10 +60,10 @@ class Phase(NamedTuple):
         return self.alpha_s + self.bandwidth_s
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Phase and all(map(same, self, other))
+        return type(other) is PhaseCost and all(map(same, self, other))
 
 
-class Slow(NamedTuple):
+class SlowRank(NamedTuple):
     """The same schedule where one rank runs at a ``share`` of its bandwidth.
 
     ``total_s`` are seconds of the whole call, ``slowdown`` how many times as long that is; ``rank`` is the one whose slowness
@@ -77,26 +77,31 @@ class Slow(NamedTuple):
     reason: str = ""
 
 
-Moved = Number | Callable[[], Number]
-NO_TIME = 0.0
+LateSeconds = Number | Callable[[], Number]
+NO_SECONDS = 0.0
 """Of a row that has no such term."""
-TOOK = {"moved": "bandwidth_s", "short": "short_s", "fitted": "fitted_s"}
+LATE = {"late_bandwidth": "bandwidth_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
 """The fields of a row that may be worked out late, and the seconds that they become."""
-Laid = tuple[Phase, ...] | Callable[[], tuple[Phase, ...]]
+LatePhases = tuple[PhaseCost, ...] | Callable[[], tuple[PhaseCost, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Row:
-    """One priced schedule.
+class AlgorithmEstimate:
+    """One priced schedule: ``alpha_s + bandwidth_s + overhead_s + software_s`` is its total.
 
-    ``choice`` names it, ``variant`` says which readings of a composition are not its own. ``n_alpha``, ``n_beta`` are None where
-    phases differ in α or bandwidth. ``alpha_s + bandwidth_s + overhead_s + software_s`` is the total; under pipelined phases
-    ``bandwidth_s`` is less than the phases' sum. ``moved`` is the bandwidth term, ``short`` what the bytes take more at the share
-    of it that the library reaches, ``fitted`` what it was measured to take beside them; ``laid`` are the phases. Each may be what
-    works it out when it is asked for: of millions of sizes most people want the total alone. ``protocol`` is the one it is
-    fastest under, an array of names where the sizes were an array, empty where the fabric lists none. ``elsewhere`` is why the
-    user's library does not run it, empty where it does. ``floor`` is the cut bound of the group, None where the schedule runs on
-    other wires. ``slow`` is the same with one slow rank, where somebody asked. ``term`` is what ``fitted`` comes from.
+    What is ``late_`` may be a function that is called when somebody asks: of millions of sizes most people want the total alone.
+
+    Args:
+        choice: its name.
+        variant: the assumptions of a composition that are not its own.
+        n_alpha, n_beta: None where phases differ in α or bandwidth.
+        late_bandwidth: the bandwidth term; of pipelined phases less than their sum.
+        protocol: the fastest one, an array of names where the sizes were an array; empty where the fabric lists none.
+        not_selected_reason: why the user's library does not run it; empty where it does.
+        late_shortfall: what the bytes take more at the share of the bandwidth that the library reaches.
+        late_software: what it was measured to take beside them, from ``software_time``.
+        slow: the same with one slow rank, where somebody asked.
+        cut_bound: of the group; None where the schedule runs on other links.
     """
 
     choice: Choice
@@ -104,39 +109,39 @@ class Row:
     n_alpha: Number | None
     n_beta: Number | None
     alpha_s: Number
-    moved: Moved
+    late_bandwidth: LateSeconds
     overhead_s: Number
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
-    laid: Laid
+    late_phases: LatePhases
     bytes: Number
     busbw_factor: float
     protocol: Any = ""
-    elsewhere: str = ""
-    short: Moved = NO_TIME
-    fitted: Moved = NO_TIME
-    slow: Slow | None = None
-    floor: Floor | None = None
-    term: Fitted = NOTHING
+    not_selected_reason: str = ""
+    late_shortfall: LateSeconds = NO_SECONDS
+    late_software: LateSeconds = NO_SECONDS
+    slow: SlowRank | None = None
+    cut_bound: CutBound | None = None
+    software_time: SoftwareTime = NO_SOFTWARE_TIME
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Row):
+        if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in (*TOOK, "laid", "floor", "term"))
+        names = (one.name for one in fields(self) if one.name not in (*LATE, "late_phases", "cut_bound", "software_time"))
         return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "bandwidth_s", "software_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 
     @cached_property
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[PhaseCost, ...]:
         """The phases in order."""
-        return self.laid() if callable(self.laid) else self.laid
+        return self.late_phases() if callable(self.late_phases) else self.late_phases
 
     @cached_property
     def bandwidth_s(self) -> Number:
         """The bandwidth term, seconds."""
-        return _now(self.moved)
+        return _now(self.late_bandwidth)
 
     @cached_property
     def software_s(self) -> Number:
@@ -146,12 +151,12 @@ class Row:
     @cached_property
     def fitted_s(self) -> Number:
         """Of :attr:`software_s` what was measured beside the bytes: start-up, and what rises with size and ranks."""
-        return _now(self.fitted)
+        return _now(self.late_software)
 
     @cached_property
     def short_s(self) -> Number:
         """Of :attr:`software_s` what grows with the bytes: the bandwidth that the library does not reach."""
-        return _now(self.short)
+        return _now(self.late_shortfall)
 
     @property
     def algorithm(self) -> str:
@@ -169,22 +174,22 @@ class Row:
         return self.choice.spec
 
     @cached_property
-    def standing(self) -> int:
+    def rank_class(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.elsewhere)
+        return standing(self.status, self.not_selected_reason)
 
     @property
-    def leads(self) -> bool:
+    def selectable(self) -> bool:
         """Whether it may be called the fastest: the user can run it."""
-        return self.standing == 0
+        return self.rank_class == 0
 
     @property
     def total_s(self) -> Number:
         """Seconds of the whole call."""
-        seconds = (self.alpha_s + self.overhead_s) + _now(self.moved)
-        if self.short is not NO_TIME:  # a walk through an array is not for nothing
-            seconds = seconds + _now(self.short)
-        return seconds if self.fitted is NO_TIME else seconds + _now(self.fitted)
+        seconds = (self.alpha_s + self.overhead_s) + _now(self.late_bandwidth)
+        if self.late_shortfall is not NO_SECONDS:  # a walk through an array is not for nothing
+            seconds = seconds + _now(self.late_shortfall)
+        return seconds if self.late_software is NO_SECONDS else seconds + _now(self.late_software)
 
     @property
     def lower_bound_s(self) -> Number | None:
@@ -192,7 +197,7 @@ class Row:
 
         None where the schedule runs on others: hypothetical ones, or machines beside the ranks.
         """
-        return None if self.floor is None else self.floor.seconds(self.bytes)
+        return None if self.cut_bound is None else self.cut_bound.seconds(self.bytes)
 
     @cached_property
     def energy_J(self) -> Number | None:
@@ -237,7 +242,7 @@ class Row:
         return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
 
 
-def _now(seconds: Moved) -> Number:
+def _now(seconds: LateSeconds) -> Number:
     return seconds() if callable(seconds) else seconds
 
 

@@ -15,15 +15,15 @@ _OSU = {AR: "osu_allreduce", AG: "osu_allgather", RS: "osu_reduce_scatter", A2A:
         REDUCE: "osu_reduce", P2P: "osu_latency"}  # fmt: skip
 
 
-class Sizes(NamedTuple):
+class BenchmarkSizes(NamedTuple):
     """A range of sizes as nccl-tests and as OSU take it."""
 
     nccl: str
     osu: str
 
 
-SMALL_SIZES = Sizes("-b 8 -e 64K -f 2", "8:65536")
-LARGE_SIZES = Sizes("-b 256M -e 4G -f 2", "268435456:4294967296")
+SMALL_SIZES = BenchmarkSizes("-b 8 -e 64K -f 2", "8:65536")
+LARGE_SIZES = BenchmarkSizes("-b 256M -e 4G -f 2", "268435456:4294967296")
 _LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
 
 
@@ -47,7 +47,7 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     return command_line(primitive, sizes, hosts, hosts, mpi=library == "mpi")
 
 
-def command_line(primitive: Primitive, sizes: Sizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
+def command_line(primitive: Primitive, sizes: BenchmarkSizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
                  settings: Mapping[str, str] | None = None) -> str:  # fmt: skip
     """The command line of nccl-tests, or of the OSU micro-benchmarks.
 

@@ -16,18 +16,17 @@ from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import same
-from colltool.estimate.charge import Charge
-from colltool.estimate.curve import Curve, Pieces
-from colltool.estimate.cut_bound import Floor
-from colltool.estimate.fitted import NOTHING, Fitted
-from colltool.estimate.readings import Phases, Readings
-from colltool.estimate.row import NO_TIME, Laid, Moved, Phase, Row, titled
+from colltool.estimate.algorithm_estimate import NO_SECONDS, AlgorithmEstimate, LatePhases, LateSeconds, PhaseCost, titled
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.curve import NO_SOFTWARE_TIME, Curve, Pieces, SoftwareTime
+from colltool.estimate.cut_bound import CutBound
+from colltool.estimate.link_cost import LinkCost
 
 ALL_OF_IT = 1.0
 """The share of a bandwidth that is reached where nobody says another."""
 
 
-class Part(NamedTuple):
+class CostTerm(NamedTuple):
     """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent.
 
     ``reached`` is the share of its bandwidth that the library is known to reach.
@@ -37,7 +36,7 @@ class Part(NamedTuple):
     algorithm: str
     ranks: int
     payload: float
-    charge: Charge
+    cost: LinkCost
     fill: float | None
     label: str
     route: Route | None
@@ -46,21 +45,21 @@ class Part(NamedTuple):
     @property
     def pipeline(self) -> Pipeline | None:
         """The stream of segments that it may be cut into, or None."""
-        return None if self.fill is None else Pipeline(self.charge.n_alpha, self.fill, self.charge.n_beta)
+        return None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
         """(n_α, n_β) at a payload in bytes."""
-        own = self.charge
+        own = self.cost
         if self.pipeline is None:
             return own.n_alpha, own.n_beta
         return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
-    def phase(self, size: Number, readings: Readings, ranks: int) -> Phase:
+    def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
         """The part at a size, in bytes of the whole collective, which so many ranks take part in."""
-        own, payload = self.charge, _scaled(size, self.payload)
+        own, payload = self.cost, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
-        return Phase(
+        return PhaseCost(
             tier=own.tier,
             level=own.level,
             primitive=self.primitive,
@@ -81,7 +80,7 @@ class Part(NamedTuple):
 
     def curve(self, readings: Readings) -> Curve:
         """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
-        own, slope = self.charge, self.charge.n_beta * self.payload / self.charge.effective_Bps
+        own, slope = self.cost, self.cost.n_beta * self.payload / self.cost.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
             return Curve(own.n_alpha * own.alpha_s, slope)
         if readings.pipelining == "optimal":
@@ -92,7 +91,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Costed:
+class CostModel:
     """A schedule ready to be priced at any size.
 
     Args:
@@ -103,16 +102,16 @@ class Costed:
         composed: whether parts stand on several tiers.
         readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
-        elsewhere: why the user's library does not run it; empty where it does.
-        fitted: what the library takes beside wires and latencies, as measured.
-        floor: below which no schedule gets on the same wires; None where it runs on others.
+        not_selected_reason: why the user's library does not run it; empty where it does.
+        software_time: what the library takes beside wires and latencies, as measured.
+        cut_bound: below which no schedule gets on the same wires; None where it runs on others.
     """
 
     primitive: Primitive
     ranks: int
     choice: Choice
     variant: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[CostTerm, ...]
     overhead_s: float
     phases: Phases
     composed: bool
@@ -121,21 +120,21 @@ class Costed:
     notes: tuple[str, ...]
     readings: Readings
     protocol: str = ""
-    elsewhere: str = ""
-    fitted: Fitted = NOTHING
-    floor: Floor | None = None
+    not_selected_reason: str = ""
+    software_time: SoftwareTime = NO_SOFTWARE_TIME
+    cut_bound: CutBound | None = None
 
     @property
-    def standing(self) -> int:
+    def rank_class(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.elsewhere)
+        return standing(self.status, self.not_selected_reason)
 
     @cached_property
     def title(self) -> str:
         """The name with its choices, for people."""
         return titled(self.choice, self.variant)
 
-    def at(self, size: Number) -> Row:
+    def at(self, size: Number) -> AlgorithmEstimate:
         """The price at one size or an array of sizes, in bytes."""
         if isinstance(size, float) or self.readings.pipelining == "optimal":
             phases = self._phases(size)
@@ -145,24 +144,24 @@ class Costed:
             return self._row(size, alpha, moved, self._short(took, moved), phases)
         line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
         extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
-        short: Moved = NO_TIME if line is slowed else partial(_moved, extra, size)
+        short: LateSeconds = NO_SECONDS if line is slowed else partial(_moved, extra, size)
         return self._row(size, line.a, partial(_moved, line, size), short, partial(self._phases, size))
 
     @cached_property
     def curve(self) -> Curve:
-        """The price as a curve over M, without what the library takes by :attr:`fitted`."""
+        """The price as a curve over M, without what the library takes by :attr:`software_time`."""
         line = self._slowed
         return Curve(self.overhead_s + line.a, line.b, line.c)
 
     @cached_property
     def pieces(self) -> Pieces:
         """The whole price as curves, each from some size on."""
-        return tuple((start, self.curve.plus(term)) for start, term in self.fitted.pieces())
+        return tuple((start, self.curve.plus(term)) for start, term in self.software_time.pieces())
 
     @property
     def measured(self) -> bool:
         """Whether the library's own figures are in it: a share of the bandwidth, a time beside the bytes."""
-        return self._falls_short or self.fitted is not NOTHING
+        return self._falls_short or self.software_time is not NO_SOFTWARE_TIME
 
     @property
     def balance(self) -> float | None:
@@ -174,16 +173,14 @@ class Costed:
         if self.readings.pipelining == "optimal":
             return self.at(size).total_s
         took = self.curve.at(size)
-        return took if self.fitted is NOTHING else took + self.fitted.at(size)
+        return took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
 
     @cached_property
     def _line(self) -> Curve:
-        """The curve of wires and latencies: no launch overhead, nothing that the library falls short of."""
         return self._lined(slowed=False)
 
     @cached_property
     def _slowed(self) -> Curve:
-        """The same at the bandwidth that the library reaches."""
         return self._lined(slowed=True) if self._falls_short else self._line
 
     @cached_property
@@ -196,7 +193,7 @@ class Costed:
         for part in self.parts:
             piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
             a += piece.a
-            own = by_tier[part.charge.tier]
+            own = by_tier[part.cost.tier]
             own[0] += piece.b / share
             own[1] += piece.c / share
         slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
@@ -205,67 +202,65 @@ class Costed:
         return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
 
     def _short(self, took: Sequence[Number], moved: Number) -> Number:
-        """What the parts' bytes take more at the bandwidth that the library reaches."""
         if not self._falls_short:
-            return NO_TIME
+            return NO_SECONDS
         return self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - moved
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:
-        """The bandwidth term of its parts' own: all in turn, or only the tier with the most to do."""
         if self.phases == "sequential":
             return reduce(add, took)
         tiers: dict[str, Number] = {}
         for seconds, part in zip(took, self.parts, strict=True):
-            tier = part.charge.tier
+            tier = part.cost.tier
             tiers[tier] = tiers[tier] + seconds if tier in tiers else seconds
         return reduce(largest, tiers.values())
 
-    def _phases(self, size: Number) -> tuple[Phase, ...]:
+    def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
-    def _row(self, size: Number, alpha_s: Number, moved: Moved, short: Moved, phases: Laid) -> Row:
+    def _row(
+        self, size: Number, alpha_s: Number, moved: LateSeconds, short: LateSeconds, phases: LatePhases
+    ) -> AlgorithmEstimate:
         n_alpha, n_beta = self._counts(size)
-        return Row(
+        return AlgorithmEstimate(
             choice=self.choice,
             variant=self.variant,
             n_alpha=n_alpha,
             n_beta=n_beta,
             alpha_s=alpha_s,
-            moved=moved,
-            short=short,
-            fitted=NO_TIME if self.fitted is NOTHING else partial(self.fitted.at, size),
+            late_bandwidth=moved,
+            late_shortfall=short,
+            late_software=NO_SECONDS if self.software_time is NO_SOFTWARE_TIME else partial(self.software_time.at, size),
             overhead_s=self.overhead_s,
             status=self.status,
             shipped_by=self.shipped_by,
-            notes=(*map(said, self.notes), *(() if self.fitted is NOTHING else self.fitted.notes(size))),
-            laid=phases,
+            notes=(*map(said, self.notes), *(() if self.software_time is NO_SOFTWARE_TIME else self.software_time.notes(size))),
+            late_phases=phases,
             bytes=size,
             busbw_factor=busbw_factor(self.primitive, self.ranks),
             protocol=self.protocol,
-            elsewhere=self.elsewhere,
-            floor=self.floor,
-            term=self.fitted,
+            not_selected_reason=self.not_selected_reason,
+            cut_bound=self.cut_bound,
+            software_time=self.software_time,
         )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
-        if self.composed or not all(_pays_alike(part.charge, sent[0].charge) for part in sent[1:]):
+        if self.composed or not all(_pays_alike(part.cost, sent[0].cost) for part in sent[1:]):
             return None, None
         counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
         scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
         return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
 
 
-def _pays_alike(one: Charge, other: Charge) -> bool:
+def _pays_alike(one: LinkCost, other: LinkCost) -> bool:
     return same(one.alpha_s, other.alpha_s) and same(one.effective_Bps, other.effective_Bps)
 
 
 def _moved(line: Curve, size: Number) -> Number:
-    """The bandwidth term of a line at many sizes."""
     return line.b * size + line.c * size**0.5 if anywhere(line.c != 0) else line.b * size
 
 
 def _scaled(number: Number, factor: float) -> Number:
-    """A product that does not copy an array to multiply it by one."""
     return number if factor == 1 else number * factor

@@ -13,27 +13,27 @@ from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm,
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
-from colltool.estimate.compose import why_not_composed, workbenches
-from colltool.estimate.costed import Costed
-from colltool.estimate.distances import Reach
-from colltool.estimate.groups import Placed, flat_group, place
-from colltool.estimate.parts import cost_flat
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, flat_group, place
+from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
+from colltool.estimate.hierarchical_candidates import AtSizes, HierarchicalCandidates
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.results import Infeasible
-from colltool.estimate.who import AnyGroup
-from colltool.estimate.workbench import Where, Workbench
 from colltool.fabric.model import Fabric
 
-Benches = tuple[Workbench, ...]
+Benches = tuple[HierarchicalCandidates, ...]
 """One composition laid out under each protocol."""
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class Candidates:
     """The schedules of a primitive on a group. Nothing here depends on a size, so one serves any number of prices."""
 
-    placed: Placed
+    placed: PlacedGroup
     primitive: Primitive
     readings: Readings
 
@@ -42,7 +42,7 @@ class Catalogue:
         """What the library runs on this group, where its outermost tier lists it; empty: anything."""
         return library_runs(self.placed, self.primitive)
 
-    def all(self, sizes: Sequence[Number]) -> list[Costed]:
+    def all(self, sizes: Sequence[Number]) -> list[CostModel]:
         """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
 
         Where the fabric says what its library runs, these alone. Under several protocols each schedule stands under each.
@@ -52,7 +52,7 @@ class Catalogue:
         """
         return [one for one, _ in self.shown((), sizes)]
 
-    def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[Where]:
+    def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """As :meth:`named`, without names as :meth:`all`; of an array of sizes each with the elements at which a price of that
         size alone lists it.
 
@@ -71,7 +71,7 @@ class Catalogue:
             raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
         return found
 
-    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[Costed]:
+    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
         """Exactly these algorithms; a composition without choices as in :meth:`all`.
 
         Raises:
@@ -79,14 +79,17 @@ class Catalogue:
         """
         return [one for one, _ in self._shown(names, sizes)]
 
-    def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[Where]:
+    def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
         return [(self._as_listed(one), at) for name in names for one, at in self._named(parse_choice(name), sizes)]
 
-    def _as_listed(self, one: Costed) -> Costed:
-        """What the fabric lists as run is run, whatever its library is known to ship."""
-        return replace(one, elsewhere="") if one.elsewhere and {one.choice.spec, one.choice.base} & set(self.runs) else one
+    def _as_listed(self, one: CostModel) -> CostModel:
+        return (
+            replace(one, not_selected_reason="")
+            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs)
+            else one
+        )
 
-    def benches(self, names: Collection[str] = ()) -> list[Workbench]:
+    def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
         """The compositions that may choose what runs on each tier: of those named, or that the library runs."""
         free = names or self.runs  # a name with choices is no free one
         found = self._unlisted if free else self._listed
@@ -115,8 +118,7 @@ class Catalogue:
         return reasons | {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
 
     @cached_property
-    def _groups(self) -> list[tuple[Placed, Group, Reach]]:
-        """The whole group seen flat under each protocol."""
+    def _groups(self) -> list[tuple[PlacedGroup, Group, PathClasses]]:
         return [(under, *flat_group(under, self.readings)) for under in under_protocols(self.placed, self.primitive)]
 
     def _why_not(self, row: Algorithm) -> str | None:
@@ -125,18 +127,16 @@ class Catalogue:
         return None if None in reasons else reasons[-1]
 
     @cached_property
-    def _flat(self) -> list[Costed]:
-        """Every registered algorithm that runs on the whole group at once."""
+    def _flat(self) -> list[CostModel]:
         rows = [row for row in algorithms(self.primitive) if row.name not in self._foreign]
         return [one for under in self._groups for row in rows for one in self._on(row, under)]
 
-    def _on(self, row: Algorithm, under: tuple[Placed, Group, Reach]) -> list[Costed]:
+    def _on(self, row: Algorithm, under: tuple[PlacedGroup, Group, PathClasses]) -> list[CostModel]:
         placed, group, reach = under
         return [cost_flat(row, group, reach, self.readings, placed)] if row.why_not(group) is None else []
 
     @cached_property
     def _foreign(self) -> frozenset[str]:
-        """Schedules that only other libraries ship than those of a tier's list: a group beyond it runs the same library."""
         listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
         rows = algorithms(self.primitive)
         libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
@@ -146,18 +146,16 @@ class Catalogue:
 
     @cached_property
     def _listed(self) -> list[Benches]:
-        """Every composition, an inner tier's phases as that tier's library runs them."""
         return self._laid_out(listed=True)
 
     @cached_property
     def _unlisted(self) -> list[Benches]:
-        """Every composition, any algorithm on any tier."""
         return self._laid_out(listed=False)
 
     def _laid_out(self, *, listed: bool) -> list[Benches]:
-        found: dict[tuple[str, str], list[Workbench]] = {}
+        found: dict[tuple[str, str], list[HierarchicalCandidates]] = {}
         for under, _, _ in self._groups:
-            for bench in workbenches(under, self.primitive, self.readings, listed=listed):
+            for bench in hierarchical_candidates(under, self.primitive, self.readings, listed=listed):
                 found.setdefault((bench.row.name, bench.phases), []).append(bench)
         return [tuple(benches) for benches in found.values()]
 
@@ -175,17 +173,17 @@ class Catalogue:
 
         return [name for name in self.runs if can_run(parse_choice(name))]
 
-    def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:
+    def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         if any(row.name == choice.base for row in compositions(self.primitive)):
             return self._composed(choice, sizes)
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
-        found: list[Where] = [(one, True) for under in groups for one in self._on(row, under)]
+        found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
         return found
 
-    def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:
+    def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         found = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
         if not found:
             raise CannotRun(choice.base, why_not_composed(self.placed))
@@ -204,7 +202,7 @@ class CannotRun(ColltoolError):
         )
 
 
-def catalogue(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Catalogue:
+def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
     """The catalogue of a group, kept for the next size on the same fabric.
 
     Raises:
@@ -215,42 +213,44 @@ def catalogue(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: R
 
 
 class _Same:
-    """A placed group as a key: the same on the very same fabric, however equal others are."""
-
-    def __init__(self, placed: Placed) -> None:
+    def __init__(self, placed: PlacedGroup) -> None:
         self.placed = placed
 
     def __hash__(self) -> int:
-        return hash((id(self.placed.fabric), self.placed.seats))
+        return hash((id(self.placed.fabric), self.placed.placement))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.placed.fabric is other.placed.fabric and self.placed.seats == other.placed.seats
+        return (
+            isinstance(other, _Same)
+            and self.placed.fabric is other.placed.fabric
+            and self.placed.placement == other.placed.placement
+        )
 
 
 @lru_cache(maxsize=64)
-def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Catalogue:
-    return Catalogue(same.placed, primitive, readings)
+def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Candidates:
+    return Candidates(same.placed, primitive, readings)
 
 
-def library_runs(placed: Placed, primitive: Primitive) -> tuple[str, ...]:
+def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
     """What the library runs on a group, where its outermost tier lists it; empty: anything."""
     return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
 
 
-def named_candidates(placed: Placed, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[Costed]:
+def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:
     """Exactly these algorithms on a group that is placed already; as :meth:`Catalogue.named`."""
-    return Catalogue(placed, primitive, readings).named(names)
+    return Candidates(placed, primitive, readings).named(names)
 
 
-def by_title(candidates: Iterable[Costed]) -> dict[str, list[Costed]]:
+def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
     """Each schedule under each protocol, in the order given."""
-    grouped: dict[str, list[Costed]] = {}
+    grouped: dict[str, list[CostModel]] = {}
     for one in candidates:
         grouped.setdefault(one.title, []).append(one)
     return grouped
 
 
-def _offers(bench: Workbench, choice: Choice) -> bool:
+def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
     """Whether each tier can run its part of a choice; a name that nothing has is left for pricing to refuse."""
     known = {row.name for row in every_algorithm()}
     offered = [{option.name for option in options} for options in bench.options]
@@ -259,7 +259,7 @@ def _offers(bench: Workbench, choice: Choice) -> bool:
     return not choice.tiers or (fits and all(name in own or name not in known for name, own in each))
 
 
-def _shown(benches: Benches, sizes: Sequence[Number]) -> list[Where]:
+def _shown(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
     """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
 
     Each under every protocol; of a library every way in which it runs the composition.
@@ -267,7 +267,7 @@ def _shown(benches: Benches, sizes: Sequence[Number]) -> list[Where]:
     found = [one for bench in benches for size in sizes for one in bench.leading_shown(size)]
     found += [one for bench in benches for size in sizes for one in bench.any_shown(size)]
     found += [(bench.usual(), True) for bench in benches]
-    distinct: dict[Choice, Where] = {}
+    distinct: dict[Choice, AtSizes] = {}
     for one, at in found:
         before = distinct.get(one.choice)
         distinct[one.choice] = (one, at if before is None else at | before[1])
@@ -276,7 +276,7 @@ def _shown(benches: Benches, sizes: Sequence[Number]) -> list[Where]:
     return [(one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)]
 
 
-def _chosen(benches: Benches, tiers: Sequence[str]) -> list[Costed]:
+def _chosen(benches: Benches, tiers: Sequence[str]) -> list[CostModel]:
     """A composition with one algorithm per tier, under every protocol that can run these.
 
     Raises:

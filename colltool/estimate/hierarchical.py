@@ -8,17 +8,17 @@ from colltool.algorithms.choice import Choice
 from colltool.algorithms.composed import Composition, Step, compositions, natural_order
 from colltool.algorithms.registry import STATUSES, Status, algorithms
 from colltool.base.primitives import Primitive
-from colltool.estimate.costed import Costed, Part
-from colltool.estimate.groups import Placed, tier_group
-from colltool.estimate.parts import parts_of, share_notes, switch_notes
-from colltool.estimate.readings import Phases, Readings
-from colltool.estimate.who import spoken
-from colltool.estimate.workbench import Laid, Option, Workbench, counterpart, why_not
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.group_spec import spoken
+from colltool.estimate.groups import PlacedGroup, tier_group
+from colltool.estimate.hierarchical_candidates import HierarchicalCandidates, PlacedStep, TierOption, counterpart, why_not
+from colltool.estimate.phase_costs import parts_of, share_notes, switch_notes
 
 
-def workbenches(
-    placed: Placed, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
-) -> list[Workbench]:
+def hierarchical_candidates(
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
+) -> list[HierarchicalCandidates]:
     """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked.
 
     ``listed``: where an inner tier lists what its library runs, only that in its phases.
@@ -34,16 +34,18 @@ def workbenches(
     return benches
 
 
-def why_not_composed(placed: Placed) -> str:
+def why_not_composed(placed: PlacedGroup) -> str:
     """The reason why a composition has no price here."""
     if len(placed.spans) == 1:
-        tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.seats.stride)
-        lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.seats.stride > 1)} lie inside {tier}"
+        tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.placement.stride)
+        lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
         return f"needs a group over several tiers; {where}{lie}"
     return "a tier has no algorithm for its phase"
 
 
-def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Phases, listed: bool) -> Workbench | None:
+def _workbench(
+    placed: PlacedGroup, row: Composition, readings: Readings, phases: Phases, listed: bool
+) -> HierarchicalCandidates | None:
     if len(placed.spans) < 2:
         return None
     natural = natural_order(row.primitive)
@@ -56,10 +58,10 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
         options.append(tuple(_options(mine, readings, only, placed)))
     if not all(options):
         return None
-    return Workbench(
+    return HierarchicalCandidates(
         row=row,
         placed=placed,
-        laid=laid,
+        steps=laid,
         options=tuple(options),
         readings=readings,
         phases=phases,
@@ -67,18 +69,18 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
     )
 
 
-def _laid(placed: Placed, primitive: Primitive, steps: Sequence[Step], readings: Readings) -> tuple[Laid, ...]:
+def _laid(placed: PlacedGroup, primitive: Primitive, steps: Sequence[Step], readings: Readings) -> tuple[PlacedStep, ...]:
     """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
     found = []
     for index, step in enumerate(steps):
         group, reach = tier_group(
             placed.spans[step.tier], readings, scale_out=step.tier > 0 or placed.one_a_node, leaders=step.leaders
         )
-        found.append(Laid(index, step, group, reach if step.primitive is primitive else reach.in_a_phase))
+        found.append(PlacedStep(index, step, group, reach if step.primitive is primitive else reach.in_a_phase))
     return tuple(found)
 
 
-def _runs(placed: Placed, primitive: Primitive, first: Step) -> frozenset[str] | None:
+def _runs(placed: PlacedGroup, primitive: Primitive, first: Step) -> frozenset[str] | None:
     """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
 
     The outermost tier's list is of whole calls.
@@ -89,13 +91,15 @@ def _runs(placed: Placed, primitive: Primitive, first: Step) -> frozenset[str] |
     return frozenset((*lists.get(first.primitive, ()), *lists.get(primitive, ())))
 
 
-def _options(laid: Sequence[Laid], readings: Readings, only: frozenset[str] | None, placed: Placed) -> Iterator[Option]:
+def _options(
+    laid: Sequence[PlacedStep], readings: Readings, only: frozenset[str] | None, placed: PlacedGroup
+) -> Iterator[TierOption]:
     """Every algorithm that serves all phases of one tier; an all-gather takes the mirror image of its reduce-scatter."""
     for row in algorithms(laid[0].step.primitive):
         serving = [(one, counterpart(row, one.step.primitive)) for one in laid]
         if (only and row.name not in only) or any(why_not(row, one) for one in laid):
             continue
-        parts: dict[int, tuple[Part, ...]] = {}
+        parts: dict[int, tuple[CostTerm, ...]] = {}
         notes: list[str] = []
         statuses: list[Status] = []
         for one, partner in serving:
@@ -104,7 +108,7 @@ def _options(laid: Sequence[Laid], readings: Readings, only: frozenset[str] | No
             notes += partner.notes_on(one.group) + share_notes(parts[one.number]) + switch_notes(one.reach, parts[one.number])
             statuses.append(partner.status_on(one.group))
         status = max(statuses, key=STATUSES.index)
-        yield Option(
+        yield TierOption(
             name=row.name,
             parts=parts,
             own=_alone(placed, parts, readings),
@@ -114,10 +118,9 @@ def _options(laid: Sequence[Laid], readings: Readings, only: frozenset[str] | No
         )
 
 
-def _alone(placed: Placed, parts: dict[int, tuple[Part, ...]], readings: Readings) -> Costed:
-    """What one tier's phases take by themselves."""
+def _alone(placed: PlacedGroup, parts: dict[int, tuple[CostTerm, ...]], readings: Readings) -> CostModel:
     every = tuple(part for chunk in parts.values() for part in chunk)
-    return Costed(
+    return CostModel(
         primitive=every[0].primitive,
         ranks=placed.ranks,
         choice=Choice(""),

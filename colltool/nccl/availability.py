@@ -51,7 +51,6 @@ def _switched_off(on: Hardware, primitive: Primitive, algorithm: str) -> str:
 
 
 def _nvls(on: Hardware) -> str:
-    """NVLink SHARP itself, and the channels that it needs."""
     if on.ranks_per_node < 2:
         return "needs two GPUs of a node"
     if not on.nvls:

@@ -7,22 +7,28 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.estimate.groups import Placed, place
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.library import Library, LibraryChannels, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 from colltool.nccl.constants import Constants, constants
-from colltool.nccl.graphs import Machine, collnet_graph, communicator_channels, nvls_graph, ring_graph, tree_graph
-from colltool.nccl.hardware import Graph, Hardware
+from colltool.nccl.hardware import (
+    GpuNodes,
+    Graph,
+    Hardware,
+    collnet_graph,
+    communicator_channels,
+    nvls_graph,
+    ring_graph,
+    tree_graph,
+)
 
 _MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
 class _Node(NamedTuple):
-    """The shape of a group: nodes, ranks of each, its NICs and the rate of one."""
-
     nodes: int
     ranks: int
     nics: int
@@ -30,8 +36,6 @@ class _Node(NamedTuple):
 
 
 class _Graphs(NamedTuple):
-    """The channels of every pattern, and of a communicator."""
-
     ring: Graph
     tree: Graph
     nvls: Graph | None
@@ -49,7 +53,7 @@ def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     return hardware_of(place(fabric, group))
 
 
-def hardware_of(placed: Placed) -> Hardware:
+def hardware_of(placed: PlacedGroup) -> Hardware:
     """The hardware of a group.
 
     Nodes are NVLink domains: those of the innermost tier where it is a star, else every rank is one. A node has the NICs that
@@ -87,7 +91,7 @@ def hardware_of(placed: Placed) -> Hardware:
     )
 
 
-def _of_members(facts: Library, placed: Placed) -> Library:
+def _of_members(facts: Library, placed: PlacedGroup) -> Library:
     """The facts of a node as a group meets them that has some of its ranks: their part of the NICs, and of the channels.
 
     NCCL searches anew for the ranks of a communicator; channels that somebody gave are of whole nodes.
@@ -124,12 +128,11 @@ def check_switched(fabric: Fabric) -> None:
 
 
 def _can_nvls(tier: Tier) -> bool:
-    """Whether a tier is a node's switch that reduces and multicasts."""
     kind = kind_of(tier)
     return kind.joins == "accelerators" and {"reduce", "multicast"} <= kind.operations
 
 
-def _node(placed: Placed, facts: Library) -> _Node:
+def _node(placed: PlacedGroup, facts: Library) -> _Node:
     ranks = placed.ranks_per_node
     nodes = placed.ranks // ranks
     if nodes == 1:
@@ -140,12 +143,11 @@ def _node(placed: Placed, facts: Library) -> _Node:
     return _Node(nodes, ranks, facts.nics or nics, tier.bandwidth / 1e9)
 
 
-def _has_nvls(placed: Placed, facts: Library) -> bool:
+def _has_nvls(placed: PlacedGroup, facts: Library) -> bool:
     return facts.nvls is not False and placed.ranks_per_node > 1 and _can_nvls(placed.spans[0].tier)
 
 
 def _refuse_missing(fabric: Fabric, facts: Library, node: _Node, numbers: Constants) -> None:
-    """Everything that is missing, at once."""
     missing = []
     if facts.gpu is None:
         missing.append(("the GPU generation", "gpu: hopper"))
@@ -166,14 +168,12 @@ def _refuse_missing(fabric: Fabric, facts: Library, node: _Node, numbers: Consta
 
 
 def _told(facts: Library) -> Iterator[tuple[str, Any]]:
-    """What the fabric says already, so that the cure can be pasted."""
     for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls"):
         if (value := getattr(facts, key)) is not None:
             yield key, f'"{value}"' if key == "version" else str(value).lower()
 
 
 def _wanted(facts: Library, name: str) -> bool:
-    """Whether a graph is neither given nor switched off."""
     if name == "nvls" and (facts.nvls is False or facts.gpu not in ("hopper", "blackwell")):
         return False
     return getattr(facts.channels or LibraryChannels(), name) is None
@@ -196,7 +196,7 @@ def _not_derived(facts: Library, node: _Node, numbers: Constants) -> str:
 def _graphs(numbers: Constants, facts: Library, node: _Node, *, nvls: bool) -> _Graphs:
     """Those that the fabric gives; else those of the rules, which were asked whether they hold."""
     assert facts.gpu is not None
-    given, machine = facts.channels or LibraryChannels(), Machine(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
+    given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
     ring = _given(given.ring) or ring_graph(numbers, machine)
     known = machine.gpu in numbers.search
     own_collnet = _given(given.collnet) or (collnet_graph(numbers, machine) if known else ring)

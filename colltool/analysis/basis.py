@@ -7,16 +7,17 @@ out is no difference of the machines, nor is contention that one file states and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.lower_bound import launch_is_known
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.running import library_of
-from colltool.estimate.who import Who
+from colltool.estimate.library_selection import library_of
+from colltool.estimate.validity_range import launch_is_known
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 
@@ -26,7 +27,7 @@ LAUNCH_SHARE = 0.1
 """A launch of a tenth of a time is felt in a ratio: where one side lacks it, the ratio is left out."""
 
 
-class Ground(NamedTuple):
+class PriceBasis(NamedTuple):
     """What the prices of a fabric rest on.
 
     Args:
@@ -48,7 +49,7 @@ class Ground(NamedTuple):
     slice: str = ""
 
 
-class Uneven(NamedTuple):
+class BasisDifference(NamedTuple):
     """One thing that is not the same everywhere: each value with the columns that have it.
 
     ``primitives`` and ``ranks``: where; empty for everywhere.
@@ -60,7 +61,7 @@ class Uneven(NamedTuple):
     ranks: tuple[int, ...] = ()
 
 
-def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool = False) -> Ground:
+def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:
     """The ground of a primitive on a group; without contention nobody states any, and no library reaches less.
 
     Raises:
@@ -69,13 +70,13 @@ def ground_of(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool =
     placed = place(fabric, group)
     known = launch_is_known(placed, primitive)
     tiers = [span.tier for span in placed.spans]
-    return Ground(
+    return PriceBasis(
         launch=min(under.overhead_s for under in under_protocols(placed, primitive)) if known else None,
         protocols=any(tier.protocols_for(primitive) for tier in tiers),
         software=not ideal and any(primitive in one.primitives for one in _reached(fabric)),
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
-        group=tuple(placed.seats.per_domain),
+        group=tuple(placed.placement.per_domain),
         slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
     )
 
@@ -89,12 +90,12 @@ def _sliced(tier: Tier) -> str:
     return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
 
 
-def ground_of_all(fabric: Fabric, *, ideal: bool = False) -> Ground:
+def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
     """The ground of whatever runs on a fabric."""
     listed = [one for tier in fabric.tiers for one in tier.protocols or ()]
     launches = [one.launch_overhead for one in listed if one.launch_overhead is not None]
     launches += [fabric.launch_overhead] if "launch_overhead" in fabric.model_fields_set else []
-    return Ground(
+    return PriceBasis(
         launch=min(launches, default=None),
         protocols=bool(listed),
         software=not ideal and bool(_reached(fabric)),
@@ -109,29 +110,28 @@ def _reached(fabric: Fabric) -> Sequence[Any]:
 
 
 def _contended(tiers: Sequence[Tier]) -> bool:
-    """Whether every tier states its contention, itself or by its protocols."""
     own = (tier.protocols or () for tier in tiers)
     return all("eta" in tier.model_fields_set or (listed and all(one.eta for one in listed))
                for tier, listed in zip(tiers, own, strict=True))  # fmt: skip
 
 
-def uneven(names: Sequence[str], grounds: Sequence[Ground]) -> tuple[Uneven, ...]:
-    """What differs between columns, in the order of :class:`Ground`; of launches only whether there is one, of slices
+def basis_differences(names: Sequence[str], grounds: Sequence[PriceBasis]) -> tuple[BasisDifference, ...]:
+    """What differs between columns, in the order of :class:`PriceBasis`; of launches only whether there is one, of slices
     only where several have one."""
     found = []
-    for code in (one for one in get_args(Code) if one in Ground._fields):
+    for code in (one for one in get_args(Code) if one in PriceBasis._fields):
         parts: dict[Any, list[str]] = {}
         for name, ground in zip(names, grounds, strict=True):
             parts.setdefault(getattr(ground, code), []).append(name)
         alone = {"launch": None not in parts, "slice": len([one for one in parts if one]) < 2}
         if len(parts) > 1 and not alone.get(code):
-            found.append(Uneven(code, tuple((value, tuple(several)) for value, several in parts.items())))
+            found.append(BasisDifference(code, tuple((value, tuple(several)) for value, several in parts.items())))
     return tuple(found)
 
 
-def joined(several: Sequence[Uneven]) -> tuple[Uneven, ...]:
+def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
     """The same thing of several primitives and numbers of ranks once."""
-    found: dict[tuple[Any, ...], Uneven] = {}
+    found: dict[tuple[Any, ...], BasisDifference] = {}
     for one in several:
         key = (one.code, one.parts)
         before = found.get(key, one)
@@ -142,13 +142,13 @@ def joined(several: Sequence[Uneven]) -> tuple[Uneven, ...]:
     return tuple(found.values())
 
 
-def launch_missing(grounds: Sequence[Ground | None]) -> tuple[float, ...]:
+def launch_missing(grounds: Sequence[PriceBasis | None]) -> tuple[float, ...]:
     """Of each column the largest launch that others have, seconds, where it leaves its own out; 0 where it has one."""
     most = max((one.launch for one in grounds if one is not None and one.launch is not None), default=0.0)
     return tuple(most if one is not None and one.launch is None else 0.0 for one in grounds)
 
 
-class Point(NamedTuple):
+class PointTimes(NamedTuple):
     """What columns take at one point: of each the seconds and, of them, those measured beside the bytes; None where nobody did.
 
     A column without a price, or priced by measured protocols, which have such time in them, is left out.
@@ -161,7 +161,7 @@ class Point(NamedTuple):
 
     @property
     def told(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        """As :class:`Uneven` has it: (seconds, of so many, bytes) of whose time most is that, and None of those without."""
+        """As :class:`BasisDifference` has it: (seconds, of how many, bytes) where its share is largest; None without."""
         having = [(fitted, total, name) for name, total, fitted in self.took if fitted]
         lacking = tuple(name for name, _, fitted in self.took if fitted is None)
         if not having or not lacking:
@@ -170,37 +170,71 @@ class Point(NamedTuple):
         return (((most[0], most[1], self.bytes), tuple(name for _, _, name in having)), (None, lacking))
 
 
-def uneven_time(points: Sequence[Point]) -> tuple[Uneven, ...]:
+def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference, ...]:
     """Measured time beside the bytes that is in what leads on some columns alone, at the size at which it is most of a time."""
-    found: dict[tuple[Any, ...], list[Point]] = {}
+    found: dict[tuple[Any, ...], list[PointTimes]] = {}
     for point in points:
         if told := point.told:
             found.setdefault((point.primitive, tuple(names for _, names in told)), []).append(point)
     return tuple(
-        Uneven("software_time", max((one.told for one in several), key=lambda told: told[0][0][0] / told[0][0][1]),
+        BasisDifference("software_time", max((one.told for one in several), key=lambda told: told[0][0][0] / told[0][0][1]),
                (primitive,), tuple(dict.fromkeys(one.ranks for one in several if one.ranks)))
         for (primitive, _), several in found.items()
     )  # fmt: skip
 
 
-def uneven_groups(names: Sequence[str], fabrics: Sequence[Fabric], primitive: Primitive, groups: Sequence[Who], *,
-                  ideal: bool = False) -> tuple[Uneven, ...]:  # fmt: skip
+def group_differences(names: Sequence[str], fabrics: Sequence[Fabric], primitive: Primitive, groups: Sequence[GroupSpec], *,
+                  ideal: bool = False) -> tuple[BasisDifference, ...]:  # fmt: skip
     """What differs between fabrics on any of some groups; a fabric that cannot have a group has no part in it."""
-    found: list[Uneven] = []
+    found: list[BasisDifference] = []
     for group in groups:
-        grounds = [ground_or_none(fabric, primitive, group, ideal=ideal) for fabric in fabrics]
+        grounds = [basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in fabrics]
         both = [(name, one) for name, one in zip(names, grounds, strict=True) if one is not None]
         ranks = (group.ranks,) if group.ranks else ()
         found += [
             one._replace(primitives=(primitive,), ranks=ranks)
-            for one in uneven([name for name, _ in both], [one for _, one in both])
+            for one in basis_differences([name for name, _ in both], [one for _, one in both])
         ]
     return tuple(found)
 
 
-def ground_or_none(fabric: Fabric, primitive: Primitive, group: Who, *, ideal: bool = False) -> Ground | None:
-    """As :func:`ground_of`; None where the group does not fit."""
+def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis | None:
+    """As :func:`basis_of`; None where the group does not fit."""
     try:
-        return ground_of(fabric, primitive, group, ideal=ideal)
+        return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
         return None
+
+
+_DATASHEET = ((64e3, 0.23), (8e6, 0.40), (128e6, 0.26), (inf, 0.11))
+"""Up to so many bytes the median of |price / measured - 1|, of fabrics that no log was fitted to. Source: 1,463 published rows of
+nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, that no coefficient of a shipped fabric was read from."""
+
+_MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
+"""The same of fabrics whose tiers list measured protocols, inside a node and across nodes. Source: series of published logs at
+sizes that were not fitted, 36 inside a node; 12 to 15% across nodes, the upper end."""
+
+
+def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
+    """What the price of a call may be off by, as a share: the median of what is known of its class.
+
+    Args:
+        size: bytes by nccl-tests' convention.
+        measured: the tiers list protocols that a log was fitted to.
+        several_tiers: the group is on more than one tier.
+    """
+    if measured:
+        return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
+    return next(error for most, error in _DATASHEET if size <= most)
+
+
+_STEP = 0.126
+"""The median of |step / measured - 1|. Source: 678 published training runs of sources that no efficiency was read from."""
+
+_OF_A_STEP = 0.26
+"""What a step's collectives are off by: most are of 8 to 128 MB."""
+
+
+def step_error(network_share: float, *, same_device: bool) -> float:
+    """What the ratio of two steps may be off by, as a share: on one device the compute is the same number in both."""
+    return min(_STEP, network_share * _OF_A_STEP) if same_device else _STEP

@@ -7,18 +7,19 @@ numbering of ranks, as launchers make groups of parallel training: Megatron-LM, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import Shape, shape_text
 from colltool.base.units import parse_count
-from colltool.estimate.boxes import Boxes, boxes_of, contradiction, ranks_of
-from colltool.estimate.who import Who, spoken
+from colltool.estimate.group_spec import GroupSpec, spoken
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import kind_of
 
 
-class Stop(NamedTuple):
+class TierShare(NamedTuple):
     """A tier on the walk: the stride there, how many members one of its domains holds, and of a lattice the slice they take."""
 
     stride: int
@@ -26,7 +27,7 @@ class Stop(NamedTuple):
     tier: Tier
 
 
-def walk(fabric: Fabric, who: Who) -> tuple[Stop, ...]:
+def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     """Where the members of a group sit, tier by tier.
 
     Raises:
@@ -50,7 +51,7 @@ def walk(fabric: Fabric, who: Who) -> tuple[Stop, ...]:
     return stops if boxes is None else _boxed(fabric, stops, boxes, who)
 
 
-def everybody(fabric: Fabric, who: Who) -> int:
+def everybody(fabric: Fabric, who: GroupSpec) -> int:
     """Ranks of a group that does not say how many: those of its shape, or all that the stride leaves of the fabric."""
     return fabric.ranks // who.stride if who.shape is None else ranks_of(fabric, boxes_of(fabric, who))
 
@@ -67,7 +68,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     return tuple(steps) if left == 1 else None
 
 
-def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[Stop, ...] | None:
+def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[TierShare, ...] | None:
     """How many ranks each domain holds, and where; None where one, or an axis of a lattice, is left half full."""
     stops, left = [], ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
@@ -75,21 +76,19 @@ def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
         taken = None if left % here else _taken(tier, here, step, in_order=in_order)
         if taken is None:
             return None
-        stops.append(Stop(step, here, taken))
+        stops.append(TierShare(step, here, taken))
         left //= here
     return tuple(stops) if left == 1 else None
 
 
 def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
-    """The tier as so many members have it: a slice of a lattice, or its axes filled one by one."""
     kind = kind_of(tier)
     if in_order or members in (1, tier.endpoints):
         return None if kind.part(members, step) is None else tier
     return kind.slice(members)
 
 
-def _boxed(fabric: Fabric, stops: tuple[Stop, ...], boxes: Boxes, who: Who) -> tuple[Stop, ...]:
-    """The same walk through slices of the shape that was asked for."""
+def _boxed(fabric: Fabric, stops: tuple[TierShare, ...], boxes: Boxes, who: GroupSpec) -> tuple[TierShare, ...]:
     if any(box is not None and box.endpoints != stop.members for stop, box in zip(stops, boxes, strict=True)):
         raise contradiction(fabric, boxes, who, tuple(stop.tier for stop in stops))
     return tuple(stop if box is None else stop._replace(tier=box) for stop, box in zip(stops, boxes, strict=True))
@@ -130,7 +129,6 @@ def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
 
 
 def _count_from(fabric: Fabric, least: int, stride: int) -> int | None:
-    """The smallest that does from ``least`` on."""
     steps = strides(fabric, stride)
     counts = range(least, fabric.ranks // stride + 1) if steps else ()
     return next((n for n in counts if steps and _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
@@ -162,7 +160,6 @@ def _check_room(fabric: Fabric, ranks: int, stride: int) -> None:
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
-    """A stride that no walk has: the nearest that the ranks can have, or that any group can."""
     known = every_stride(fabric, ranks) or every_stride(fabric)
     near = [*[one for one in known if one < stride][-1:], *[one for one in known if one > stride][:1]]
     what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_shape(fabric)})"
@@ -179,3 +176,68 @@ def _half_full(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
 
 def _shape(fabric: Fabric) -> str:
     return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
+
+
+Boxes = tuple[Tier | None, ...]
+"""Of each tier its slice as a lattice of its own; None of what is no lattice."""
+
+
+def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
+    """The boxes of a shape, which goes through the axes of all lattices, innermost first; those it leaves out are 1.
+
+    Raises:
+        ColltoolError: no lattice, more axes than there are, a stride beside it, or a box that does not fit.
+    """
+    lattices = [tier for tier in fabric.tiers if kind_of(tier).axes]
+    axes = sum(len(kind_of(tier).axes) for tier in lattices)
+    shape = who.shape or ()
+    if not lattices:
+        fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
+        raise ColltoolError(f"{fabric.name} has no torus and no mesh, so that a group has no shape", argument="shape", fix=fix)
+    if len(shape) > axes:
+        what = f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {axes} ({_extents(lattices)})"
+        raise ColltoolError(what, argument="shape", fix=f"write {_asked(_axes(lattices))}, or less along an axis")
+    if who.stride > 1:
+        what = f"{shape_text(shape)} is a slice of consecutive ranks, without a stride"
+        raise ColltoolError(what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}")
+    left = list(shape) + [1] * (axes - len(shape))
+    boxes: list[Tier | None] = []
+    for tier in fabric.tiers:
+        own = tuple(left.pop(0) for _ in kind_of(tier).axes)
+        boxes.append(_box(tier, own) if own else None)
+    return tuple(boxes)
+
+
+def _box(tier: Tier, shape: Shape) -> Tier:
+    kind, ranks = kind_of(tier), prod(shape)
+    found = kind.slice(ranks, shape)
+    if found is not None:
+        return found
+    best = kind.slice(ranks) if ranks <= tier.endpoints else None
+    fix = f"write {_asked(_axes([best]))}" if best is not None else f"at most {kind.extent}"
+    raise ColltoolError(f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix)
+
+
+def ranks_of(fabric: Fabric, boxes: Boxes) -> int:
+    """Ranks of the slice: the boxes, and all of the tiers that are further in than the last of more than one endpoint."""
+    used = max((at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1)
+    return prod((box or tier).endpoints for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True))
+
+
+def contradiction(fabric: Fabric, boxes: Boxes, who: GroupSpec, usual: Sequence[Tier]) -> ColltoolError:
+    """A shape that holds other ranks than were asked for: what to write in its place."""
+    ranks, asked = ranks_of(fabric, boxes), who.ranks or 0
+    what = f"{shape_text(who.shape or ())} holds {ranks} ranks, not {asked}"
+    return ColltoolError(what, argument="shape", fix=f"write {given('ranks', ranks)}, or {_asked(_axes(usual))}")
+
+
+def _asked(shape: Shape) -> str:
+    return given("shape", shape, text=shape_text(shape))
+
+
+def _axes(tiers: Sequence[Tier]) -> Shape:
+    return tuple(axis.size for tier in tiers for axis in kind_of(tier).axes)
+
+
+def _extents(lattices: Sequence[Tier]) -> str:
+    return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in lattices)

@@ -19,48 +19,47 @@ from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import AG, Primitive
 from colltool.base.quoting import clipped
-from colltool.estimate.costed import Costed, Part
-from colltool.estimate.cut_bound import floor_of
-from colltool.estimate.distances import Reach
-from colltool.estimate.groups import Placed
-from colltool.estimate.parts import own_part
-from colltool.estimate.reached import as_reached
-from colltool.estimate.readings import Phases, Readings
-from colltool.estimate.running import running_on
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.library_selection import running_on
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import own_part, with_efficiency
 
 Tier = TypeVar("Tier")
 MOST_COMBINATIONS = 20_000
 _IN_CALLS = "no library ships it as one: a call for each of its phases"
 
 
-class Laid(NamedTuple):
+class PlacedStep(NamedTuple):
     """A step of a composition, by its number, with the group that runs it."""
 
     number: int
     step: Step
     group: Group
-    reach: Reach
+    reach: PathClasses
 
 
 @dataclass(frozen=True, eq=False)
-class Option:
+class TierOption:
     """One choice for a tier: the parts of every phase that runs there, by phase, and a schedule of these alone."""
 
     name: str
-    parts: dict[int, tuple[Part, ...]]
-    own: Costed
+    parts: dict[int, tuple[CostTerm, ...]]
+    own: CostModel
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-Options = tuple[Option, ...]
-Where = tuple[Costed, Any]
+TierOptions = tuple[TierOption, ...]
+AtSizes = tuple[CostModel, Any]
 """A schedule, and the elements of an array of sizes that it is shown at; True for all of them, and for a single size."""
 
 
 @dataclass(frozen=True, eq=False)
-class Workbench:
+class HierarchicalCandidates:
     """A composition laid out on a group: its steps, and each tier's options in registry order.
 
     ``phases`` follow each other so in every choice but those that a library streams, unless a reading says otherwise; ``order``
@@ -68,29 +67,29 @@ class Workbench:
     """
 
     row: Composition
-    placed: Placed
-    laid: tuple[Laid, ...]
-    options: tuple[Options, ...]
+    placed: PlacedGroup
+    steps: tuple[PlacedStep, ...]
+    options: tuple[TierOptions, ...]
     readings: Readings
     phases: Phases
     order: str
-    made: dict[tuple[str, ...], Costed] = field(default_factory=dict, repr=False)
-    streams: dict[int, tuple[Costed, ...]] = field(default_factory=dict, repr=False)
+    made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
+    streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
-    def costed(self, chosen: Options) -> Costed:
+    def costed(self, chosen: TierOptions) -> CostModel:
         """The schedule of one choice per tier, innermost first; made once."""
         names = tuple(option.name for option in chosen)
-        return self.made.get(names) or self.made.setdefault(names, as_reached(self._costed(names, chosen), self.placed))
+        return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
 
-    def _costed(self, names: tuple[str, ...], chosen: Options) -> Costed:
-        parts: dict[int, tuple[Part, ...]] = {}
+    def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
+        parts: dict[int, tuple[CostTerm, ...]] = {}
         for option in chosen:
             parts |= option.parts
         status = max((option.status for option in chosen), key=STATUSES.index)
         known = [one for one in self._shipped_as if all(_has(one, tier) for tier in _by_tier(chosen))]
         own, phases, streaming = self._phases(known)
         notes = (*streaming, *(note for option in chosen for note in option.notes), *self._nobody_s(known, status))
-        return Costed(
+        return CostModel(
             primitive=self.row.primitive,
             ranks=self.placed.ranks,
             choice=Choice(self.row.name, names),
@@ -105,8 +104,8 @@ class Workbench:
             notes=tuple(dict.fromkeys(notes)),
             readings=self.readings,
             protocol=self.placed.protocol,
-            elsewhere=self._elsewhere(known),
-            floor=floor_of(self.placed, self.row.primitive, self.readings),
+            not_selected_reason=self._elsewhere(known),
+            cut_bound=cut_bound_of(self.placed, self.row.primitive, self.readings),
         )
 
     @cached_property
@@ -115,12 +114,10 @@ class Workbench:
 
     @cached_property
     def _shipped_as(self) -> tuple[ShippedAs, ...]:
-        """As what libraries ship the composition on such tiers."""
-        lattice = any(one.group.axes for one in self.laid)
+        lattice = any(one.group.axes for one in self.steps)
         return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
 
     def _phases(self, known: Sequence[ShippedAs]) -> tuple[Phases, Phases, tuple[str, ...]]:
-        """How the phases of a choice follow each other: its own way, the one in force, and what to say of it."""
         streamed = next((one for one in known if one.streams), None)
         if streamed is None:
             return self.row.phases, self.phases, ()
@@ -143,24 +140,23 @@ class Workbench:
         """Why a library does not run a composition that it ships on this group; empty where it does."""
         return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
 
-    def leading(self, size: Number) -> list[Costed]:
+    def leading(self, size: Number) -> list[CostModel]:
         """At one size the fastest choice of the best standing that there is; at many every one that is fastest anywhere.
 
         Of each way in which the user's library runs it; where any library may run, of those that lead, if there are any.
         """
         return [one for one, _ in self.leading_shown(size)]
 
-    def leading_shown(self, size: Number) -> list[Where]:
+    def leading_shown(self, size: Number) -> list[AtSizes]:
         """As :meth:`leading`, of many sizes each with those at which it is the fastest."""
         return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
 
-    def any_shown(self, size: Number) -> list[Where]:
+    def any_shown(self, size: Number) -> list[AtSizes]:
         """The fastest choices, references and what no hardware does included, of many sizes each with those at which it is."""
         return self._winning(self.options, size)
 
     @cached_property
-    def _ways(self) -> list[tuple[Options, ...]]:
-        """Of each of them the options of every tier."""
+    def _ways(self) -> list[tuple[TierOptions, ...]]:
         running = self._running
         if running is None:
             return []
@@ -168,26 +164,25 @@ class Workbench:
         found = [tuple(tuple(filter(_shipped, own)) for own in _fitting(one, self.options)) for one in mine]
         return [tiers for tiers in found if all(tiers)]
 
-    def usual(self) -> Costed:
+    def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what stands for it there."""
         return self.costed(tuple(self._usual_of(options) for options in self.options))
 
-    def _usual_of(self, options: Options) -> Option:
+    def _usual_of(self, options: TierOptions) -> TierOption:
         ranked = [option for name in self.row.usual for option in options if option.name == name]
         return ranked[0] if ranked else options[0]
 
-    def fastest(self, size: float) -> Costed:
+    def fastest(self, size: float) -> CostModel:
         """The fastest of those that lead, at one size."""
         return min(self.leading(size), key=lambda costed: costed.seconds(size))
 
     @cached_property
-    def _best(self) -> tuple[Options, ...]:
-        """Each tier's options that leave the whole its best status."""
+    def _best(self) -> tuple[TierOptions, ...]:
         ranks = [[STATUSES.index(option.status) for option in options] for options in self.options]
         best = max(map(min, ranks))
         return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
 
-    def _winning(self, options: Sequence[Options], size: Number) -> list[Where]:
+    def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Phases in turn are independent; of streamed ones every combination counts."""
         if self.phases == "pipelined":
             return winning(self._combinations(options), lambda costed: costed.seconds(size))
@@ -195,14 +190,14 @@ class Workbench:
         in_turn = [self.costed(chosen) for chosen in product(*each)]
         return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
 
-    def _streaming(self, options: Sequence[Options]) -> tuple[Costed, ...]:
+    def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """The choices that stream where the rest does not; found once for each of the sets of options that a bench keeps."""
         if id(options) not in self.streams:
             rules = [one for one in self._shipped_as if one.streams] if self.readings.phases == "auto" else []
             self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
         return self.streams[id(options)]
 
-    def _combinations(self, options: Sequence[Options]) -> list[Costed]:
+    def _combinations(self, options: Sequence[TierOptions]) -> list[CostModel]:
         count = prod(map(len, options))
         if count > MOST_COMBINATIONS:
             what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
@@ -210,7 +205,7 @@ class Workbench:
             raise ColltoolError(what, argument="phases", fix=fix)
         return [self.costed(chosen) for chosen in product(*options)]
 
-    def named(self, names: Sequence[str]) -> Costed:
+    def named(self, names: Sequence[str]) -> CostModel:
         """The schedule of one algorithm per spanned tier, innermost first.
 
         Raises:
@@ -230,14 +225,14 @@ class Workbench:
         return self.costed(tuple(chosen))
 
     def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
-        mine = [one for one in self.laid if one.step.tier == tier]
+        mine = [one for one in self.steps if one.step.tier == tier]
         row = find(mine[0].step.primitive, name)
         reasons = (why_not(row, one) for one in mine)
         what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
         return ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(feasible)}")
 
 
-def why_not(row: Algorithm, laid: Laid) -> str | None:
+def why_not(row: Algorithm, laid: PlacedStep) -> str | None:
     """Why an algorithm, or its counterpart on the way back, cannot serve a phase."""
     partner = counterpart(row, laid.step.primitive)
     return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
@@ -251,21 +246,18 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
 
 
 def _by_tier(tiers: Sequence[Tier]) -> list[tuple[Tier, bool]]:
-    """Of each tier what it has, and whether it is the outermost."""
     return [(own, index == len(tiers) - 1) for index, own in enumerate(tiers)]
 
 
-def _shipped(option: Option) -> bool:
+def _shipped(option: TierOption) -> bool:
     return leads(option.status)
 
 
-def _fitting(one: ShippedAs, options: Sequence[Options]) -> list[Options]:
-    """Of each tier the options that a library takes for a composition."""
+def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
     return [tuple(option for option in own if _has(one, (option, outermost))) for own, outermost in _by_tier(options)]
 
 
-def _has(one: ShippedAs, tier: tuple[Option, bool]) -> bool:
-    """Whether a composition as a library ships it has an option on a tier."""
+def _has(one: ShippedAs, tier: tuple[TierOption, bool]) -> bool:
     option, outermost = tier
     names = one.outer if outermost else one.inner
     return option.name in names if names else ships(one.library, option.shipped_by)

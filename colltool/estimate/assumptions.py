@@ -21,7 +21,7 @@ _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes",
 MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
 
 
-class Reading(NamedTuple):
+class Assumption(NamedTuple):
     """How one reading is declared: ``help`` is a line for ``--help``; ``least`` and ``most`` bound a number."""
 
     help: str
@@ -48,18 +48,18 @@ class Readings(NamedTuple):
         order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
     """
 
-    ideal: Annotated[bool, Reading("Without contention: every eta is 1.", echoed="never")] = False
-    pipelining: Annotated[Pipelining, Reading("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)] = "asymptotic"
+    ideal: Annotated[bool, Assumption("Without contention: every eta is 1.", echoed="never")] = False
+    pipelining: Annotated[Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)] = "asymptotic"
     phases: Annotated[
-        Literal["auto", Phases], Reading("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
+        Literal["auto", Phases], Assumption("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
     ] = "auto"
-    placement: Annotated[Placement, Reading("Where the ranks sit.")] = "packed"
-    ring_alpha: Annotated[RingAlpha, Reading("A ring's latency over unequal hops.")] = "mean"
-    tree_beta: Annotated[float, Reading("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
-    ports: Annotated[Ports, Reading("Ports and links that a rank drives at once.", echoed="given")] = "all"
+    placement: Annotated[Placement, Assumption("Where the ranks sit.")] = "packed"
+    ring_alpha: Annotated[RingAlpha, Assumption("A ring's latency over unequal hops.")] = "mean"
+    tree_beta: Annotated[float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
+    ports: Annotated[Ports, Assumption("Ports and links that a rank drives at once.", echoed="given")] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
-        Reading("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
+        Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
     ] = "auto"
 
     def in_force(self, own: Phases) -> "Readings":
@@ -89,7 +89,7 @@ class Readings(NamedTuple):
 
 USUAL = Readings()
 """The defaults."""
-DECLARED: dict[str, Reading] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
+DECLARED: dict[str, Assumption] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 
 
@@ -162,7 +162,6 @@ def _refused(name: str, value: Any) -> ColltoolError:
 
 
 def _short(value: Any) -> str:
-    """A value of the wrong kind, in few words."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of more than 15 digits"
     text = repr(value) if isinstance(value, bool | int | float | complex | type(None)) else f"a {type(value).__name__}"

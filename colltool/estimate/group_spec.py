@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.base.formatting import Shape, ordinal, shape_text
 
 
-class Who(NamedTuple):
+class GroupSpec(NamedTuple):
     """A group as somebody asks for it: ranks r, r + stride, r + 2·stride ...
 
     Args:
@@ -25,16 +25,16 @@ class Who(NamedTuple):
     in_order: bool = False
 
 
-AnyGroup = Who | int | None
+AnyGroup = GroupSpec | int | None
 """A group, or how many of the first ranks."""
 
 
-def who_of(group: AnyGroup) -> Who:
+def who_of(group: AnyGroup) -> GroupSpec:
     """A group from what stands for one: a number of ranks is so many consecutive ones."""
-    return group if isinstance(group, Who) else Who(group)
+    return group if isinstance(group, GroupSpec) else GroupSpec(group)
 
 
-class Seats(NamedTuple):
+class GroupPlacement(NamedTuple):
     """A group as results echo it.
 
     Args:
@@ -65,13 +65,39 @@ class Seats(NamedTuple):
         return f"{words} ({', '.join(boxes)})" if boxes and self.stride == 1 else words
 
     @property
-    def who(self) -> Who:
+    def spec(self) -> GroupSpec:
         """To ask for the same group again."""
         whole = self.in_order or self.stride > 1
-        return Who(self.ranks, self.stride, self.alone, None if whole else self.shape or None, self.in_order)
+        return GroupSpec(self.ranks, self.stride, self.alone, None if whole else self.shape or None, self.in_order)
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
     """A group in words; a group of consecutive ranks has no siblings to be without."""
     apart = f", every {ordinal(stride)}" if stride > 1 else ""
     return f"{ranks} ranks{apart}{', alone' if apart and alone else ''}"
+
+
+class Occupancy(NamedTuple):
+    """How the members of a group sit on the endpoints of a tier.
+
+    Args:
+        stride: from one member's endpoint to the next: so many groups are interleaved there.
+        beside: ranks behind an endpoint for each member behind it, where their ports share uplinks.
+        alone: the ports of those other groups are idle.
+    """
+
+    stride: int = 1
+    beside: int = 1
+    alone: bool = False
+
+    def members(self, endpoints: int) -> int:
+        """Of a domain of so many endpoints those that are the group's."""
+        return max(1, endpoints // self.stride)
+
+    def ports(self, endpoints: int) -> int:
+        """Ports of such a domain that each endpoint of the group's may count as its own, those of idle siblings included."""
+        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
+
+
+PACKED = Occupancy()
+"""Every endpoint from the first on, and all ranks behind each."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.analysis.grid import Asked, Floats, leading_rows
+from colltool.analysis.grid import Floats, PriceRequest, leading_rows
 from colltool.analysis.grid import winner as fastest_one
 from colltool.base.arrays import first_least
 from colltool.base.progress import followed
-from colltool.estimate.who import Who
+from colltool.estimate.group_spec import GroupSpec
 from colltool.fabric.many import with_values
 from colltool.fabric.model import Fabric
 from colltool.fabric.uncertain import Uncertain
@@ -27,14 +27,14 @@ MANY = 100  # numbers: beyond, the time of a price grows with each, and so less 
 FEW = 10
 
 
-class Side(NamedTuple):
+class Direction(NamedTuple):
     """A number, and values of it that go away from the file's."""
 
     number: Uncertain
     values: Floats
 
 
-class Flip(NamedTuple):
+class BreakEven(NamedTuple):
     """The value of a number nearest to the file's at which another schedule becomes the fastest; ``factor`` of the file's."""
 
     key: str
@@ -51,7 +51,9 @@ def at_both_ends(fabric: Fabric, numbers: Sequence[Uncertain]) -> Fabric:
     return with_values(fabric, varied)
 
 
-def foremost(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> Sequence[Uncertain]:
+def foremost(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain]
+) -> Sequence[Uncertain]:
     """Of more than :data:`MANY` numbers the few that move any schedule's time farthest within their ranges, fewer the more."""
     if len(numbers) <= MANY:
         return numbers
@@ -62,10 +64,12 @@ def foremost(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Seq
     return [numbers[at] for at in sorted(order)]
 
 
-def flips(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[Uncertain]) -> tuple[Flip, ...]:
+def break_evens(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain]
+) -> tuple[BreakEven, ...]:
     """Of each number the nearest change of the winner, up or down, the nearest number first; none where it never changes."""
-    sides = [Side(one, values) for one in numbers if one.value for values in _away(one)]
-    found: dict[str, Flip] = {}
+    sides = [Direction(one, values) for one in numbers if one.value for values in _away(one)]
+    found: dict[str, BreakEven] = {}
     for start in followed(range(0, len(sides), AT_ONCE)):
         some = sides[start : start + AT_ONCE]
         for side, names in zip(some, _winners(fabric, asked, group, size, some), strict=True):
@@ -75,7 +79,7 @@ def flips(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequen
     return tuple(sorted(found.values(), key=_distance))
 
 
-def _distance(flip: Flip) -> float:
+def _distance(flip: BreakEven) -> float:
     return abs(log(flip.factor))
 
 
@@ -85,7 +89,9 @@ def _away(one: Uncertain) -> tuple[Floats, Floats]:
     return np.clip(one.value * up, least, most), np.clip(one.value / up, least, most)
 
 
-def _first(fabric: Fabric, asked: Asked, group: Who, size: float, side: Side, names: Sequence[str]) -> Flip | None:
+def _first(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, side: Direction, names: Sequence[str]
+) -> BreakEven | None:
     """The first change of the winner along values that go away from the file's; ``names``: the winners there."""
     before = winner = ""
     for left in reversed(range(ROUNDS)):
@@ -100,7 +106,9 @@ def _first(fabric: Fabric, asked: Asked, group: Who, size: float, side: Side, na
     return _settled(fabric, asked, group, size, side.number, last) if winner else None
 
 
-def _settled(fabric: Fabric, asked: Asked, group: Who, size: float, one: Uncertain, last: tuple[str, float, float]) -> Flip:
+def _settled(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, one: Uncertain, last: tuple[str, float, float]
+) -> BreakEven:
     """The first value behind a change at which a price, too, names another winner: the two are equals but for rounding there.
 
     ``last``: the winner before the change, the last value at which it is, and the first at which it is no more.
@@ -112,11 +120,10 @@ def _settled(fabric: Fabric, asked: Asked, group: Who, size: float, one: Uncerta
         winner = fastest_one(with_values(fabric, {one.place: tried}), asked, group, size).title
         if winner != before:
             break
-    return Flip(one.key, tried, tried / one.value, winner)
+    return BreakEven(one.key, tried, tried / one.value, winner)
 
 
-def _winners(fabric: Fabric, asked: Asked, group: Who, size: float, sides: Sequence[Side]) -> list[list[str]]:
-    """The winner at every value of each side, the other numbers as the file says."""
+def _winners(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, sides: Sequence[Direction]) -> list[list[str]]:
     count = POINTS * len(sides)
     varied = {side.number.place: np.full(count, side.number.value) for side in sides}
     for at, side in enumerate(sides):
