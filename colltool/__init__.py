@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         compare,
         compare_plans,
         compare_sensitivity,
-        contention,
         crossover,
         diff,
         doctor,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         validate,
         verify,
     )
+    from colltool.api import networks as contention
 
 
 def __dir__() -> list[str]:

@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--update-readme`` only what writes runs."""
     if config.getoption("--update-readme"):
-        writing = [item for item in items if "test_a_document_shows_what_its_commands_print" in item.nodeid]
+        writers = ("test_a_document_shows_what_its_commands_print", "test_the_picture_is_what_the_command_draws")
+        writing = [item for item in items if any(name in item.nodeid for name in writers)]
         config.hook.pytest_deselected(items=[item for item in items if item not in writing])
         items[:] = writing

@@ -19,7 +19,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 SIZES = np.array([1e2, 1e4, 1e6, 16e6, 256e6, 1e10])
 _DUST = 1e-9
@@ -91,7 +91,9 @@ EXEMPT = (
     ),
     Exempt(
         "the edges of a double binary tree that leave a leaf are counted: over thin uplinks some counts of ranks have fewer",
-        lambda step: "double-binary-tree" in step.after and any(len(kind_of(tier).reached) > 1 for tier in step.where.tiers),
+        lambda step: (
+            "double-binary-tree" in step.after and any(len(capabilities_of(tier).reached) > 1 for tier in step.where.tiers)
+        ),
     ),
 )
 """The table of exceptions. A row more needs a reason that is physics, or how the library is."""
@@ -204,7 +206,7 @@ def ordered(where: Fabric) -> Fabric:
     for tier in where.tiers:
         update: dict[str, Any] = {"protocols": None}
         if tiers:
-            inner, own = kind_of(tiers[-1]), kind_of(tier)
+            inner, own = capabilities_of(tiers[-1]), capabilities_of(tier)
             slowest = (
                 tiers[-1].bandwidth * tiers[-1].ports * tiers[-1].eta.beta / max(one.oversubscription for one in inner.reached)
             )

@@ -13,9 +13,9 @@ from small import clos, fabric, mesh, star, switch, torus
 import colltool
 from colltool.base.primitives import busbw_factor, parse_primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.fabric.derive import tier_facts
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import tier_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import fat_tree, rail_pods
 
 ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))
@@ -168,14 +168,14 @@ def test_busiest_link_of_an_all_to_all(lattice: str, load: float) -> None:
 @pytest.mark.parametrize(("lattice", "hops"), ANCHORS["lattices"]["diameter"].items())
 def test_diameter(lattice: str, hops: int) -> None:
     where = of_kind(lattice)
-    assert kind_of(where.tiers[0]).diameter_links == hops
+    assert capabilities_of(where.tiers[0]).diameter_links == hops
     assert row_of(where, "a2a", "1MB", "shortest-path").n_alpha == hops
     assert row_of(where, "p2p", "1MB", "send").n_alpha == hops
 
 
 @pytest.mark.parametrize(("shape", "count"), ANCHORS["lattices"]["neighbours"].items())
 def test_neighbours(shape: str, count: int) -> None:
-    assert kind_of(of_kind(f"torus {shape}").tiers[0]).neighbours == count
+    assert capabilities_of(of_kind(f"torus {shape}").tiers[0]).neighbours == count
 
 
 @pytest.mark.parametrize(("k", "expected"), ANCHORS["fat_tree"]["by_radix"].items())

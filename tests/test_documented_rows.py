@@ -12,8 +12,8 @@ import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice_paths import busiest_link
 from colltool.base.primitives import AR
+from colltool.schedules.executor import run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import Loads, Ports
 from colltool.schedules.step import Indices
 

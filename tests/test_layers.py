@@ -257,7 +257,7 @@ def silent_checks(tree: ast.AST) -> Iterator[str]:
 
 @every_module
 def test_nobody_asks_a_tier_for_its_kind_where_mypy_cannot_follow(module: str) -> None:
-    assert not list(silent_checks(TREES[module])), f"{module}: ask colltool.fabric.topology.kind_of"
+    assert not list(silent_checks(TREES[module])), f"{module}: ask colltool.fabric.topology.capabilities_of"
 
 
 def test_silent_checks_are_seen() -> None:

@@ -19,7 +19,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.library_selection import library_of
 from colltool.estimate.validity_range import launch_is_known
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 
@@ -83,7 +83,7 @@ def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: b
 
 def _sliced(tier: Tier) -> str:
     """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
-    axes = kind_of(tier).axes
+    axes = capabilities_of(tier).axes
     long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
     along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 _TESTS = {AR: "all_reduce_perf", AG: "all_gather_perf", RS: "reduce_scatter_perf", A2A: "alltoall_perf", BC: "broadcast_perf",
           REDUCE: "reduce_perf", P2P: "sendrecv_perf"}  # fmt: skip
@@ -35,7 +35,7 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     """
     parts = key.split(".")
     tier = next((index for index, one in enumerate(fabric.tiers) if one.name == parts[0]), len(fabric.tiers) - 1)
-    if kind_of(fabric.tiers[tier]).axes:
+    if capabilities_of(fabric.tiers[tier]).axes:
         return ""
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
     inside = fabric.tiers[0].endpoints

@@ -13,9 +13,9 @@ from colltool.analysis.grid import winner as fastest_one
 from colltool.base.arrays import first_least
 from colltool.base.progress import followed
 from colltool.estimate.group_spec import GroupSpec
-from colltool.fabric.many import with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import with_values
 
 FARTHEST = 100.0  # times and a hundredth: beyond it the number is another machine's
 POINTS = 401
@@ -30,7 +30,7 @@ FEW = 10
 class Direction(NamedTuple):
     """A number, and values of it that go away from the file's."""
 
-    number: Uncertain
+    number: ParameterRange
     values: Floats
 
 
@@ -43,7 +43,7 @@ class BreakEven(NamedTuple):
     winner: str
 
 
-def at_both_ends(fabric: Fabric, numbers: Sequence[Uncertain]) -> Fabric:
+def at_both_ends(fabric: Fabric, numbers: Sequence[ParameterRange]) -> Fabric:
     """Two fabrics for each number, as arrays: with its low and with its high end, the others as the file says."""
     varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
     for at, one in enumerate(numbers):
@@ -52,8 +52,8 @@ def at_both_ends(fabric: Fabric, numbers: Sequence[Uncertain]) -> Fabric:
 
 
 def foremost(
-    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain]
-) -> Sequence[Uncertain]:
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange]
+) -> Sequence[ParameterRange]:
     """Of more than :data:`MANY` numbers the few that move any schedule's time farthest within their ranges, fewer the more."""
     if len(numbers) <= MANY:
         return numbers
@@ -65,7 +65,7 @@ def foremost(
 
 
 def break_evens(
-    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain]
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange]
 ) -> tuple[BreakEven, ...]:
     """Of each number the nearest change of the winner, up or down, the nearest number first; none where it never changes."""
     sides = [Direction(one, values) for one in numbers if one.value for values in _away(one)]
@@ -83,7 +83,7 @@ def _distance(flip: BreakEven) -> float:
     return abs(log(flip.factor))
 
 
-def _away(one: Uncertain) -> tuple[Floats, Floats]:
+def _away(one: ParameterRange) -> tuple[Floats, Floats]:
     least, most = one.limits
     up = np.geomspace(1, FARTHEST, POINTS)
     return np.clip(one.value * up, least, most), np.clip(one.value / up, least, most)
@@ -107,7 +107,7 @@ def _first(
 
 
 def _settled(
-    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, one: Uncertain, last: tuple[str, float, float]
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, one: ParameterRange, last: tuple[str, float, float]
 ) -> BreakEven:
     """The first value behind a change at which a price, too, names another winner: the two are equals but for rounding there.
 

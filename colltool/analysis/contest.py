@@ -16,7 +16,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.group_spec import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
 
 TURNED = 0.01
 """Of the samples so many may be turned by a launch that one side leaves out: a share is told to no more than that."""
@@ -32,7 +32,7 @@ class ContestSide(NamedTuple):
     p5_s: float
     p50_s: float
     p95_s: float
-    numbers: tuple[Uncertain, ...]
+    numbers: tuple[ParameterRange, ...]
     assumed: bool
 
 
@@ -77,7 +77,7 @@ class ContestEntry(NamedTuple):
 
     name: str
     fabric: Fabric
-    numbers: tuple[Uncertain, ...]
+    numbers: tuple[ParameterRange, ...]
     assumed: bool
 
 

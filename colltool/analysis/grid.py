@@ -23,8 +23,8 @@ from colltool.estimate.candidates import Candidates, by_title
 from colltool.estimate.curve import NO_SOFTWARE_TIME
 from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
+from colltool.fabric.variants import Place, differences, with_values
 
 BLOCK = 8192  # cells priced at once: what their arrays take stays small
 

@@ -12,9 +12,9 @@ from colltool.base.formatting import told_apart
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.bill import Cost, cost_of
-from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import Place, with_values
 from colltool.training.job import Job
 from colltool.training.plan import Plan, plan
 from colltool.training.step.fare import Fares
@@ -59,7 +59,7 @@ class Plans(Result):
 class StepTornadoBar(NamedTuple):
     """A number at both of its ends, all others as the file says, and the step there."""
 
-    number: Uncertain
+    number: ParameterRange
     low_s: float
     high_s: float
 
@@ -117,7 +117,7 @@ def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
     return tuple(told_apart(names, typed))
 
 
-def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[Uncertain], *,
+def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = 1, assumed: bool = False) -> PlanSpread:  # fmt: skip
     """The step of a job under numbers that may be off.
 

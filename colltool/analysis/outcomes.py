@@ -11,7 +11,7 @@ from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import PlacedGroup, Span, place
 from colltool.estimate.path_classes import tier_paths
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 NEAR = 1.25  # sizes that far apart are one in a sentence
 
@@ -135,7 +135,7 @@ def _unused(placed: PlacedGroup, asked: PriceRequest, key: str, algorithm: str) 
 
 
 def _of_level(span: Span, asked: PriceRequest, key: str, parts: Sequence[str], algorithm: str) -> SameReason:
-    names = [level.name for level in kind_of(span.tier).levels]
+    names = [level.name for level in capabilities_of(span.tier).levels]
     at = names.index(parts[2]) if parts[2] in names else int(parts[2])
     met = [level.name for level in tier_paths(span.tier, span.endpoints, asked.readings, occupancy=span.occupancy).used]
     where = SameReason("unpaid", key, span.tier.name, names[at], algorithm=algorithm)

@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.stated import Stated
+from colltool.fabric.provenance import Provenance
 
 
-class Exhibit(NamedTuple):
+class ReportEntry(NamedTuple):
     """One result of a report.
 
     Args:
@@ -32,7 +32,7 @@ class ReportSection(NamedTuple):
 
     key: str
     title: str
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[ReportEntry, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +44,7 @@ class Assumptions(Result):
 
     subject: ClassVar[str] = "report"
     fabric: Fabric
-    stated: tuple[Stated, ...]
+    stated: tuple[Provenance, ...]
     library: str
     readings: Readings
 

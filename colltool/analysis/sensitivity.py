@@ -22,9 +22,9 @@ from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.group_spec import GroupPlacement, GroupSpec
 from colltool.estimate.groups import place
 from colltool.estimate.library_selection import library_of
-from colltool.fabric.many import Place, with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import Place, with_values
 
 SAMPLES, SEED = 100_000, 1
 MOST_SAMPLES = 1_000_000
@@ -99,7 +99,7 @@ class Sensitivity(Result):
     flips: tuple[BreakEven, ...]
     flips_sought: int
     telling: tuple[ValueOfInformation, ...]
-    numbers: tuple[Uncertain, ...]
+    numbers: tuple[ParameterRange, ...]
     assumed: bool
     experiment: str
     readings: Readings = USUAL
@@ -107,7 +107,7 @@ class Sensitivity(Result):
     held: tuple[str, ...] = ()
 
 
-def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain], *,
+def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
     """A choice under numbers that may be off.
 
@@ -174,7 +174,7 @@ def affordable(samples: int, numbers: int) -> int:
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
 
-def draws(numbers: Sequence[Uncertain], samples: int, seed: int) -> dict[Place, Floats]:
+def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Place, Floats]:
     """Independent draws of every number between its bounds, by factor or by value.
 
     A number's draws depend on the seed and its key alone: whatever else is drawn, and on whatever fabric, they are the same.
@@ -231,7 +231,7 @@ def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: floa
 
 
 def _tornado(
-    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[Uncertain], *, today: str
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *, today: str
 ) -> tuple[TornadoBar, ...]:
     count = 2 * len(numbers)
     rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(count, size))
@@ -242,7 +242,7 @@ def _tornado(
 
 
 def _value_of_information(
-    numbers: Sequence[Uncertain], drawn: dict[Place, Floats], totals: Floats
+    numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats
 ) -> tuple[ValueOfInformation, ...]:
     """What knowing a number alone is worth: the best choice on average, against the best in each of its bins on average.
 

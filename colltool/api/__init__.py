@@ -5,11 +5,11 @@ Each imports its part of the house when it is called, so that a price does not w
 
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.api.arguments import readings
-from colltool.api.choices import compare, compare_sensitivity, sensitivity, sweep
+from colltool.api.comparisons import compare, compare_sensitivity, sensitivity, sweep
 from colltool.api.fabrics import draw_fabric, size_fabric
 from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
-from colltool.api.layouts import contention
-from colltool.api.measured import calibrate, doctor, trace, validate
+from colltool.api.measurements import calibrate, doctor, trace, validate
+from colltool.api.networks import contention
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
 from colltool.api.reports import report
 from colltool.base.errors import ColltoolError

@@ -30,7 +30,7 @@ def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
         ColltoolError: as :func:`colltool.load_fabric`.
     """
     from colltool.api.arguments import fabric_of
-    from colltool.fabric.derive import fabric_facts
+    from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricDrawn
     from colltool.render.drawing import fabric_svg
 
@@ -72,9 +72,9 @@ def size_fabric(
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
     """
     from colltool.fabric.bill import bill_of_plan
-    from colltool.fabric.price_file import load_prices
+    from colltool.fabric.load import load_prices
     from colltool.fabric.results import FabricSized
-    from colltool.sizing.hops import hops_of
+    from colltool.sizing.oversubscription import hops_of
     from colltool.sizing.size_clos import clos_plan, fat_tree_plan
 
     known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None

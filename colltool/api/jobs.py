@@ -205,7 +205,7 @@ def plan_sensitivity(
         ColltoolError: a key that names no number, a range upside down, or as :func:`plan`.
     """
     from colltool.analysis.jobs import plan_spread as run
-    from colltool.fabric.uncertain import ranges_of
+    from colltool.fabric.parameter_ranges import ranges_of
     from colltool.training.job import Job as Loaded
 
     loaded = job if isinstance(job, Loaded) else load_job(job)

@@ -72,7 +72,7 @@ def price(
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
         slow_rank: each row also carries what it takes where all ports and links of one rank, the worst one for it, run at this
-            share of their bandwidth (:attr:`colltool.estimate.algorithm_estimate.Row.slow`); of a single size.
+            share of their bandwidth (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); of a single size.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -89,10 +89,8 @@ def price(
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     priced = run(loaded, primitive_of(primitive), sizes_of(size), group, reading, only := names_of(algorithms))
-    with_library_picks = with_pick(
-        with_turn((priced,), loaded, group, reading, only), loaded, reading, asked=is_other(library, own)
-    )
-    return slowed(with_library_picks, loaded, reading, slow_rank)[0]
+    picked = with_pick(with_turn((priced,), loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
+    return slowed(picked, loaded, reading, slow_rank)[0]
 
 
 def price_list(
@@ -122,10 +120,8 @@ def price_list(
     loaded = under_library(own, library)
     group = group_of(ranks, stride, alone, shape)
     listed = run(loaded, primitive_of(primitive), parsed, group, reading, only := names_of(algorithms))
-    with_library_picks = with_pick(
-        with_turn(listed.prices, loaded, group, reading, only), loaded, reading, asked=is_other(library, own)
-    )
-    return replace(listed, prices=slowed(with_library_picks, loaded, reading, slow_rank))
+    picked = with_pick(with_turn(listed.prices, loaded, group, reading, only), loaded, reading, asked=is_other(library, own))
+    return replace(listed, prices=slowed(picked, loaded, reading, slow_rank))
 
 
 def crossover(

@@ -29,7 +29,7 @@ from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report
-    from colltool.api.exhibits import Column
+    from colltool.api.report_sections import PageColumn
     from colltool.training.job import Job
 
 PRIMITIVES = ("ar", "ag", "a2a")
@@ -86,7 +86,7 @@ def report(
         ColltoolError: as the functions that it is made of.
     """
     from colltool.analysis.report import Report
-    from colltool.api import exhibits as of
+    from colltool.api import report_sections as of
     from colltool.training.job import Job as Loaded
     from colltool.training.job import load_job
 
@@ -111,7 +111,7 @@ def report(
     sections = [of.network(page), *(of.collective(page, one) for one in followed(page.primitives))]
     sections += [of.step(page, loaded, _typed(job))] if loaded else []
     with called("python", primitive="collective"):
-        said = of.Said(
+        said = of.LogHints(
             primitive=None if collective is None else primitive_of(collective),
             nodes=None if nodes is None else count_of(nodes, "nodes", 1),
             in_place=flag_of(in_place, "in_place"),
@@ -135,13 +135,13 @@ def _primitives(primitives: Primitive | str | Sequence[Primitive | str]) -> list
     return found
 
 
-def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[Column]:
+def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[PageColumn]:
     """The fabrics, each under every combination of values.
 
     Raises:
         ColltoolError: more than a page holds, or one twice.
     """
-    from colltool.api.exhibits import Column
+    from colltool.api.report_sections import PageColumn
 
     asked, plain = (columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
     if len(asked) > MOST_COLUMNS:
@@ -151,7 +151,7 @@ def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Ove
     if again := next((fabric for at, (fabric, values) in enumerate(columns) if (fabric, values) in columns[:at]), None):
         raise ColltoolError(f"{again.name} stands twice", argument="against", fix="another fabric")
     typed = [_typed(fabrics[at * len(fabrics) // len(asked)]) for at in range(len(asked))]
-    return [Column(one.name, typed[at], columns[at][0], one.load(())) for at, one in enumerate(asked)]
+    return [PageColumn(one.name, typed[at], columns[at][0], one.load(())) for at, one in enumerate(asked)]
 
 
 def _typed(source: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.base.units import parse_length, parse_time
 from colltool.calibration.entries import time_text
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 
 
 def without_cables(data: dict[str, Any]) -> None:

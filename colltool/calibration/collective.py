@@ -24,7 +24,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series
 from colltool.nccl.hardware import Hardware
 
@@ -93,7 +93,7 @@ def fit_collective(
 def _able(site: _Site, algorithms: Sequence[str], known: Expected | None) -> tuple[str, ...]:
     """The algorithms to try that run on all groups; likeliest first."""
     first, spans = site.series[0], max(len(group.spans) for group in site.placed)
-    joined_by = kind_of(site.tier).joined_by
+    joined_by = capabilities_of(site.tier).joined_by
     names = own_names(first, algorithms) if algorithms else tried(first.primitive, first.library, joined_by, spans)
     names = tuple(dict.fromkeys([*(known.algorithms if known else ()), *names]))
     able = tuple(name for name in names if all(_costs(group, first.primitive, site.tier.name, name) for group in site.placed))
@@ -173,4 +173,4 @@ def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
 
 def _alpha_s(tier: Tier) -> float:
     """α of a tier before any measurement, seconds."""
-    return kind_of(tier).classes[0].alpha_s * tier.eta.alpha
+    return capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha

@@ -17,7 +17,7 @@ from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 _ALPHA_S = 1e-6
 _FAR_BELOW = 1e-3  # of any other tier's bandwidth: there the tier under test is the bottleneck, and a price affine in 1/BW
@@ -84,7 +84,7 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     """A tier under one protocol's numbers, without a list to choose from; an ideal switch on the tier under test."""
     tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
     update: dict[str, object] = {"protocols": None}
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     if protocol is not None and protocol.name == "probe" and kind.in_network is not None:
         update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0}))
     return replace(span, tier=tier.model_copy(update=update))

@@ -7,7 +7,7 @@ from math import gcd, prod
 from colltool.base.errors import ColltoolError, either, given, spell
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.plausible import check_series
 from colltool.measurements.series import Series
 
@@ -40,7 +40,7 @@ def _elsewhere(fabric: Fabric, series: Series) -> str:
     Where the innermost tier does not join the accelerators of one host (a Clos, a lattice), it says nothing of hosts.
     """
     inner = fabric.tiers[0]
-    if series.nodes is None or kind_of(inner).joins != "accelerators":
+    if series.nodes is None or capabilities_of(inner).joins != "accelerators":
         return ""
     if series.ranks % series.nodes:
         return "the ranks do not spread evenly over the nodes, and a price is of equal nodes"
@@ -88,7 +88,7 @@ def _per_domain(inner: Tier, series: Series) -> int | None:
 
 def _can_be(tier: Tier, size: int) -> bool:
     """Whether the file accepts that size of a tier."""
-    return size <= min(kind_of(tier).most, tier.max_size or size)
+    return size <= min(capabilities_of(tier).most, tier.max_size or size)
 
 
 def _holds(fabric: Fabric, tiers: list[Tier], series: Series) -> bool:

@@ -16,7 +16,7 @@ from colltool.calibration.select import Chosen
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 def note_algorithms(tier_data: dict[str, Any], chosen: Chosen) -> None:
@@ -48,7 +48,7 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: Chosen, last:
 
 def _others_eta(fabric: Fabric, tier: str, primitive: Primitive) -> dict[str, float]:
     """The switches' bandwidth coefficients of what was not measured, by primitive."""
-    spec = next(kind_of(one).in_network for one in fabric.tiers if one.name == tier)
+    spec = next(capabilities_of(one).in_network for one in fabric.tiers if one.name == tier)
     return {str(other): value for other, value in (spec.own_eta if spec else {}).items() if other is not primitive}
 
 

@@ -11,8 +11,8 @@ import typer
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FABRIC_SUFFIXES, FabricChoice, command, to_file
 from colltool.cli.completion import words
-from colltool.cli.shared import FABRIC_SUFFIXES, FabricChoice, command, to_file
 
 EXAMPLES = """
 \b
@@ -55,12 +55,12 @@ def calibrate(
     plot: o.PlotOption = None,
     plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
     form: Annotated[
-        o.Format | None,
+        o.OutputFormat | None,
         typer.Option(
             "--format",
             metavar="|".join(o.FORMATS),
             help="How to print what was found. [default: table]",
-            parser=values.choice("format", o.Format),
+            parser=values.choice("format", o.OutputFormat),
             autocompletion=words(o.FORMATS),
         ),
     ] = None,

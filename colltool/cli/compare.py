@@ -8,8 +8,8 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_primitive
-from colltool.cli.shared import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """

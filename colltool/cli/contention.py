@@ -11,8 +11,8 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.units import parse_shape
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.schemas import LayoutSchemaOption
-from colltool.cli.shared import FabricChoice, Out, command
 
 EXAMPLES = """
 \b

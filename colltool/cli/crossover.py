@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 DEFAULT_FABRIC = FabricChoice(("nvl72",), ())

@@ -9,7 +9,7 @@ import typer
 
 from colltool.base.errors import EXIT_CHECK_FAILED, called
 from colltool.cli import options as o
-from colltool.cli.shared import Out, command
+from colltool.cli.command import Out, command
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff

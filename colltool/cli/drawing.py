@@ -10,8 +10,8 @@ import typer
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import Out, command, to_file
 from colltool.cli.completion import words
-from colltool.cli.shared import Out, command, to_file
 
 DRAW_EXAMPLES = """
 \b
@@ -69,7 +69,7 @@ def draw(
         raise ColltoolError(f"a drawing is an SVG file, got {path}", argument="output", fix=fix)
     drawn = api.draw_fabric(api.load_fabric(fabric, set_ or ()))
     if form is not DrawFormat.SVG and (form is not None or suffix != SUFFIX):
-        Out(None if form is None else o.Format(form.value), path, columns).emit(drawn)
+        Out(None if form is None else o.OutputFormat(form.value), path, columns).emit(drawn)
         return
     if columns is not None:
         raise ColltoolError("a drawing has no columns", argument="columns", fix="leave it out, or --format csv")

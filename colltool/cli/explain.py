@@ -8,7 +8,7 @@ import typer
 
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
-from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """

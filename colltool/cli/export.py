@@ -10,7 +10,7 @@ import typer
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.shared import EVERYBODY, FabricChoice, GroupChoice, command, to_file
+from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, command, to_file
 
 TUNER_EXAMPLES = """
 \b

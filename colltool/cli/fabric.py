@@ -13,9 +13,9 @@ import typer
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FABRIC_SUFFIXES, Out, command, each_checked, to_file
 from colltool.cli.completion import words
 from colltool.cli.drawing import DRAW_EXAMPLES, draw
-from colltool.cli.shared import FABRIC_SUFFIXES, Out, command, each_checked, to_file
 
 SHOW_EXAMPLES = """
 \b
@@ -102,21 +102,21 @@ def show(
     columns: o.ColumnsOption = None,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the bill of its parts."""
-    from colltool.fabric.derive import fabric_facts
     from colltool.fabric.load import load_fabric
+    from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
     path = to_file(output)
     if form is ShowFormat.YAML or (form is None and path is not None and path.suffix in FABRIC_SUFFIXES):
         from colltool.cli.written import write
-        from colltool.fabric.start import yaml_of
+        from colltool.fabric.templates import yaml_of
 
         if columns is not None:
             raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
         write(yaml_of(fabric, set_ or ()), path)
         return
     loaded = load_fabric(fabric, set_ or ())
-    Out(None if form is None else o.Format(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
+    Out(None if form is None else o.OutputFormat(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
 app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)(draw)
@@ -148,7 +148,7 @@ def init(
     three levels), eta=1.2/0.8 or ports=4 may follow.
     """
     from colltool.cli.written import write
-    from colltool.fabric.start import fabric_start
+    from colltool.fabric.templates import fabric_start
 
     path = to_file(output)
     if path is not None and path.suffix not in FABRIC_SUFFIXES:
@@ -172,7 +172,7 @@ def check(
     out: Out,
 ) -> None:
     """Validate fabric files: what was read, what is odd about it, every error of every file with its line and column."""
-    from colltool.fabric.plausible import check_fabric
+    from colltool.fabric.lint import check_fabric
     from colltool.fabric.results import FabricsChecked
 
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
+from colltool.cli.command import command, to_file
 from colltool.cli.completion import words
-from colltool.cli.shared import command, to_file
 from colltool.guides import TOPICS
 
 EXAMPLES = """

@@ -8,8 +8,8 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import Out, command, each_checked
 from colltool.cli.completion import complete_job
-from colltool.cli.shared import Out, command, each_checked
 
 SHOW_EXAMPLES = """
 \b

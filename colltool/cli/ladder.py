@@ -9,8 +9,8 @@ import typer
 
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
+from colltool.cli.command import Out, Without, command
 from colltool.cli.schemas import LadderSchemaOption
-from colltool.cli.shared import Out, Without, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """

@@ -1,6 +1,6 @@
 """Options and arguments that several commands share: what they are called, what they take, and the words about them.
 
-A command declares a parameter with one of these annotations, or a whole group of options of :mod:`colltool.cli.shared`.
+A command declares a parameter with one of these annotations, or a whole group of options of :mod:`colltool.cli.command`.
 ``READ`` and ``WRITTEN`` mark parameters that name files, so that no output is written over an input.
 """
 
@@ -30,7 +30,7 @@ READ = "names a file that is read"
 WRITTEN = "names a file that is written"
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How a result is written."""
 
     TABLE = "table"
@@ -62,7 +62,7 @@ class PivotWhat(StrEnum):
     ALGORITHM = "algorithm"
 
 
-FORMATS = tuple(str(one.value) for one in Format)
+FORMATS = tuple(str(one.value) for one in OutputFormat)
 VIEWS = tuple(str(one.value) for one in PlotWhat)
 SWEEP_VIEWS = tuple(str(one.value) for one in SweepPlot)
 
@@ -137,10 +137,10 @@ SlowRankOption = Annotated[
     ),
 ]  # fmt: skip
 FormatOption = Annotated[
-    Format | None,
+    OutputFormat | None,
     typer.Option(
         "--format", metavar="|".join(FORMATS), help="How to write the result. [default: table, or by the suffix of -o]",
-        parser=values.choice("format", Format), autocompletion=words(FORMATS),
+        parser=values.choice("format", OutputFormat), autocompletion=words(FORMATS),
     ),
 ]  # fmt: skip
 ColumnsOption = Annotated[

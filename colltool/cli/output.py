@@ -10,29 +10,29 @@ from time import monotonic
 from typing import Any
 
 from colltool.base.errors import ColltoolError
-from colltool.cli.options import Format
+from colltool.cli.options import OutputFormat
 from colltool.cli.written import write
 
 SOON_S, OFTEN_S = 1.0, 0.2
 BY_SUFFIX = {
-    ".json": Format.JSON,
-    ".csv": Format.CSV,
-    ".md": Format.MARKDOWN,
-    ".html": Format.HTML,
-    ".htm": Format.HTML,
-    ".txt": Format.TABLE,
-    "": Format.TABLE,
+    ".json": OutputFormat.JSON,
+    ".csv": OutputFormat.CSV,
+    ".md": OutputFormat.MARKDOWN,
+    ".html": OutputFormat.HTML,
+    ".htm": OutputFormat.HTML,
+    ".txt": OutputFormat.TABLE,
+    "": OutputFormat.TABLE,
 }
 
 
-def chosen_format(form: Format | None, output: Path | None) -> Format:
+def chosen_format(form: OutputFormat | None, output: Path | None) -> OutputFormat:
     """The format asked for, else the one that the file's name says, else a table.
 
     Raises:
         ColltoolError: a name whose suffix says something else.
     """
     if form is not None or output is None:
-        return form or Format.TABLE
+        return form or OutputFormat.TABLE
     found = BY_SUFFIX.get(output.suffix.lower())
     if found is None:
         known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
@@ -80,7 +80,7 @@ def collect() -> None:
         gc.enable()
 
 
-def emit(result: Any, form: Format | None, output: Path | None, columns: str | None = None) -> None:
+def emit(result: Any, form: OutputFormat | None, output: Path | None, columns: str | None = None) -> None:
     """Render a result and write it.
 
     Args:
@@ -94,7 +94,7 @@ def emit(result: Any, form: Format | None, output: Path | None, columns: str | N
 
     chosen = chosen_format(form, output)
     names = [] if columns is None else [name.strip() for name in columns.split(",")]
-    screen = screen_of(to_file=output is not None) if chosen is Format.TABLE else None
+    screen = screen_of(to_file=output is not None) if chosen is OutputFormat.TABLE else None
     write(rendered(result, chosen.value, screen, names), output)
 
 

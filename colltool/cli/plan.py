@@ -10,8 +10,8 @@ import typer
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_job, complete_keep
-from colltool.cli.shared import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """

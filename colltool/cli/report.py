@@ -10,8 +10,8 @@ import typer
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
-from colltool.cli.shared import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -88,7 +88,7 @@ def report(
     from colltool import api
     from colltool.cli.output import chosen_format, collect, working
 
-    if chosen_format(out.form, out.path) is o.Format.HTML:
+    if chosen_format(out.form, out.path) is o.OutputFormat.HTML:
         from colltool.render.page import check_page
 
         check_page()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from colltool.cli import options as o
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """

@@ -9,7 +9,7 @@ import typer
 from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.shared import FabricChoice, Out, command
+from colltool.cli.command import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from colltool.congestion.seated import Seated, seated
 from colltool.congestion.sent import Unrouted, sent_by
 from colltool.congestion.traffic import Members, Row, Traffic
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.library import maker
 
 
@@ -51,7 +51,7 @@ def _composed(primitive: Primitive) -> list[str]:
 
 def _flat_seats(fabric: Fabric, ends: Indices) -> Seated:
     """Flat schedules go from member to member as the group lists them; on a lattice, from place to place."""
-    lattice = any(kind_of(tier).axes for tier in fabric.tiers)
+    lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
     try:
         sits = seated(fabric, ends)
     except ColltoolError:

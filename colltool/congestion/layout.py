@@ -24,8 +24,8 @@ from colltool.base.units import parse_size
 from colltool.congestion.groups import GroupLayout, Layout, PatternGroups, Ranks, numbers
 from colltool.congestion.layout_file import MOST_RANKS, LayoutFile
 from colltool.congestion.patterns import MapPattern, Pattern, PatternError, expand, expand_map
-from colltool.definitions.definition import Reading, read
 from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.reader import Reading, read
 from colltool.definitions.source_map import KeyPath
 from colltool.fabric.model import Fabric
 

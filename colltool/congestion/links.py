@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, given
 from colltool.congestion.arrays import Floats, Indices
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Line(NamedTuple):
@@ -91,7 +91,7 @@ class Switched(Wires):
 
     def __init__(self, tier: StarTier | ClosTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        kind = kind_of(tier)
+        kind = capabilities_of(tier)
         levels, sizing = kind.classes, kind.sizing
         self.levels = levels
         self.alphas = np.array([level.alpha_s for level in levels])
@@ -159,7 +159,7 @@ class Meshed(Wires):
 
     def __init__(self, tier: FullMeshTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        self.alpha_s, size = kind_of(tier).classes[0].alpha_s, tier.endpoints
+        self.alpha_s, size = capabilities_of(tier).classes[0].alpha_s, tier.endpoints
         if self.copies * size * size > 2**25:
             what = f"{tier.name} has {self.copies * size * (size - 1)} links, too many to follow"
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
@@ -193,10 +193,10 @@ class Links(Wires):
 
     def __init__(self, tier: LatticeTier, inside: int, ranks: int) -> None:
         super().__init__(tier, inside, ranks)
-        self.shape, self.alpha_s = tier.shape, kind_of(tier).classes[0].alpha_s
+        self.shape, self.alpha_s = tier.shape, capabilities_of(tier).classes[0].alpha_s
         self.hop_alpha_s = self.alpha_s
         self.strides = [prod(tier.shape[:axis]) for axis in range(len(tier.shape))]
-        self.closed = [axis.is_ring for axis in kind_of(tier).axes]
+        self.closed = [axis.is_ring for axis in capabilities_of(tier).axes]
         self.lines = []
         node = np.arange(tier.endpoints)
         for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.quoting import clipped
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 KINDS = ("block", "cyclic", "random", "axis", "box")
 MAP_KINDS = ("identity", "reverse", "cyclic", "rotate", "random")
@@ -154,7 +154,7 @@ def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list
 
 def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
     tier = fabric.tiers[0]
-    shape, size = tuple(axis.size for axis in kind_of(tier).axes), tier.endpoints
+    shape, size = tuple(axis.size for axis in capabilities_of(tier).axes), tier.endpoints
     if not shape:
         what = f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
         raise PatternError("kind", what, "block, cyclic and random go anywhere")

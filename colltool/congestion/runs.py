@@ -16,7 +16,7 @@ from colltool.congestion.groups import Alike, GroupLayout, Layout, alike
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
 from colltool.congestion.traffic import MOST_MESSAGES, Members, Row, SubLattice, Traffic, default_of, listed, messages_of, row_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Run(NamedTuple):
@@ -191,7 +191,7 @@ def _standing(fabric: Fabric, some: Alike, row: Row) -> Iterator[tuple[int, Indi
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the innermost tier."""
-    lattice, inside = kind_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
+    lattice, inside = capabilities_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
     if not lattice or len(np.unique(ends // inside)) > 1:
         return None
     axes, rings, here = [], [], ends % inside

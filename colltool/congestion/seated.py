@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.congestion.arrays import Indices
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Seated(NamedTuple):
@@ -72,7 +72,7 @@ def _whole(groups: Sequence[Group]) -> Group:
 
 def _stride(tier: Tier, units: Indices) -> int:
     """From one member's endpoint to the next on a lattice, whose links ask for it; 1 elsewhere. Shape (domains, members)."""
-    kind, count = kind_of(tier), units.shape[1]
+    kind, count = capabilities_of(tier), units.shape[1]
     if not kind.axes:
         return 1
     steps, first = np.unique(np.diff(units, axis=1)), units[:, 0] % tier.endpoints

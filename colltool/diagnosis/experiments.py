@@ -12,8 +12,9 @@ from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, Benchm
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import Supported
 from colltool.diagnosis.results import Experiment, Foretold
-from colltool.diagnosis.worlds import World, changed, switchless
-from colltool.fabric.topology import kind_of
+from colltool.diagnosis.worlds import World
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import INNERMOST, with_tiers, without_in_network
 
 GIB = 2.0**30
 AS_IS = "as the fabric says"
@@ -94,7 +95,7 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
     """All experiments, the plainest first: it is taken where others tell no more."""
     nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
     loud = dict(_LOUD) if on.library != "MPI" else {}
-    multicast = nccl and kind_of(base.fabric.tiers[0]).in_network is not None
+    multicast = nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
     yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, loud)
     if multicast or (nccl and on.hosts > 1):
         yield _Trial(AR, LARGE_SIZES, GIB, on.ranks, on.hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
@@ -116,7 +117,7 @@ def _time(trial: _Trial, world: World, library: str) -> float | None:
     if trial.apart:
         world = world._replace(fabric=world.fabric.model_copy(update={"tiers": world.fabric.tiers[1:]}))
     if trial.ringed:
-        world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
+        world = world._replace(fabric=with_tiers(world.fabric, without_in_network, INNERMOST))
         if trial.hosts > 1:
             world = world._replace(only=("multi-rail-ring", "ring"))
     return world.time(trial.primitive, trial.bytes, trial.ranks, library)

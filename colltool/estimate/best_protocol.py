@@ -13,7 +13,7 @@ from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseC
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Protocol
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 _ROW = ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
@@ -113,7 +113,7 @@ def _span_under(span: Span, protocol: Protocol | None) -> Span:
 
 def tier_under(tier: Tier, protocol: Protocol) -> Tier:
     """A tier with a protocol's numbers; its α is that of the nearest pairs, and farther ones keep what they add to it."""
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     given = {"bandwidth": protocol.bandwidth, "eta": protocol.eta}
     numbers: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if protocol.alpha is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from colltool.algorithms.choice import Choice, parse_choice
@@ -36,6 +36,7 @@ class Candidates:
     placed: PlacedGroup
     primitive: Primitive
     readings: Readings
+    flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
     def runs(self) -> tuple[str, ...]:
@@ -176,11 +177,14 @@ class Candidates:
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         if any(row.name == choice.base for row in compositions(self.primitive)):
             return self._composed(choice, sizes)
+        if choice in self.flat_by_name:
+            return self.flat_by_name[choice]
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
         found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
+        self.flat_by_name[choice] = found
         return found
 
     def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:

@@ -25,7 +25,7 @@ from colltool.base.cost import Number
 from colltool.base.primitives import AR, P2P, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup, Span
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class Side(NamedTuple):
@@ -131,7 +131,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
     own = [_port_rates(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
     for index, span in enumerate(placed.spans):
         beyond = _sum(own[index + 1 :])
-        computes = any(_COMPUTE & kind_of(one.tier).operations for one in placed.spans[index:])
+        computes = any(_COMPUTE & capabilities_of(one.tier).operations for one in placed.spans[index:])
         yield _domains(placed, index, own[index].plus(beyond), computes=computes)
         if readings.placement == "packed":
             yield from _leaves(placed, index, rates[index], beyond.richest, computes=computes)
@@ -154,7 +154,7 @@ def _sum(wires: Sequence[_PortRates]) -> _PortRates:
 
 
 def _port_rates(span: Span, rate: Any) -> _PortRates:
-    kind = kind_of(span.tier)
+    kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
             counts = (1.0, 1.0, 1.0)
@@ -174,7 +174,7 @@ def _port_rates(span: Span, rate: Any) -> _PortRates:
 
 def _axes(span: Span) -> list[Axis]:
     """The axes that the group has of a lattice; none elsewhere."""
-    return [axis for axis in kind_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
+    return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
 
 
 def _domains(placed: PlacedGroup, index: int, out: _PortRates, *, computes: bool) -> Cut:
@@ -189,7 +189,7 @@ def _leaves(placed: PlacedGroup, index: int, rate: Any, beyond: Any, *, computes
     The last one may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     span = placed.spans[index]
-    classes, occupancy = kind_of(span.tier).classes, span.occupancy
+    classes, occupancy = capabilities_of(span.tier).classes, span.occupancy
     for below, above in pairwise(classes):
         endpoints = occupancy.members(below.group)
         if endpoints >= span.endpoints:

@@ -23,9 +23,9 @@ from colltool.estimate.group_spec import AnyGroup, GroupPlacement
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 AnyRow = Algorithm | Composition
 
@@ -78,7 +78,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
 def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
     for span in placed.spans:
         _, reach = tier_group(span, readings, scale_out=False)
-        for one in kind_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]:
+        for one in capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]:
             if one.cable_m:
                 yield CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
 

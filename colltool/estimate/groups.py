@@ -13,7 +13,7 @@ from colltool.estimate.group_spec import PACKED, AnyGroup, GroupPlacement, Group
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import TierShare, fill_tiers
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
     from colltool.estimate.cut_bound import CutBound
@@ -79,7 +79,7 @@ class PlacedGroup:
     def ranks_per_node(self) -> int:
         """Ranks of each node that are in the group."""
         first = self.spans[0]
-        inside = kind_of(first.tier).joins == "accelerators" and not self.one_a_node
+        inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
 
     @property
@@ -137,7 +137,7 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
 
 
 def _seats(who: GroupSpec, ranks: int, stops: Sequence[TierShare]) -> GroupPlacement:
-    axes = [(stop.tier.name, kind_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
+    axes = [(stop.tier.name, capabilities_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
     slices = tuple((name, tuple(axis.size for axis in part)) for name, part in axes if part)
     return GroupPlacement(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
 
@@ -151,7 +151,7 @@ def _beside(tier: Tier, inside: int, members: int, who: GroupSpec) -> int:
 
 
 def _rails(tier: Tier, inside: int) -> int:
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
     return 1 if inside % rails else rails
 
@@ -165,7 +165,7 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
 
 
 def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
-    tier, kind = span.tier, kind_of(span.tier)
+    tier, kind = span.tier, capabilities_of(span.tier)
     reach = tier_paths(tier, span.endpoints, readings, idle_nics, span.occupancy)
     hardware = reach.in_switch
     group = Group(
@@ -196,7 +196,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         span = placed.spans[0]
         return tier_group(span, readings, scale_out=placed.one_a_node)
     tiers = tuple((span.tier, span.occupancy) for span in placed.spans)
-    lattice = any(kind_of(tier).axes for tier, _ in tiers)
+    lattice = any(capabilities_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
     group = Group(
         ranks=placed.ranks,

@@ -15,10 +15,10 @@ from colltool.base.cost import Terms, Trees
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.group_spec import PACKED, Occupancy
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Limits
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
@@ -211,7 +211,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
 
     Sibling groups send as the group does, each over its own ports, so that uplinks leave each group its members' part of them.
     """
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
     bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
     levels: list[PathClass] = []
@@ -262,7 +262,7 @@ def _in_switch(
     A tier of one class has as many as its sizing takes. The way through is as long as from one endpoint to another: each pass has
     its part of that cable.
     """
-    kind, scattered = kind_of(tier), readings.placement == "scattered"
+    kind, scattered = capabilities_of(tier), readings.placement == "scattered"
     spec, block = kind.in_network, kind.sizing
     if spec is None:
         return None
@@ -293,7 +293,7 @@ def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Re
         counted += levels
     tier, occupancy = tiers[-1]
     endpoints = ranks // unit
-    axes = kind_of(tier).part(endpoints, occupancy.stride) or ()
+    axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
     crowd = max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
     placed[-1] = placed[-1]._replace(crowd=crowd)
     return PathClasses(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)

@@ -23,8 +23,8 @@ from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_selection import running_on
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
-from colltool.fabric.library import Reached
-from colltool.fabric.topology import kind_of
+from colltool.fabric.library import Efficiency
+from colltool.fabric.topology import capabilities_of
 
 
 def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0) -> tuple[CostTerm, ...]:
@@ -140,7 +140,7 @@ _GB = 1e9
 class _Figure(NamedTuple):
     """A figure that counts for a schedule: on how many nodes and ranks, and on which tier; on all of them where it is empty."""
 
-    figure: Reached
+    figure: Efficiency
     nodes: int
     ranks: int
     tier: str = ""
@@ -155,12 +155,12 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     return costed if known is None else _reaching(costed, known, LIBRARIES[facts.name].spoken)
 
 
-def _known(figures: tuple[Reached, ...], costed: CostModel, placed: PlacedGroup) -> _Figure | None:
+def _known(figures: tuple[Efficiency, ...], costed: CostModel, placed: PlacedGroup) -> _Figure | None:
     own = next((one for one in figures if _is_of(one, costed, placed)), None)
     if own is not None:
         return _Figure(own, placed.nodes, placed.ranks)
     first = placed.spans[0]
-    if not costed.choice.tiers or placed.one_a_node or kind_of(first.tier).joins != "accelerators":
+    if not costed.choice.tiers or placed.one_a_node or capabilities_of(first.tier).joins != "accelerators":
         return None
     inside = parse_choice(costed.choice.tiers[0])
     part = next((one for one in figures if costed.primitive in one.primitives and parse_choice(one.algorithm) == inside), None)
@@ -171,7 +171,7 @@ _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:rin
 """What a library's ring and tree are called with a rank on each node, and with all ranks of each: one rail, or all."""
 
 
-def _is_of(one: Reached, costed: CostModel, placed: PlacedGroup) -> bool:
+def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
     if costed.primitive not in one.primitives:
         return False
     if not placed.one_a_node:

@@ -16,7 +16,7 @@ from colltool.base.formatting import Shape, shape_text
 from colltool.base.units import parse_count
 from colltool.estimate.group_spec import GroupSpec, spoken
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 
 class TierShare(NamedTuple):
@@ -61,7 +61,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     steps, left = [], stride
     for tier in fabric.tiers:
         step = tier.endpoints if left % tier.endpoints == 0 else left
-        if step not in (1, tier.endpoints) and not kind_of(tier).takes_stride(step):
+        if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
             return None
         steps.append(step)
         left //= step
@@ -82,7 +82,7 @@ def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
 
 
 def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     if in_order or members in (1, tier.endpoints):
         return None if kind.part(members, step) is None else tier
     return kind.slice(members)
@@ -175,7 +175,7 @@ def _half_full(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
 
 
 def _shape(fabric: Fabric) -> str:
-    return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in fabric.tiers)
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
 Boxes = tuple[Tier | None, ...]
@@ -188,8 +188,8 @@ def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
     Raises:
         ColltoolError: no lattice, more axes than there are, a stride beside it, or a box that does not fit.
     """
-    lattices = [tier for tier in fabric.tiers if kind_of(tier).axes]
-    axes = sum(len(kind_of(tier).axes) for tier in lattices)
+    lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
+    axes = sum(len(capabilities_of(tier).axes) for tier in lattices)
     shape = who.shape or ()
     if not lattices:
         fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
@@ -203,13 +203,13 @@ def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
     left = list(shape) + [1] * (axes - len(shape))
     boxes: list[Tier | None] = []
     for tier in fabric.tiers:
-        own = tuple(left.pop(0) for _ in kind_of(tier).axes)
+        own = tuple(left.pop(0) for _ in capabilities_of(tier).axes)
         boxes.append(_box(tier, own) if own else None)
     return tuple(boxes)
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
-    kind, ranks = kind_of(tier), prod(shape)
+    kind, ranks = capabilities_of(tier), prod(shape)
     found = kind.slice(ranks, shape)
     if found is not None:
         return found
@@ -236,8 +236,8 @@ def _asked(shape: Shape) -> str:
 
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
-    return tuple(axis.size for tier in tiers for axis in kind_of(tier).axes)
+    return tuple(axis.size for tier in tiers for axis in capabilities_of(tier).axes)
 
 
 def _extents(lattices: Sequence[Tier]) -> str:
-    return ", ".join(f"{tier.name} {kind_of(tier).extent}" for tier in lattices)
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in lattices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
@@ -25,7 +25,7 @@ from colltool.estimate.library_selection import running_on
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.estimate.validity_range import lower_bound_notes, range_notes
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +106,7 @@ def mode(readings: Readings) -> str:
     return "ideal" if readings.ideal else "realistic"
 
 
+@lru_cache(maxsize=64)
 def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
     """The readings in force for a primitive, its own default filled in."""
     own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
@@ -264,7 +265,7 @@ def _firsts(priced: Price) -> list[int]:
 
 def _may_turn(fabric: Fabric, first: AlgorithmEstimate) -> bool:
     posts = not _posting().isdisjoint({first.choice.base, *first.choice.tiers})
-    return posts or any(kind_of(tier).joined_by != "switches" for tier in fabric.tiers)
+    return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
 
 
 @cache

@@ -13,7 +13,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.tier_parts import Measured
+from colltool.fabric.tier_parts import MeasuredRange
 
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
@@ -34,7 +34,7 @@ def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitiv
     return [replace(row, notes=(*row.notes, *_notes(row, ranges), *ranks)) for row in rows] if ranges else list(rows)
 
 
-def _ranks_note(ranks: int, ranges: Mapping[str, Measured]) -> list[str]:
+def _ranks_note(ranks: int, ranges: Mapping[str, MeasuredRange]) -> list[str]:
     known = sorted({count for one in ranges.values() for count in one.ranks or ()})
     if not known or ranks in known:
         return []
@@ -42,7 +42,7 @@ def _ranks_note(ranks: int, ranges: Mapping[str, Measured]) -> list[str]:
     return [f"measured on {', '.join(map(str, known))} ranks, not on {ranks}: {how}"]
 
 
-def _notes(row: AlgorithmEstimate, ranges: Mapping[str, Measured]) -> list[str]:
+def _notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredRange]) -> list[str]:
     least, most = _ends(row.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
         return []

@@ -14,7 +14,7 @@ from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.fabric.model import Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 COLLECTIVES = (AR, AG, RS, A2A)
 _LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
@@ -58,7 +58,7 @@ def _one_way(algorithm: str, npus: int) -> tuple[int, float]:
 
 
 def _dimensions(span: Span, readings: Readings) -> list[Dimension]:
-    joined = kind_of(span.tier).joined_by
+    joined = capabilities_of(span.tier).joined_by
     match joined:
         case "neighbour_links":
             return _rings(span, readings)
@@ -97,7 +97,7 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 
 def _or_set(tier: Tier, setting: str) -> str:
     """The cure beside a smaller group: other numbers for the levels, where the tier has any."""
-    return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if kind_of(tier).levels else ""
+    return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if capabilities_of(tier).levels else ""
 
 
 def _rings(span: Span, readings: Readings) -> list[Dimension]:
@@ -106,7 +106,7 @@ def _rings(span: Span, readings: Readings) -> list[Dimension]:
     Raises:
         ColltoolError: a mesh, or a part of an axis: both are open lines.
     """
-    tier, kind = span.tier, kind_of(span.tier)
+    tier, kind = span.tier, capabilities_of(span.tier)
     axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
         what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"

@@ -11,7 +11,7 @@ from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup
 from colltool.export.astra_dimensions import COLLECTIVES, Dimension
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 _BINARY = "AstraSim_Analytical_Congestion_Unaware"
 
@@ -37,7 +37,7 @@ def left_out(placed: PlacedGroup, dimensions: Sequence[Dimension], ideal: bool) 
     if placed.local_copy_Bps is not None:
         yield "left out: the copy of a rank's own share"
     for span in placed.spans:
-        if kind_of(span.tier).in_network is not None:
+        if capabilities_of(span.tier).in_network is not None:
             yield f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work"
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.prices import PARTS, PartPrice, Prices
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.records import ClosPlan
 
 HOURS_A_YEAR = 8766.0  # with leap years
@@ -116,7 +116,7 @@ def _stages(tier: str, plan: ClosPlan, domains: int) -> Iterator[_Counted]:
 
 def _levels_of(tier: Tier, facts: TierFacts) -> Iterable[_Counted]:
     """The levels of a tier, in all its domains."""
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     ports = facts.planes * tier.ports * tier.endpoints * facts.domains
     if facts.sizing is not None:
         return _stages(tier.name, facts.sizing, facts.domains)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 
-from colltool.fabric.derive import TierFacts, fabric_facts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.records import ClosPlan
 
 
@@ -53,7 +53,7 @@ def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
 
 
 def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
-    kind, ports = kind_of(tier), facts.planes * tier.ports
+    kind, ports = capabilities_of(tier), facts.planes * tier.ports
     if facts.endpoints == 1:
         return
     if facts.sizing is not None:

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from math import log2
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from colltool.algorithms.choice import parse_choice
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions.field_types import (
     MAX_LISTED,
     AlgorithmName,
@@ -23,8 +23,8 @@ from colltool.definitions.field_types import (
     Size,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.agreement import known_algorithm
-from colltool.fabric.tier_parts import Measured
+from colltool.fabric.tier_parts import MeasuredRange
+from colltool.fabric.validators import known_algorithm
 
 LibraryName = Literal["nccl", "rccl", "mpi", "xla", "mscclpp", "all"]
 
@@ -59,14 +59,14 @@ class LibraryChannels(Part):
     total: ChannelCount | None = None
 
 
-class ReachedOn(Part):
+class EfficiencyAt(Part):
     """The share that is reached on so many nodes."""
 
     nodes: Count
     share: Fraction
 
 
-class Took(Part):
+class SoftwareTime(Part):
     """What a call of a size on so many ranks was measured to take beside its wires, latencies and launch."""
 
     ranks: Count
@@ -74,7 +74,7 @@ class Took(Part):
     time: Overhead
 
 
-class Reached(Part):
+class Efficiency(Part):
     """What a library's schedule reaches of its modelled bandwidth, as published or measured; nothing under the ideal reading.
 
     ``algorithm`` as ``--algorithm`` takes it; that of one tier also counts inside a composition, on the innermost tier.
@@ -91,15 +91,15 @@ class Reached(Part):
         Accepted("a list of primitives, such as [all_reduce, all_gather]"),
     ]
     share: Annotated[
-        Fraction | Annotated[tuple[Annotated[ReachedOn, _REACHED_ON], ...], Field(min_length=1, max_length=MAX_LISTED)],
+        Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=MAX_LISTED)],
         Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),
     ] = 1.0
     startup: Overhead | None = None
     startup_per_rank: Overhead | None = None
     rise_per_rank: Overhead | None = None
-    measured: Annotated[Measured | None, _MEASURED] = None
+    measured: Annotated[MeasuredRange | None, _MEASURED] = None
     software: Annotated[
-        tuple[Annotated[Took, _TOOK], ...],
+        tuple[Annotated[SoftwareTime, _TOOK], ...],
         Field(max_length=MAX_LISTED),
         Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
     ] = ()
@@ -111,7 +111,7 @@ class Reached(Part):
         return name
 
     @model_validator(mode="after")
-    def _exists(self) -> Reached:
+    def _exists(self) -> Efficiency:
         for primitive in self.primitives:
             try:
                 known_algorithm(primitive, self.algorithm)
@@ -121,7 +121,7 @@ class Reached(Part):
 
     @field_validator("software")
     @classmethod
-    def _once_each(cls, software: tuple[Took, ...]) -> tuple[Took, ...]:
+    def _once_each(cls, software: tuple[SoftwareTime, ...]) -> tuple[SoftwareTime, ...]:
         if len({(one.ranks, one.size) for one in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software
@@ -143,7 +143,7 @@ class Reached(Part):
         return first + (last - first) * log2(nodes / low) / log2(high / low)
 
 
-class Library(Part):
+class LibraryFacts(Part):
     """A library by name, with the facts that its cost model needs.
 
     ``nics`` of a node, where it is not one for each GPU; ``collnet``: NCCL_COLLNET_ENABLE with a plugin, off by default;
@@ -161,13 +161,32 @@ class Library(Part):
     nvls: Flag | None = None
     channels: Annotated[LibraryChannels | None, _CHANNELS] = None
     reached: Annotated[
-        tuple[Annotated[Reached, _REACHED], ...],
+        tuple[Annotated[Efficiency, _REACHED], ...],
         Field(max_length=MAX_LISTED),
         Accepted("a list such as [{algorithm: ring, primitives: [all_reduce], share: 0.9}]"),
     ] = ()
 
 
 FabricLibrary = Annotated[
-    LibraryName | Library | None,
+    LibraryName | LibraryFacts | None,
     Accepted('nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl, version: "2.30", gpu: hopper, cpu: intel}'),
+]
+
+
+DEVICES = (
+    "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",
+    "tpu-v6e", "trainium2",
+)  # fmt: skip
+"""Those that a fabric may name. Of all but trainium2 colltool knows what they compute."""
+
+
+def _known(name: str) -> str:
+    if name not in DEVICES:
+        fix = f"{nearest(name, list(DEVICES))} one of {', '.join(DEVICES)}; or leave device out, and the job says it".strip()
+        raise Slips(Slip(f"no device is called '{name}'", fix))
+    return name
+
+
+DeviceName = Annotated[
+    str, AfterValidator(_known), WithJsonSchema({"enum": list(DEVICES)}), Accepted("the name of a device, such as h100", "text")
 ]

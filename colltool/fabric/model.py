@@ -30,18 +30,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.agreement import (
-    check_algorithms,
-    check_axes,
-    check_levels,
-    check_named_once,
-    check_protocols,
-    check_switch,
-    check_tiers,
-    check_totals,
-)
-from colltool.fabric.devices import DeviceName
-from colltool.fabric.library import FabricLibrary, Library, LibraryName
+from colltool.fabric.library import DeviceName, FabricLibrary, LibraryFacts, LibraryName
 from colltool.fabric.prices import Prices
 from colltool.fabric.tier_parts import (
     CUBE,
@@ -58,6 +47,16 @@ from colltool.fabric.tier_parts import (
     Shape,
     Sizing,
     totals,
+)
+from colltool.fabric.validators import (
+    check_algorithms,
+    check_axes,
+    check_levels,
+    check_named_once,
+    check_protocols,
+    check_switch,
+    check_tiers,
+    check_totals,
 )
 
 CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
@@ -253,9 +252,9 @@ class Fabric(Part):
         return prod(tier.endpoints for tier in self.tiers)
 
     @property
-    def library_facts(self) -> Library | None:
+    def library_facts(self) -> LibraryFacts | None:
         """``library`` as a mapping, also where the file gives a word."""
-        return Library(name=self.library) if isinstance(self.library, str) else self.library
+        return LibraryFacts(name=self.library) if isinstance(self.library, str) else self.library
 
     def under(self, library: LibraryName) -> Fabric:
         """The same fabric with another library on it, and what its own says of the hardware; itself where that is its own."""
@@ -263,7 +262,9 @@ class Fabric(Part):
         if library == (own.name if own else "all"):
             return self
         if library not in self._under:
-            facts = own.model_copy(update={"name": library, "version": None, "reached": ()}) if own else Library(name=library)
+            facts = (
+                own.model_copy(update={"name": library, "version": None, "reached": ()}) if own else LibraryFacts(name=library)
+            )
             self._under[library] = self.model_copy(update={"library": facts})
         return self._under[library]
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from colltool.base.result import Result
 from colltool.fabric.bill import Bill, bill_of
-from colltool.fabric.derive import FabricFacts
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
+from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.plausible import Checked
+from colltool.fabric.properties import FabricFacts
 from colltool.sizing.records import ClosPlan
 
 
@@ -72,4 +72,4 @@ class FabricsChecked(Result):
     """The files that hold, and what is odd about them."""
 
     subject: ClassVar[str] = "fabric_check"
-    checks: tuple[Checked, ...]
+    checks: tuple[CheckedFabric, ...]

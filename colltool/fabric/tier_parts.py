@@ -29,7 +29,7 @@ from colltool.definitions.field_types import (
     Size,
 )
 from colltool.definitions.schema_hints import Accepted
-from colltool.fabric.agreement import check_named_once
+from colltool.fabric.validators import check_named_once
 
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
@@ -151,7 +151,7 @@ def totals(levels: Sequence[Level]) -> list[float]:
     return found[1:]
 
 
-class Measured(Part):
+class MeasuredRange(Part):
     """Bytes between which the numbers of a protocol were measured, and on how many ranks; a price beyond says so."""
 
     smallest: Size
@@ -164,7 +164,7 @@ class Measured(Part):
     ) = None
 
     @model_validator(mode="after")
-    def _ordered(self) -> Measured:
+    def _ordered(self) -> MeasuredRange:
         if self.smallest > self.largest:
             raise ValueError("smallest is above largest")
         return self
@@ -184,7 +184,7 @@ class Protocol(Part):
     bandwidth: Bandwidth | None = None
     eta: Annotated[Eta | None, ETA] = None
     local_copy: Bandwidth | None = None
-    measured: Annotated[Measured | None, _MEASURED] = None
+    measured: Annotated[MeasuredRange | None, _MEASURED] = None
     primitives: (
         Annotated[
             tuple[PrimitiveName, ...],

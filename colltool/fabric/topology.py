@@ -1,8 +1,7 @@
-"""What a tier of each kind can do: the one module that asks a tier for its kind.
+"""What a tier of each topology can do: the one module that asks a tier for its kind; others ask :func:`capabilities_of`.
 
-Every other room asks :func:`kind_of` and gets the questions of ``kind.py`` answered. A new topology is a tier class in
-``model.py``, its answers here, its words in ``algorithms.group`` and its wires in ``wires.links``: mypy names each of these
-places as soon as the class is in the union ``Tier``.
+A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group`` and its links in
+``congestion.links``: mypy names each of these places as soon as the class is in the union ``Tier``.
 
 Source of the counts: Collectives Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
 """
@@ -17,7 +16,7 @@ from colltool.algorithms.group import Axis
 from colltool.base.arrays import largest
 from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
-from colltool.fabric.kind import DistanceClass, Kind, distance_class
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.slices import axes_of, best, cut
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
@@ -25,22 +24,22 @@ from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
 
 
-def kind_of(tier: Tier) -> Kind[Tier]:
+def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
     """What a tier can do."""
     match tier:
         case StarTier():
-            return Star(tier)
+            return StarTopology(tier)
         case FullMeshTier():
-            return FullMesh(tier)
+            return FullMeshTopology(tier)
         case LatticeTier():
-            return Lattice(tier)
+            return LatticeTopology(tier)
         case ClosTier():
-            return Clos(tier)
+            return ClosTopology(tier)
         case _:
             assert_never(tier)
 
 
-class _Simple(Kind[OneAlpha]):
+class _Simple(TierCapabilities[OneAlpha]):
     """One distance class, and no sizing."""
 
     levels = ()
@@ -57,7 +56,7 @@ class _Simple(Kind[OneAlpha]):
         return {"alpha": alpha_s}
 
 
-class Star(_Simple[StarTier]):
+class StarTopology(_Simple[StarTier]):
     """One switch, however many chips share its ports."""
 
     joins = "accelerators"
@@ -89,7 +88,7 @@ class Star(_Simple[StarTier]):
         return 1
 
 
-class FullMesh(_Simple[FullMeshTier]):
+class FullMeshTopology(_Simple[FullMeshTier]):
     """A link for every pair, and no switch."""
 
     joins = "accelerators"
@@ -122,7 +121,7 @@ class FullMesh(_Simple[FullMeshTier]):
         return 0
 
 
-class Lattice(_Simple[LatticeTier]):
+class LatticeTopology(_Simple[LatticeTier]):
     """A torus or a k-D mesh: links between neighbours, and no switch."""
 
     joins = "either"
@@ -167,7 +166,7 @@ class Lattice(_Simple[LatticeTier]):
         return 0
 
 
-class Clos(Kind[ClosTier]):
+class ClosTopology(TierCapabilities[ClosTier]):
     """Levels of switches, every one a distance class of its own; a single class where the file gives ``alpha``."""
 
     joins = "hosts"

@@ -15,7 +15,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.price import price
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.availability import TUNED
 from colltool.nccl.bandwidth import bandwidth_GBps, bus_GBps
@@ -50,7 +50,7 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
     try:
         hardware = hardware_on(fabric, first.group.spec)
     except ColltoolError as error:
-        if asked and not any(kind_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+        if asked and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
             raise
         return _without(prices, f"{said(error.what)}; {said(error.fix)}")
     return tuple(_with_pick(one, fabric, hardware, readings) for one in prices)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
-from colltool.fabric.library import Library, LibraryChannels, LibraryGraph
+from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.nccl.constants import Constants, constants
 from colltool.nccl.hardware import (
     GpuNodes,
@@ -43,14 +43,25 @@ class _Graphs(NamedTuple):
     total: int
 
 
-@lru_cache(maxsize=256)
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     """The hardware of a group, by its fabric and who is in it; all of the fabric without one.
 
     Raises:
         ColltoolError: a group that does not fit, or as :func:`hardware_of`.
     """
-    return hardware_of(place(fabric, group))
+    found = _found_on(fabric, group)
+    if isinstance(found, ColltoolError):
+        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
+    """What is missing is kept too: every price of a fabric that lacks a fact asks again."""
+    try:
+        return hardware_of(place(fabric, group))
+    except ColltoolError as error:
+        return error
 
 
 def hardware_of(placed: PlacedGroup) -> Hardware:
@@ -64,7 +75,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     """
     fabric = placed.fabric
     check_switched(fabric)
-    facts = _of_members(fabric.library_facts or Library(name="nccl"), placed)
+    facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
     numbers, node = constants(facts.version or ""), _node(placed, facts)
     _refuse_missing(fabric, facts, node, numbers)
     graphs = _graphs(numbers, facts, node, nvls=_has_nvls(placed, facts))
@@ -91,13 +102,13 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     )
 
 
-def _of_members(facts: Library, placed: PlacedGroup) -> Library:
+def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """The facts of a node as a group meets them that has some of its ranks: their part of the NICs, and of the channels.
 
     NCCL searches anew for the ranks of a communicator; channels that somebody gave are of whole nodes.
     """
     whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
-    if placed.nodes == 1 or kind_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
+    if placed.nodes == 1 or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
         return facts
 
     def part(count: int | None) -> int | None:
@@ -121,33 +132,33 @@ def check_switched(fabric: Fabric) -> None:
         ColltoolError: a tier is a lattice or a full mesh.
     """
     for tier in fabric.tiers:
-        if kind_of(tier).joined_by != "switches":
+        if capabilities_of(tier).joined_by != "switches":
             where = f"on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
-            what = "NCCL does not run" if kind_of(tier).axes else "NCCL's own choice is not known"
+            what = "NCCL does not run" if capabilities_of(tier).axes else "NCCL's own choice is not known"
             raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
 
 
 def _can_nvls(tier: Tier) -> bool:
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     return kind.joins == "accelerators" and {"reduce", "multicast"} <= kind.operations
 
 
-def _node(placed: PlacedGroup, facts: Library) -> _Node:
+def _node(placed: PlacedGroup, facts: LibraryFacts) -> _Node:
     ranks = placed.ranks_per_node
     nodes = placed.ranks // ranks
     if nodes == 1:
         return _Node(1, ranks, 0, 0.0)
     tier = placed.spans[1 if ranks > 1 else 0].tier
-    sizing, most = kind_of(tier).sizing, ranks * tier.ports
+    sizing, most = capabilities_of(tier).sizing, ranks * tier.ports
     nics = min(most, sizing.rails * sizing.nics_per_rail) if sizing else most
     return _Node(nodes, ranks, facts.nics or nics, tier.bandwidth / 1e9)
 
 
-def _has_nvls(placed: PlacedGroup, facts: Library) -> bool:
+def _has_nvls(placed: PlacedGroup, facts: LibraryFacts) -> bool:
     return facts.nvls is not False and placed.ranks_per_node > 1 and _can_nvls(placed.spans[0].tier)
 
 
-def _refuse_missing(fabric: Fabric, facts: Library, node: _Node, numbers: Constants) -> None:
+def _refuse_missing(fabric: Fabric, facts: LibraryFacts, node: _Node, numbers: Constants) -> None:
     missing = []
     if facts.gpu is None:
         missing.append(("the GPU generation", "gpu: hopper"))
@@ -167,19 +178,19 @@ def _refuse_missing(fabric: Fabric, facts: Library, node: _Node, numbers: Consta
     raise ColltoolError(what, where="library", fix=f"{fix} with your numbers; {_PRINTED}" if channels else fix)
 
 
-def _told(facts: Library) -> Iterator[tuple[str, Any]]:
+def _told(facts: LibraryFacts) -> Iterator[tuple[str, Any]]:
     for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls"):
         if (value := getattr(facts, key)) is not None:
             yield key, f'"{value}"' if key == "version" else str(value).lower()
 
 
-def _wanted(facts: Library, name: str) -> bool:
+def _wanted(facts: LibraryFacts, name: str) -> bool:
     if name == "nvls" and (facts.nvls is False or facts.gpu not in ("hopper", "blackwell")):
         return False
     return getattr(facts.channels or LibraryChannels(), name) is None
 
 
-def _not_derived(facts: Library, node: _Node, numbers: Constants) -> str:
+def _not_derived(facts: LibraryFacts, node: _Node, numbers: Constants) -> str:
     """What machine it is whose channels the rules of ``graphs`` do not give; empty where they do."""
     search = numbers.search.get(facts.gpu) if facts.gpu else None
     if search is None or facts.link == "pci":
@@ -193,7 +204,7 @@ def _not_derived(facts: Library, node: _Node, numbers: Constants) -> str:
     return ""
 
 
-def _graphs(numbers: Constants, facts: Library, node: _Node, *, nvls: bool) -> _Graphs:
+def _graphs(numbers: Constants, facts: LibraryFacts, node: _Node, *, nvls: bool) -> _Graphs:
     """Those that the fabric gives; else those of the rules, which were asked whether they hold."""
     assert facts.gpu is not None
     given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)

@@ -87,7 +87,7 @@ def trace_fields(trace: Trace) -> Document:
                 "step": number_,
                 "n_alpha": step.n_alpha,
                 "n_beta": step.n_beta,
-                "messages": [one._asdict() for one in step.messages],
+                "messages": [{"src": one.src, "dst": one.dst, "chunk": one.chunk, "add": one.add} for one in step.messages],
                 "holds": _holds_fields(step.holds),
             }
             for number_, step in enumerate(trace.steps, start=1)

@@ -1,27 +1,42 @@
 """A schedule step by step, for people to read: who sends which chunk to whom, and what each rank then holds."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, zip_longest
+from math import lcm
+from operator import add as add_up
+from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.algorithms.group import Axis
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
-from colltool.schedules.network import Network
-from colltool.schedules.step import Program, Step
+from colltool.schedules.network import Lattice, Network
+from colltool.schedules.step import Program, Step, step
+
+Values = tuple[float, ...]
+Vectors = Sequence[Sequence[float]] | Literal["example"]
+"""For each rank the numbers that it starts with, all of one length; ``example``: small ones to follow by eye."""
+Hop = tuple[int, int, int]
+"""From, to, chunk."""
 
 
 class Message(NamedTuple):
-    """One chunk from a rank to another, summed into what is there or put in its place."""
+    """One chunk from a rank to another, summed into what is there or put in its place; with ``values``, the numbers in it."""
 
     src: int
     dst: int
     chunk: int
     add: bool
+    values: Values = ()
 
 
 class Held(NamedTuple):
-    """A chunk that a rank holds, and over whose contributions it is summed."""
+    """A chunk that a rank holds, over whose contributions it is summed and, in a run on numbers, its values."""
 
     chunk: int
     ranks: tuple[int, ...]
+    values: Values = ()
 
 
 Holdings = tuple[tuple[Held, ...], ...]
@@ -46,6 +61,7 @@ class Trace(NamedTuple):
         summed: whether chunks are sums over ranks, or pieces that somebody owns.
         start: what ranks hold before the first step.
         steps: in order.
+        vectors: the numbers that each rank starts with; empty where the run is on none.
     """
 
     ranks: int
@@ -53,47 +69,146 @@ class Trace(NamedTuple):
     summed: bool
     start: Holdings
     steps: tuple[Traced, ...]
+    vectors: tuple[Values, ...] = ()
 
 
-def traced(program: Program, network: Network) -> Trace:
+def example_vectors(ranks: int, length: int) -> tuple[tuple[int, ...], ...]:
+    """Small numbers to follow by eye: of four ranks 1 5 3 7, 2 6 4 8, 3 7 5 9 and 4 8 6 10, whose sum is 10 26 18 34."""
+    return tuple(tuple((1, 5, 3, 7)[k % 4] + 8 * (k // 4) + rank for k in range(length)) for rank in range(ranks))
+
+
+def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     """Run a schedule and write down every step; ``program`` is consumed, ``network`` counts what the steps load."""
-    state = State(program)
+    state = State(program, vectors)
     start, steps = state.holdings(), []
     for batch in program.batches:
         before = network.hops, network.peak
         network.carry(batch, program.chunk_bytes)
-        messages = messages_of(batch)
-        state.apply(messages)
+        messages = state.apply(batch)
         steps.append(Traced(messages, network.hops - before[0], network.peak - before[1], state.holdings()))
-    return Trace(program.ranks, tuple(program.chunk_bytes.tolist()), state.summed, start, tuple(steps))
+    return state.trace(start, steps)
 
 
-def messages_of(batch: tuple[Step, ...]) -> tuple[Message, ...]:
-    """The messages of a batch, one by one."""
-    columns = [(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), [one.add] * len(one.src)) for one in batch]
-    return tuple(Message(*each) for one in columns for each in zip(*one, strict=True))
+def traced_by_hops(program: Program, lattice: Lattice, vectors: Vectors = ()) -> Trace:
+    """As :func:`traced`, of chunks that a lattice relays: every hop from neighbour to neighbour is a step.
+
+    Axis 1 first, the shorter way round each axis. A chunk that is as far from home either way goes both ways in halves: the
+    second is a chunk of its own, numbered after all others. The hops of a batch overlap: n_β is what each adds to the most that
+    a link has carried.
+    """
+    batches = list(program.batches)
+    whole, second = _halved(program, batches, lattice)
+    state = State(whole, vectors)
+    start, steps = state.holdings(), []
+    for batch in batches:
+        carried, load = 0.0, np.zeros(1)
+        for one in _hops(batch, lattice, second):
+            load = load + lattice.loads(one.src, one.dst, whole.chunk_bytes[one.chunk])
+            steps.append(Traced(state.apply((one,)), 1, float(load.max()) - carried, state.holdings()))
+            carried = float(load.max())
+    return state.trace(start, steps)
 
 
 class State:
-    """``held[node][chunk]``: the ranks whose contributions are in it."""
+    """``held[node][chunk]``: the ranks whose contributions are in it, and the values that they add up to."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, vectors: Vectors) -> None:
+        self.program = program
         self.summed = program.primitive in (AR, RS, REDUCE)
         self.moved = program.primitive in (A2A, P2P)
-        self.held: list[dict[int, frozenset[int]]] = [{} for _ in range(program.nodes)]
-        for chunk, home in enumerate(program.home.tolist()):
-            for rank in range(program.ranks) if self.summed else [home]:
-                self.held[rank][chunk] = frozenset([rank])
+        self.vectors = self._example() if vectors == "example" else tuple(map(tuple, vectors))
+        self.held: list[dict[int, tuple[frozenset[int], Values]]] = [{} for _ in range(program.nodes)]
+        for rank in range(program.ranks):
+            own = np.arange(len(program.home)) if self.summed else np.flatnonzero(program.home == rank)
+            own = own[np.argsort(program.target[own], kind="stable")]  # what one rank is to have stands together in a vector
+            pieces = _pieces(self.vectors[rank] if self.vectors else (), program.chunk_bytes[own])
+            self.held[rank] = {chunk: (frozenset([rank]), piece) for chunk, piece in zip(own.tolist(), pieces, strict=True)}
 
-    def apply(self, messages: Sequence[Message]) -> None:
-        """All messages read what was held before the step."""
-        carried = [self.held[one.src][one.chunk] for one in messages]
-        for one, ranks in zip(messages, carried, strict=True):
+    def _example(self) -> tuple[Values, ...]:
+        """Long enough for a value or more in every chunk."""
+        own = self.program.chunk_bytes if self.summed else self.program.chunk_bytes[self.program.home == self.program.home[0]]
+        length = lcm(self.program.ranks, *(round(float(own.sum() / size)) for size in own))
+        return example_vectors(self.program.ranks, length)
+
+    def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
+        """All messages of a batch, which read what was held before it."""
+        ways = [(src, dst, chunk, one.add) for one in batch for src, dst, chunk in _messages(one)]
+        carried = [self.held[src][chunk] for src, _, chunk, _ in ways]
+        for (src, dst, chunk, add), (ranks, values) in zip(ways, carried, strict=True):
             if self.moved:
-                del self.held[one.src][one.chunk]
-            own = self.held[one.dst].get(one.chunk, frozenset()) if one.add else frozenset()
-            self.held[one.dst][one.chunk] = ranks | own
+                del self.held[src][chunk]
+            own_ranks, own = self.held[dst].get(chunk, (frozenset(), ())) if add else (frozenset(), ())
+            self.held[dst][chunk] = ranks | own_ranks, tuple(map(add_up, values, own)) if own else values
+        return tuple(Message(*way, values) for way, (_, values) in zip(ways, carried, strict=True))
 
     def holdings(self) -> Holdings:
         """What every node holds now, by chunk."""
-        return tuple(tuple(Held(chunk, tuple(sorted(node[chunk]))) for chunk in sorted(node)) for node in self.held)
+        nodes = (sorted(node.items()) for node in self.held)
+        return tuple(tuple(Held(chunk, tuple(sorted(ranks)), values) for chunk, (ranks, values) in node) for node in nodes)
+
+    def trace(self, start: Holdings, steps: Sequence[Traced]) -> Trace:
+        return Trace(self.program.ranks, tuple(self.program.chunk_bytes.tolist()), self.summed, start, tuple(steps), self.vectors)
+
+
+def _pieces(vector: Values, sizes: NDArray[np.float64]) -> list[Values]:
+    """A vector cut in proportion to the sizes of its chunks."""
+    ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(vector)).astype(int).tolist()
+    return [vector[first:last] for first, last in pairwise([0, *ends])]
+
+
+def _halved(program: Program, batches: Sequence[tuple[Step, ...]], lattice: Lattice) -> tuple[Program, dict[int, int]]:
+    """Every chunk that ever goes two ways as two of half its size; and the second one's number by the first's."""
+    every = [message for batch in batches for one in batch for message in _messages(one)]
+    tied = sorted({chunk for src, dst, chunk in every if _ties(lattice, src, dst)})
+    count = len(program.chunk_bytes)
+    size = program.chunk_bytes.copy()
+    size[tied] /= 2
+    parts = np.concatenate([np.arange(count), np.array(tied, dtype=np.int64)])
+    halved = program._replace(chunk_bytes=size[parts], home=program.home[parts], target=program.target[parts])
+    return halved, {chunk: count + index for index, chunk in enumerate(tied)}
+
+
+def _messages(one: Step) -> Iterator[Hop]:
+    return zip(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True)
+
+
+def _hops(batch: tuple[Step, ...], lattice: Lattice, second: dict[int, int]) -> Iterator[Step]:
+    """One batch, hop by hop: all messages set out together, and each is passed on as soon as it has come."""
+    ways: list[list[Hop]] = []
+    for one in batch:
+        for src, dst, chunk in _messages(one):
+            ways.append([(*hop, chunk) for hop in _way(lattice, src, dst, up=True)])
+            if chunk in second:
+                ways.append([(*hop, second[chunk]) for hop in _way(lattice, src, dst, up=False)])
+    for moving in zip_longest(*ways):
+        yield step(*np.array([hop for hop in moving if hop]).T)
+
+
+def _way(lattice: Lattice, src: int, dst: int, *, up: bool) -> Iterator[tuple[int, int]]:
+    """The hops between two ranks; ``up``: which way round where both are as long."""
+    here = src
+    for axis, stride in zip(lattice.axes, lattice.strides.tolist(), strict=True):
+        place, ahead = here // stride % axis.size, _ahead(axis, src // stride, dst // stride)
+        turn = 1 if ahead > 0 or (up and _halfway(axis, ahead)) else -1
+        for _ in range(abs(ahead)):
+            there = here + ((place + turn) % axis.size - place) * stride
+            yield here, there
+            here, place = there, (place + turn) % axis.size
+
+
+def _ties(lattice: Lattice, src: int, dst: int) -> bool:
+    strides = zip(lattice.axes, lattice.strides.tolist(), strict=True)
+    return any(_halfway(axis, _ahead(axis, src // stride, dst // stride)) for axis, stride in strides)
+
+
+def _halfway(axis: Axis, ahead: int) -> bool:
+    return axis.is_ring and 2 * abs(ahead) == axis.size
+
+
+def _ahead(axis: Axis, start: int, end: int) -> int:
+    """How far the shorter way goes upwards, below 0 downwards; halfway round a ring downwards."""
+    apart = end % axis.size - start % axis.size
+    if not axis.is_ring:
+        return apart
+    up = apart % axis.size
+    return up if 2 * up < axis.size else up - axis.size

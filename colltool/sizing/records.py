@@ -25,7 +25,7 @@ class FatTree:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ClosLevel:
     """One level of switches.
 
     Attributes:
@@ -69,7 +69,7 @@ class ClosPlan:
     radix: int
     ports: int
     spare_ports: int
-    levels: tuple[Stage, ...]
+    levels: tuple[ClosLevel, ...]
     switches: int
     cables: int
     oversubscription: float

@@ -14,8 +14,8 @@ from math import ceil, inf, prod
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.quoting import shown
-from colltool.sizing.records import ClosPlan, FatTree, Stage
-from colltool.sizing.wiring import FREE, Hop, Split, Wanted, Wired, most_ports, wired
+from colltool.sizing.records import ClosLevel, ClosPlan, FatTree
+from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
@@ -130,7 +130,7 @@ def clos_plan(
     levels: int | None = None,
     hops: Sequence[Hop] = (),
     names: Sequence[str] = LEVELS,
-    wanted: Wanted = FREE,
+    wanted: Grouping = FREE,
 ) -> ClosPlan:
     """A Clos of equal switches for so many endpoints, in whole ports and whole switches, the fewest that can be wired evenly.
 
@@ -192,7 +192,7 @@ def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
             raise ColltoolError(what, argument="oversubscription", fix=fix)
 
 
-def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Wanted) -> tuple[Sequence[Hop], Wired]:
+def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping) -> tuple[Sequence[Hop], Wired]:
     """The ratios asked for and the wiring of fewest switches: of the levels asked for, or of any number, fewer levels first."""
     found: tuple[Sequence[Hop], Wired] | None = None
     least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
@@ -216,12 +216,12 @@ def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], w
     )
 
 
-def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[Stage, ...]:
+def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the split that it was bought with."""
     splits = [*made.splits, Split(radix, 0, 1.0)]
     entering = [ports, *(rails * below * split.up for below, split in zip(made.switches, made.splits, strict=False))]
     return tuple(
-        Stage(
+        ClosLevel(
             name=names[index],
             switches=rails * count,
             per_rail=count,
@@ -238,7 +238,7 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
 
 
 def _notes(
-    made: Wired, stages: Sequence[Stage], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
+    made: Wired, stages: Sequence[ClosLevel], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
 ) -> Iterator[str]:
     """What is other than asked for, was rounded up or is left over, on one rail; an endpoint has ``of_endpoint`` ports on it."""
     for stage, split, hop in zip(stages, made.splits, asked, strict=False):

@@ -28,7 +28,7 @@ Hop = float | Split
 """Of one level: the oversubscription that may not be exceeded, or its ports as they are."""
 
 
-class Wanted(NamedTuple):
+class Grouping(NamedTuple):
     """What is wanted of the groups.
 
     Args:
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     leaves_in_pod: int | None = None
 
 
-FREE = Wanted()
+FREE = Grouping()
 
 
 class Wired(NamedTuple):
@@ -74,7 +74,7 @@ def _order(one: Wired, unit: int) -> tuple[Any, ...]:
     return sum(one.switches), straddles, cables, one.pods, -one.planes, room
 
 
-def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Wanted = FREE, most: float = inf) -> Wired | None:
+def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf) -> Wired | None:
     """The wiring of fewest switches, and of equally many the first by :func:`_order`. None where none fits.
 
     Args:
@@ -101,7 +101,7 @@ def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Wanted = FREE, mo
     return found
 
 
-def most_ports(radix: int, hops: Sequence[Hop], wanted: Wanted = FREE) -> int:
+def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping = FREE) -> int:
     """Endpoint ports that so many levels join."""
     down = [max_down(one, radix) for one in hops]
     if down and wanted.leaf_down:
@@ -109,7 +109,7 @@ def most_ports(radix: int, hops: Sequence[Hop], wanted: Wanted = FREE) -> int:
     return prod(down) * radix
 
 
-def _leaves(hop: Hop, radix: int, wanted: Wanted) -> Iterator[Split]:
+def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
     """A leaf by its uplinks: with as many down-ports as they carry and the switch has left, of whole endpoints too."""
     if isinstance(hop, Split):
         yield hop
@@ -157,7 +157,7 @@ class _Above(NamedTuple):
     """What is asked of the spines of a three-level Clos, and the switches beyond which nothing is wanted."""
 
     hop: Hop
-    wanted: Wanted
+    wanted: Grouping
     most: float
 
 
@@ -194,7 +194,7 @@ def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
         yield Split(down, up, down / up)
 
 
-def _pods(leaves: int, most: int, hop: Hop, wanted: Wanted) -> Iterable[int]:
+def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
     """Leaves in a pod of at most so many: the fewest for each number of pods, fewest pods first; or what is fixed."""
     if wanted.leaves_in_pod:
         return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import P2P
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.traces.labels import Described
 from colltool.traces.rank_map import RankMap
 from colltool.training.layout import Axes, Group
@@ -95,7 +95,7 @@ def _lie(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
     """How many domains of each kind hold how many of the ranks."""
     inside, found = 1, []
     for tier in fabric.tiers:
-        kind = kind_of(tier)
+        kind = capabilities_of(tier)
         parts, line = [one.group for one in kind.levels], 1
         for axis in kind.axes:
             line *= axis.size

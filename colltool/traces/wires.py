@@ -15,7 +15,7 @@ from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.calibration.bars import EXPECT, FASTER, FEW, SLACK, bar_of
 from colltool.calibration.placement import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.traces.observed import Observations
 from colltool.traces.ranks import missing
 from colltool.traces.results import Call, Total, Wire
@@ -176,7 +176,7 @@ def _measure(fabric: Fabric, calls: Sequence[Call]) -> str:
     inside = fabric.tiers[0].endpoints
     hosts = len({place // inside for place in largest.places})
     within = largest.tiers[-1] == fabric.tiers[0].name
-    if kind_of(fabric.tiers[0]).axes or (within and len(largest.places) > MOST_IN_A_HOST):
+    if capabilities_of(fabric.tiers[0]).axes or (within and len(largest.places) > MOST_IN_A_HOST):
         return ""
     return command_line(
         primitive, _range(min(sizes), max(sizes)), len(largest.places) if within else hosts, 1 if within else hosts

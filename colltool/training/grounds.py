@@ -8,7 +8,7 @@ from colltool.base.errors import given, said
 from colltool.base.formatting import format_time, shape_text
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.training.job import Job
 from colltool.training.setup import Setup
 from colltool.training.step.energy import silent
@@ -102,7 +102,7 @@ def _rounded(fabric: Fabric, rounded: Fabric) -> str:
     parts = [f"{tier.name} of {tier.endpoints}, priced on {other.endpoints}"] if tier.endpoints != other.endpoints else []
     parts += [
         f"{one.name} of {one.group}, priced on {its.group}"
-        for one, its in zip(kind_of(tier).levels, kind_of(other).levels, strict=True)
+        for one, its in zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True)
         if one.group != its.group
     ]
     return ", ".join(parts)

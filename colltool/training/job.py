@@ -12,8 +12,8 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.inputs import read_text
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import printable, shown
-from colltool.definitions.definition import Reading, read
 from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.reader import Reading, read
 from colltool.definitions.source_map import KeyPath
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.contradictions import contradictions

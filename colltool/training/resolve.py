@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colltool.base.errors import ColltoolError, problems_of
-from colltool.definitions.definition import Reading
 from colltool.definitions.field_types import Part
+from colltool.definitions.reader import Reading
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.layout import Layout
 from colltool.training.machine import device_of, stack_of

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 from colltool.base.errors import ColltoolError, ManyErrors, problems_of
 from colltool.base.inputs import read_text
 from colltool.base.quoting import printable
-from colltool.definitions.definition import read
 from colltool.definitions.field_types import Part
+from colltool.definitions.reader import read
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.files.config_keys import unmodelled
 from colltool.training.files.huggingface import USED, ConfigFile, shape_of

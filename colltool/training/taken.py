@@ -6,7 +6,7 @@ from itertools import permutations
 
 from colltool.base.formatting import Shape
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.training.layout import Group
 
 
@@ -21,7 +21,7 @@ def taken(fabric: Fabric, ranks: int) -> Fabric:
     tier = fabric.tiers[at]
     if ranks == inside * tier.endpoints or ranks % inside:
         return fabric
-    part = kind_of(tier).slice(ranks // inside)
+    part = capabilities_of(tier).slice(ranks // inside)
     if part is None:
         return fabric
     return fabric.model_copy(update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])})
@@ -31,7 +31,7 @@ def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
     """The lattice that was cut, as the file has it, and the shape of its slice; None where none was."""
     for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
         if tier != part:
-            return tier, tuple(axis.size for axis in kind_of(part).axes)
+            return tier, tuple(axis.size for axis in capabilities_of(part).axes)
     return None
 
 
@@ -43,9 +43,9 @@ def turned(fabric: Fabric, group: Group) -> str:
     tier = fabric.tiers[0]
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
         return ""
-    (size, stride), shape = group.axes[0], [axis.size for axis in kind_of(tier).axes]
+    (size, stride), shape = group.axes[0], [axis.size for axis in capabilities_of(tier).axes]
     for other in sorted(set(permutations(shape)), reverse=True):
-        kind = kind_of(tier.model_copy(update={"shape": other, "wrap": None}))
+        kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
         if kind.takes_stride(stride) and kind.part(size, stride) is not None:
             return f"{tier.name}.shape=[{','.join(map(str, other))}]"
     return ""
@@ -56,6 +56,6 @@ def _last(fabric: Fabric, ranks: int) -> tuple[int | None, int]:
     inside = 1
     for at, tier in enumerate(fabric.tiers):
         if inside * tier.endpoints >= ranks:
-            return (at if kind_of(tier).axes else None), inside
+            return (at if capabilities_of(tier).axes else None), inside
         inside *= tier.endpoints
     return None, inside

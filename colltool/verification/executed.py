@@ -11,16 +11,15 @@ from colltool.base.primitives import A2A
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.fabric.kind import DistanceClass
-from colltool.fabric.topology import kind_of
+from colltool.fabric.capabilities import DistanceClass
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
+from colltool.schedules.executor import Outcome, run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import Outcome, run
 from colltool.schedules.network import Lattice, Loads, Network, network_of
 from colltool.schedules.network_tiers import Tiers
-from colltool.schedules.relayed import traced_by_hops
 from colltool.schedules.step import Program, Step
-from colltool.schedules.trace import Trace, traced
+from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.verification.on_wires import OnWires
 from colltool.verification.results import COUNTS_ONLY
 
@@ -73,12 +72,12 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
 
 
-def flat_trace(row: Algorithm, group: Group, segments: int) -> Trace:
+def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _on_wires(row, group, segments)
     if isinstance(network, Lattice) and program.primitive is A2A:
-        return traced_by_hops(program, network)
-    return traced(program, network)
+        return traced_by_hops(program, network, vectors)
+    return traced(program, network, vectors)
 
 
 def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
@@ -107,7 +106,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
         first = costed.parts[0].cost
         carried = execution.counts.n_beta * size / first.bandwidth_Bps
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
-    if not alone and any(kind_of(span.tier).axes for span in placed.spans):
+    if not alone and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: which links of the lattice a flat schedule takes is not told"
     make = maker(row.primitive, row.name)
     assert make is not None
@@ -120,7 +119,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
 def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
     """The distance classes of a tier that pairs of the group fall in."""
     (span,) = placed.spans
-    classes = kind_of(span.tier).classes
+    classes = capabilities_of(span.tier).classes
     return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
 
 
@@ -165,9 +164,9 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
     return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(wires, program, size))
 
 
-def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> Trace:
+def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
     """The same run, step by step."""
-    return traced(*_on_tiers(placed, costed, segments, readings))
+    return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
 def _of_tiers(placed: PlacedGroup, costed: CostModel) -> list[list[CostTerm]]:

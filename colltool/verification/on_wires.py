@@ -13,7 +13,7 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.estimate.groups import PlacedGroup, Span
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.network import Loads, Network
 from colltool.schedules.network_tiers import network_on
 from colltool.schedules.step import Indices
@@ -55,7 +55,7 @@ class _Tier:
         self.span, self.nodes, self.outermost = span, nodes, outermost
         self.inside = span.ranks_inside
         self.rate = span.tier.bandwidth * span.tier.ports
-        self.classes = kind_of(span.tier).classes
+        self.classes = capabilities_of(span.tier).classes
 
     def endpoint(self, ranks: Indices) -> Indices:
         """Counted through all domains of the tier, one after the other."""
@@ -127,7 +127,7 @@ class _Latticed(_Tier):
 
 def _on_tier(placed: PlacedGroup, groups: Sequence[Group], k: int, nodes: int) -> _Tier:
     span, outermost = placed.spans[k], k == len(placed.spans) - 1
-    match kind_of(span.tier).joined_by:
+    match capabilities_of(span.tier).joined_by:
         case "pair_links":
             return _Meshed(span, nodes, outermost=outermost)
         case "neighbour_links":

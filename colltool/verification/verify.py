@@ -21,6 +21,7 @@ from colltool.estimate.placement import count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.schedules.library import effort, maker
+from colltool.schedules.trace import Vectors
 from colltool.verification.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, seconds, timed
 from colltool.verification.results import VERDICTS, Verification, Verified
 
@@ -36,7 +37,7 @@ MOST_TRACED = 8
 
 class _Run(NamedTuple):
     """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
-    whether every step is written down."""
+    whether every step is written down, ``vectors`` the numbers that it runs on."""
 
     placed: PlacedGroup
     group: Group
@@ -45,10 +46,12 @@ class _Run(NamedTuple):
     size: float
     segments: int
     trace: bool
+    vectors: Vectors
 
 
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
-           segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False) -> Verification:  # fmt: skip
+           segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False,
+           vectors: Vectors = ()) -> Verification:  # fmt: skip
     """Execute every algorithm that runs on a group, and the textbook choice of each composition.
 
     Args:
@@ -58,9 +61,10 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
         segments: P of pipelined algorithms; when None 16, of a trace 2.
         names: only these algorithms.
         trace: write down every step.
+        vectors: of a trace, the numbers that each rank starts with, or ``example``; its messages and holdings then carry values.
 
     Raises:
-        ColltoolError: a group that does not fit, or nothing of that name runs there.
+        ColltoolError: a group that does not fit, nothing of that name runs there, or not one vector a rank.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
@@ -68,8 +72,12 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
         raise ColltoolError(what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer")
+    if vectors != "example" and vectors and (len(vectors) != placed.ranks or len({len(one) for one in vectors}) > 1):
+        lengths = " and ".join(map(str, sorted({len(one) for one in vectors})))
+        what = f"{len(vectors)} vectors of {lengths} values for {placed.ranks} ranks"
+        raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
     _check_names(primitives, names)
-    run = _Run(placed, *flat_group(placed, readings), readings, size, segments, trace)
+    run = _Run(placed, *flat_group(placed, readings), readings, size, segments, trace, vectors)
     found = [one for primitive in primitives for one in _each(run, primitive, names)]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
@@ -137,7 +145,7 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 
 def _flat(row: Algorithm, run: _Run) -> Verified:
-    placed, group, reach, readings, size, segments, trace = run
+    placed, group, reach, readings, size, segments, trace, vectors = run
     execution, wanted = flat(row, group, segments), formula(row, group, segments)
     verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
     if not execution.outcome.holds:
@@ -158,7 +166,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
         note="; ".join(filter(None, [*notes, note, more])),
         time_s=time,
         spec=row.chosen(group).spec,
-        trace=flat_trace(row, group, segments) if trace else None,
+        trace=flat_trace(row, group, segments, vectors) if trace else None,
     )
 
 
@@ -189,5 +197,5 @@ def _composed(run: _Run, costed: CostModel) -> Verified | Infeasible:
         note="; ".join(filter(None, [note, more])),
         time_s=time,
         spec=costed.choice.spec,
-        trace=composed_trace(placed, costed, segments, readings) if run.trace else None,
+        trace=composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None,
     )

@@ -15,8 +15,8 @@ from colltool.algorithms.registry import algorithms, on_request
 from colltool.base.cost import totals
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
+from colltool.schedules.executor import run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import Ports
 
 (ROW,) = on_request()

@@ -11,7 +11,7 @@ import colltool
 from colltool.analysis.compare import SAME
 from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
-from colltool.fabric.many import with_values
+from colltool.fabric.variants import with_values
 from colltool.render.door import document
 from colltool.render.subjects.contest import verdict
 

@@ -7,7 +7,7 @@ import pytest
 import colltool
 from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
-from colltool.fabric.many import with_values
+from colltool.fabric.variants import with_values
 from colltool.render.subjects.plan_choices import verdict
 
 

@@ -12,8 +12,8 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.sensitivity import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
-from colltool.fabric.many import with_values
-from colltool.fabric.uncertain import USUAL, numbers_of, uncertain
+from colltool.fabric.parameter_ranges import USUAL, numbers_of, parameter_ranges
+from colltool.fabric.variants import with_values
 from colltool.render.door import rendered
 
 WIDE = ["eta.beta=0.4:1", "alpha=4x"]
@@ -93,33 +93,37 @@ def test_nothing_to_settle() -> None:
 def test_ranges() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     found = {
-        one.key: one for one in uncertain(fabric, ["alpha=2x", "ib.alpha=4us:9us", "nvlink.eta.beta=20%", "ib.bandwidth=10%"])
+        one.key: one
+        for one in parameter_ranges(fabric, ["alpha=2x", "ib.alpha=4us:9us", "nvlink.eta.beta=20%", "ib.bandwidth=10%"])
     }
     assert (found["nvlink.alpha"].low, found["nvlink.alpha"].high) == pytest.approx((0.4e-6, 1.6e-6))
     assert (found["ib.levels.leaf.alpha"].low, found["ib.levels.spine.alpha"].high) == pytest.approx((4e-6, 9e-6))
     assert (found["nvlink.eta.beta"].low, found["nvlink.eta.beta"].high) == pytest.approx((0.64, 0.96))
     assert (found["ib.bandwidth"].low, found["ib.bandwidth"].high) == pytest.approx((45e9, 55e9))
     assert not any("eta.alpha" in key for key in found)
-    (tight,) = uncertain(fabric, ["ib.eta.beta=30%"])
+    (tight,) = parameter_ranges(fabric, ["ib.eta.beta=30%"])
     assert tight.high == 1.0  # no more than all of it
-    assert {one.key.rsplit(".", 1)[-1] for one in uncertain(fabric, USUAL)} == {
+    assert {one.key.rsplit(".", 1)[-1] for one in parameter_ranges(fabric, USUAL)} == {
         "alpha", "alpha_switch", "launch_overhead", "beta", "all_reduce", "all_gather", "reduce_scatter", "bandwidth"
     }  # fmt: skip
 
 
 def test_alpha_is_every_latency() -> None:
     fabric = colltool.load_fabric("dgx-h100")
-    assert [one.key for one in uncertain(fabric, ["alpha=2x"])] == [
+    assert [one.key for one in parameter_ranges(fabric, ["alpha=2x"])] == [
         "nvlink.alpha", "nvlink.in_network.alpha_switch", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
         "ib.in_network.alpha_switch", "launch_overhead",
     ]  # fmt: skip
-    assert [one.key for one in uncertain(fabric, ["nvlink.alpha=10%"])] == ["nvlink.alpha", "nvlink.in_network.alpha_switch"]
-    measured = {one.key for one in uncertain(colltool.load_fabric("dgx-h100-measured"), ["alpha=2x"])}
+    assert [one.key for one in parameter_ranges(fabric, ["nvlink.alpha=10%"])] == [
+        "nvlink.alpha",
+        "nvlink.in_network.alpha_switch",
+    ]
+    measured = {one.key for one in parameter_ranges(colltool.load_fabric("dgx-h100-measured"), ["alpha=2x"])}
     known = numbers_of(colltool.load_fabric("dgx-h100-measured")).values()
     protocols = [key.split(".") for key in known if "protocols" in key]
     latencies = {".".join(key) for key in protocols if key[-1] in ("alpha", "launch_overhead") and key[-2] != "eta"}
     assert {key for key in measured if "protocols" in key} == latencies
-    assert [one.key for one in uncertain(fabric, ["alpha=1us:30us"])] == [  # the same ends for other things would be odd
+    assert [one.key for one in parameter_ranges(fabric, ["alpha=1us:30us"])] == [  # the same ends for other things would be odd
         "nvlink.alpha", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
     ]  # fmt: skip
     found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary="alpha=2x")
@@ -131,7 +135,7 @@ def test_eta_beta_is_also_the_switches() -> None:
     (own,) = [one for one in colltool.sensitivity(fabric, "ar", size="1MB", ranks=8, vary="eta.beta=10%", samples=100).numbers
               if "in_network" in one.key]  # fmt: skip
     assert (own.key, own.low, own.high) == ("nvlink.in_network.eta_beta.all_reduce", pytest.approx(0.549), pytest.approx(0.671))
-    every = uncertain(fabric, ["nvlink.in_network.eta_beta=0.4:0.5"])
+    every = parameter_ranges(fabric, ["nvlink.in_network.eta_beta=0.4:0.5"])
     assert {one.key.rsplit(".", 1)[-1] for one in every} == {"all_reduce", "all_gather", "reduce_scatter"}
     slow = with_values(fabric, {own.place: 0.3})
     prices = [colltool.price(one, "ar", size="1GB", ranks=8, algorithms="in-network").best.total_s for one in (fabric, slow)]
@@ -139,24 +143,26 @@ def test_eta_beta_is_also_the_switches() -> None:
 
 
 def test_contention_of_latency_is_a_plain_number() -> None:
-    (one,) = uncertain(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=1:1.5"])
+    (one,) = parameter_ranges(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=1:1.5"])
     assert (one.key, one.low, one.high) == ("ib.eta.alpha", 1.0, 1.5)
     with pytest.raises(ColltoolError, match="lies between 1 and inf"):
-        uncertain(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=0.5:1.5"])
-    (tight,) = uncertain(colltool.load_fabric("dgx-h100"), ["nvlink.eta.alpha=2x"])
+        parameter_ranges(colltool.load_fabric("dgx-h100"), ["ib.eta.alpha=0.5:1.5"])
+    (tight,) = parameter_ranges(colltool.load_fabric("dgx-h100"), ["nvlink.eta.alpha=2x"])
     assert (tight.low, tight.high) == (1.0, 2.0)
 
 
 def test_a_factor_of_nothing() -> None:
     with pytest.raises(ColltoolError, match="launch_overhead is 0"):
-        uncertain(colltool.load_fabric("star512"), ["launch_overhead=2x"])
-    assert not [one for one in uncertain(colltool.load_fabric("star512"), ["alpha=2x"]) if one.key == "launch_overhead"]
-    assert [one.high for one in uncertain(colltool.load_fabric("star512"), ["launch_overhead=0us:5us"])] == [5e-6]
+        parameter_ranges(colltool.load_fabric("star512"), ["launch_overhead=2x"])
+    assert not [one for one in parameter_ranges(colltool.load_fabric("star512"), ["alpha=2x"]) if one.key == "launch_overhead"]
+    assert [one.high for one in parameter_ranges(colltool.load_fabric("star512"), ["launch_overhead=0us:5us"])] == [5e-6]
 
 
 def test_a_number_is_drawn_the_same_whatever_else_is() -> None:
     fabric = colltool.load_fabric("dgx-h100")
-    alone, several = (draws(uncertain(fabric, typed), 50, 3) for typed in (["ib.bandwidth=10%"], ["alpha=2x", "bandwidth=10%"]))
+    alone, several = (
+        draws(parameter_ranges(fabric, typed), 50, 3) for typed in (["ib.bandwidth=10%"], ["alpha=2x", "bandwidth=10%"])
+    )
     for place, values in alone.items():
         assert (values == several[place]).all()
     first, second = (several[place] for place in list(several)[:2])
@@ -189,7 +195,7 @@ def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
 )
 def test_ranges_that_are_none(typed: str, words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
-        uncertain(colltool.load_fabric("dgx-h100"), [typed])
+        parameter_ranges(colltool.load_fabric("dgx-h100"), [typed])
 
 
 def test_a_fabric_may_say_what_is_uncertain() -> None:

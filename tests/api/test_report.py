@@ -11,9 +11,9 @@ import reports
 from cli.conftest import run
 
 import colltool
-from colltool.analysis.report import Assumptions, Exhibit, Report
+from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.api.commands import command_line
-from colltool.api.exhibits import counts_of, few
+from colltool.api.report_sections import counts_of, few
 from colltool.base.errors import ColltoolError
 from colltool.render.door import document
 
@@ -23,7 +23,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return reports.small(tmp_path_factory.mktemp("report"))
 
 
-def exhibits(report: Report) -> list[Exhibit]:
+def exhibits(report: Report) -> list[ReportEntry]:
     return [one for section in report.sections for one in section.exhibits]
 
 

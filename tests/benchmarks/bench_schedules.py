@@ -11,8 +11,8 @@ import numpy as np
 import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import AR
+from colltool.schedules.executor import run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import Lattice, Ports
 
 

@@ -16,7 +16,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import every_stride, fits
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 GB = 1e9
 
@@ -48,7 +48,7 @@ def groups(where: Fabric) -> list[tuple[int, int]]:
 
 def on_switches(where: Fabric) -> list[tuple[int, int]]:
     """Those without a lattice: the neighbours of a flat ring there are a matter of its embedding."""
-    return [(n, k) for n, k in groups(where) if not any(kind_of(span.tier).axes for span in place(where, n, k).spans)]
+    return [(n, k) for n, k in groups(where) if not any(capabilities_of(span.tier).axes for span in place(where, n, k).spans)]
 
 
 def together(where: Fabric, ranks: int, stride: int, algorithm: str, primitive: str, *, alone: bool) -> Contention:

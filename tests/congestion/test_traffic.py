@@ -20,8 +20,8 @@ from colltool.congestion.runs import Asked, batches
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from colltool.fabric.model import Fabric
+from colltool.schedules.executor import run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import Lattice
 from colltool.schedules.step import Step
 from tests import small

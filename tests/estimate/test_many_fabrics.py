@@ -13,9 +13,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.group_spec import GroupSpec
-from colltool.fabric.many import Place, differences, with_values
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import Place, differences, with_values
 
 MANY = 24
 
@@ -31,11 +31,11 @@ def drawn(fabric: Fabric) -> dict[Place, Any]:
         found[(*at, "eta", "alpha")] = random.uniform(1, 2, MANY)
         if getattr(tier, "alpha", None) is not None:
             found[(*at, "alpha")] = tier.alpha * random.uniform(0.3, 3, MANY)  # type: ignore[union-attr, operator]
-        for index, level in enumerate(kind_of(tier).levels):
+        for index, level in enumerate(capabilities_of(tier).levels):
             found[(*at, "levels", index, "alpha")] = level.alpha * random.uniform(0.3, 3, MANY)
             if index:
                 found[(*at, "levels", index, "oversubscription")] = random.uniform(1, 6, MANY)
-        if kind_of(tier).in_network is not None:
+        if capabilities_of(tier).in_network is not None:
             found[(*at, "in_network", "alpha_switch")] = random.uniform(1e-7, 3e-5, MANY)
     return found
 

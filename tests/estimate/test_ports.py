@@ -13,8 +13,8 @@ from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.render.door import document, rendered
+from colltool.schedules.executor import run
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import Loads, Ports
 from colltool.schedules.step import Indices
 

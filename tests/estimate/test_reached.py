@@ -12,7 +12,7 @@ from small import clos, fabric, star
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.library import Reached
+from colltool.fabric.library import Efficiency
 from colltool.fabric.model import Fabric
 
 POINTS = [{"nodes": 4, "share": 1.0}, {"nodes": 16, "share": 0.8}, {"nodes": 64, "share": 0.5}]
@@ -34,7 +34,7 @@ def ring(where: Fabric, **asked: Any) -> Any:
 
 @pytest.mark.parametrize(("count", "share"), [(2, 1.0), (4, 1.0), (8, 0.9), (16, 0.8), (32, 0.65), (64, 0.5), (128, 0.5)])
 def test_a_share_by_nodes_is_linear_in_the_logarithm_and_ends_flat(count: int, share: float) -> None:
-    own = Reached.model_validate(reached(share=POINTS))
+    own = Efficiency.model_validate(reached(share=POINTS))
     assert own.share_on(count) == pytest.approx(share)
     row, plain = ring(nodes(count, share=POINTS)), ring(nodes(count))
     assert (row.bandwidth_s, row.alpha_s) == (plain.bandwidth_s, plain.alpha_s)
@@ -46,7 +46,7 @@ def test_a_share_by_nodes_is_linear_in_the_logarithm_and_ends_flat(count: int, s
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(0.01, 1)), min_size=1, max_size=6, unique_by=lambda one: one[0]),
        st.integers(1, 20_000))  # fmt: skip
 def test_a_share_lies_between_its_neighbours(points: list[tuple[int, float]], count: int) -> None:
-    own = Reached.model_validate(reached(share=[{"nodes": n, "share": share} for n, share in points]))
+    own = Efficiency.model_validate(reached(share=[{"nodes": n, "share": share} for n, share in points]))
     assert min(share for _, share in points) - 1e-12 <= own.share_on(count) <= max(share for _, share in points) + 1e-12
 
 

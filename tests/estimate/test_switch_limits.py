@@ -9,8 +9,8 @@ from small import clos, fabric, star, switch
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import Fabric
+from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricShown
 from colltool.render.door import rendered
 

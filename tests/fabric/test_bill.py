@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.bill import bill_of, cost_of
-from colltool.fabric.derive import fabric_facts
-from colltool.render.drawing.sketch import sketches
+from colltool.fabric.properties import fabric_facts
+from colltool.render.drawing.diagram import diagrams
 
 PRICES = {
     "currency": "USD",
@@ -175,16 +175,16 @@ def test_drawing_bill_and_sizing_count_the_same_groups(group: int, leaves: int, 
         ],
     }
     fabric = colltool.load_fabric("dgx-h100", tiers)
-    (_, facts), (_, sketch) = fabric_facts(fabric).tiers, sketches(fabric)
+    (_, facts), (_, diagram) = fabric_facts(fabric).tiers, diagrams(fabric)
     plan = facts.sizing
     assert plan is not None
     bought = {line.level: line.count for line in bill_of(fabric).lines if line.part == "switch"}
-    assert plan.leaves == sketch.levels[0].groups == ceil(fabric.tiers[1].endpoints / group)
-    assert bought["leaf"] == sketch.levels[0].switches == 8 * plan.leaves
+    assert plan.leaves == diagram.levels[0].groups == ceil(fabric.tiers[1].endpoints / group)
+    assert bought["leaf"] == diagram.levels[0].switches == 8 * plan.leaves
     assert bought == {one.name: one.switches for one in plan.levels}
     assert sum(bought.values()) == facts.switches
     if len(plan.levels) > 1:
-        assert plan.pods == sketch.levels[1].groups
+        assert plan.pods == diagram.levels[1].groups
     cables = sum(line.count or 0 for line in bill_of(fabric).lines if line.part == "cable")
     assert cables == facts.links
     assert all(one.oversubscription <= ratio + 1e-9 for one in plan.levels[:1])

@@ -16,9 +16,9 @@ from colltool.congestion.links import wires_of
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
-from colltool.fabric.kind import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 IDEAL = Readings(ideal=True)
 
@@ -50,7 +50,7 @@ def test_a_level_of_a_clos_has_the_tiers_cable_or_its_own() -> None:
     tier["levels"][0]["cable"] = "5m"
     assert alpha_s(tier, ranks=4) == pytest.approx(2e-6 + 25e-9)
     assert alpha_s(tier) == pytest.approx(5e-6 + 500e-9)
-    assert [one.cable_m for one in kind_of(fabric(tier).tiers[0]).classes] == [5, 100]
+    assert [one.cable_m for one in capabilities_of(fabric(tier).tiers[0]).classes] == [5, 100]
 
 
 def test_the_way_through_a_switch_is_one_cable_long() -> None:
@@ -74,7 +74,7 @@ def test_the_wires_have_the_same_alpha() -> None:
     ):
         small = fabric(tier)
         alpha, _ = wires_of(small)[0].latency(np.array([0]), np.array([1]))
-        assert alpha[0] == pytest.approx(kind_of(small.tiers[0]).classes[0].alpha_s)
+        assert alpha[0] == pytest.approx(capabilities_of(small.tiers[0]).classes[0].alpha_s)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_calibration_has_the_cables_in_its_alphas() -> None:
         after = load_fabric(data)
         for one, other in zip(before.tiers, after.tiers, strict=True):
             assert other.cable is None
-            for near, far in zip(kind_of(one).classes, kind_of(other).classes, strict=True):
+            for near, far in zip(capabilities_of(one).classes, capabilities_of(other).classes, strict=True):
                 assert far.alpha_s == pytest.approx(near.alpha_s, rel=1e-3)
         paid = [float(price(one, AR, 1e6, None, IDEAL).best.total_s) for one in (before, after)]
         assert paid[0] == pytest.approx(paid[1], rel=1e-3)

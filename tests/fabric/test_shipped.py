@@ -13,8 +13,8 @@ import yaml
 
 from colltool.base.errors import ColltoolError
 from colltool.base.units import parse_rate, parse_time
-from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
+from colltool.fabric.properties import fabric_facts
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))

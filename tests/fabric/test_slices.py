@@ -15,7 +15,7 @@ import colltool
 from colltool import ColltoolError
 from colltool.fabric.model import LatticeTier
 from colltool.fabric.slices import axes_of, best, cut
-from colltool.fabric.topology import Lattice
+from colltool.fabric.topology import LatticeTopology
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
@@ -36,7 +36,7 @@ def links(box: LatticeTier, axis: int) -> int:
 def merit(box: LatticeTier) -> tuple[int, int]:
     """Most links over the worst middle, then the shortest longest way: smaller is better."""
     cuts = [links(box, axis) for axis, size in enumerate(box.shape) if size > 1]
-    return -min(cuts, default=0), Lattice(box).diameter_links
+    return -min(cuts, default=0), LatticeTopology(box).diameter_links
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,4 +114,4 @@ def test_an_axis_may_be_open() -> None:
     some = colltool.load_fabric("torus512", ["torus.wrap=[true, true, false]"])
     opened, closed = (colltool.price(one, "ar", size=1e9, algorithms="multi-ring").best for one in (some, "torus512"))
     assert opened.bandwidth_s / closed.bandwidth_s == pytest.approx(2)  # the part on the open axis holds up every step
-    assert Lattice(some.tiers[0]).diameter_links == 4 + 4 + 7  # type: ignore[arg-type]
+    assert LatticeTopology(some.tiers[0]).diameter_links == 4 + 4 + 7  # type: ignore[arg-type]

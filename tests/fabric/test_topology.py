@@ -11,9 +11,9 @@ import pytest
 from small import TOPOLOGIES
 
 from colltool.algorithms.group import SEVERAL_TIERS, Axis, Topology, joined_by
-from colltool.fabric.kind import Kind
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 
 Node = tuple[object, ...]
 Graph = dict[frozenset[Node], float]
@@ -79,7 +79,7 @@ def bisection(cables: Graph, size: int) -> float:
     [(4, (2, 4), (1.0,)), (6, (2, 6), (2.0,)), (8, (2, 4, 8), (1.0, 2.0)), (8, (2, 4, 8), (4.0, 1.0)), (8, (4, 8), (3.0,))],
 )
 def test_a_clos_is_its_cables(size: int, groups: tuple[int, ...], ratios: tuple[float, ...]) -> None:
-    kind, cables = kind_of(clos(size, groups, ratios)), clos_graph(size, groups, ratios)
+    kind, cables = capabilities_of(clos(size, groups, ratios)), clos_graph(size, groups, ratios)
     assert kind.diameter_links == diameter(cables, size)
     if size % (2 * groups[-2]) == 0:  # halves of whole domains
         assert kind.bisection_Bps == pytest.approx(1e9 * bisection(cables, size))
@@ -90,10 +90,10 @@ def test_a_clos_is_its_cables(size: int, groups: tuple[int, ...], ratios: tuple[
 
 @pytest.mark.parametrize("size", [2, 3, 5, 6])
 def test_a_full_mesh_and_a_star_are_their_cables(size: int) -> None:
-    kind, cables = kind_of(tier("full_mesh", size=size)), mesh_graph(size)
+    kind, cables = capabilities_of(tier("full_mesh", size=size)), mesh_graph(size)
     assert (kind.diameter_links, kind.bisection_Bps) == (diameter(cables, size), 1e9 * bisection(cables, size))
     assert (kind.links(2), kind.neighbours, kind.switches(2)) == (2 * len(cables), size - 1, 0)
-    star, cables = kind_of(tier("star", size=size)), clos_graph(size, (size,), ())
+    star, cables = capabilities_of(tier("star", size=size)), clos_graph(size, (size,), ())
     assert (star.diameter_links, star.bisection_Bps) == (diameter(cables, size), 1e9 * bisection(cables, size))
     assert (star.links(2), star.neighbours, star.switches(2)) == (2 * len(cables), 1, 1)
 
@@ -101,7 +101,7 @@ def test_a_full_mesh_and_a_star_are_their_cables(size: int) -> None:
 @pytest.mark.parametrize("topology", ["torus", "mesh"])
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 3, 2), (1, 4, 2)])
 def test_a_part_of_a_lattice_is_a_box_of_its_first_ranks(topology: str, shape: tuple[int, ...]) -> None:
-    kind = kind_of(tier(topology, shape=list(shape)))
+    kind = capabilities_of(tier(topology, shape=list(shape)))
     nodes = [place[::-1] for place in product(*(range(size) for size in reversed(shape)))]  # the first axis fastest
     for count in range(1, prod(shape) + 1):
         extents = [len({node[axis] for node in nodes[:count]}) for axis in range(len(shape))]
@@ -110,19 +110,21 @@ def test_a_part_of_a_lattice_is_a_box_of_its_first_ranks(topology: str, shape: t
         assert kind.part(count) == (tuple(whole) if is_box else None), count
 
 
-def every_kind() -> list[Kind[Tier]]:
+def every_kind() -> list[TierCapabilities[Tier]]:
     shapes: dict[str, dict[str, object]] = {word: {"shape": [4, 2]} for word in ("torus", "mesh")}
-    return [kind_of(tier(word, **shapes.get(word, {"size": 8}))) for word in TOPOLOGIES] + [kind_of(clos(8, (2, 8), (2.0,)))]
+    return [capabilities_of(tier(word, **shapes.get(word, {"size": 8}))) for word in TOPOLOGIES] + [
+        capabilities_of(clos(8, (2, 8), (2.0,)))
+    ]
 
 
 @pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
-def test_every_kind_agrees_with_itself(kind: Kind[Tier]) -> None:
+def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     groups = [one.group for one in kind.classes]
     assert groups == sorted(set(groups))
     assert groups[-1] >= kind.tier.endpoints
     assert kind.classes[0].oversubscription == 1
     assert kind.part(kind.tier.endpoints) == kind.axes
-    later = kind_of(kind.tier.model_copy(update=dict(kind.at_alpha(5e-6))))
+    later = capabilities_of(kind.tier.model_copy(update=dict(kind.at_alpha(5e-6))))
     assert later.classes[0].alpha_s == 5e-6
     added = [[one.alpha_s - classes[0].alpha_s for one in classes] for classes in (kind.classes, later.classes)]
     assert added[1] == pytest.approx(added[0])
@@ -138,13 +140,13 @@ def test_other_in_network_hardware_goes_only_where_there_is_some() -> None:
     switch = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
     for word in ("star", "clos"):
         able = tier(word, size=8, in_network=switch)
-        assert kind_of(able.model_copy(update=dict(kind_of(able).with_switch(None)))).in_network is None
+        assert capabilities_of(able.model_copy(update=dict(capabilities_of(able).with_switch(None)))).in_network is None
     for bare in (tier("star", size=8), tier("full_mesh", size=8), tier("torus", shape=[4])):
-        assert kind_of(bare).with_switch(None) == {}
+        assert capabilities_of(bare).with_switch(None) == {}
 
 
 def test_what_switches_compute_is_what_the_file_says() -> None:
     for flags in product((True, False), repeat=3):
         listed = dict(zip(("reduce", "multicast", "all_to_all"), flags, strict=True))
-        kind = kind_of(tier("star", size=8, in_network={**listed, "alpha_switch": "0.2us"}))
+        kind = capabilities_of(tier("star", size=8, in_network={**listed, "alpha_switch": "0.2us"}))
         assert kind.operations == {name for name, can in listed.items() if can}

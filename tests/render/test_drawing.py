@@ -17,9 +17,8 @@ import colltool
 from colltool.fabric.model import Fabric
 from colltool.render.door import document
 from colltool.render.drawing import DARK, LIGHT, fabric_svg, rules
-from colltool.render.drawing.branch import Branch, grown
-from colltool.render.drawing.letters import clipped_to, lines_of, width_of
-from colltool.render.drawing.pen import LINE
+from colltool.render.drawing.svg import LINE, clipped_to, lines_of, width_of
+from colltool.render.drawing.switches import Branch, grown
 
 SVG = "{http://www.w3.org/2000/svg}"
 LONG = "a-name_of_60-letters_" + "W" * 39

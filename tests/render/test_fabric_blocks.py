@@ -7,8 +7,8 @@ from typing import Any
 
 from small import clos, fabric, star, switch
 
-from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import Fabric
+from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricShown
 from colltool.render.door import blocks, document
 from colltool.render.machine import to_json

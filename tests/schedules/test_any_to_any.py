@@ -15,7 +15,7 @@ from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules import all_reduce, all_to_all, double_tree, folded, gather_scatter, rooted, switch
 from colltool.schedules.double_tree import depths, two_trees, two_trees_under_one_root
-from colltool.schedules.machine import Outcome, run
+from colltool.schedules.executor import Outcome, run
 from colltool.schedules.network import FullMesh, Lattice, Network, Ports
 from colltool.schedules.registry import maker
 from colltool.schedules.step import Program, Step, step

@@ -14,7 +14,8 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.schedules import library, machine
+from colltool.schedules import executor as machine
+from colltool.schedules import library
 from colltool.schedules.composed import compose
 from colltool.schedules.network import Ports
 from colltool.schedules.network_tiers import Tiers

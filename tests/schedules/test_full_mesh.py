@@ -7,9 +7,9 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
 from colltool.base.cost import Pipeline, totals
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.schedules.executor import run
 from colltool.schedules.full_mesh import paths, rings
 from colltool.schedules.library import maker
-from colltool.schedules.machine import run
 from colltool.schedules.network import FullMesh
 
 SIZES = (*range(3, 14), 16, 31, 32)

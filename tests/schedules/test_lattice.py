@@ -11,7 +11,8 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
-from colltool.schedules import library, machine
+from colltool.schedules import executor as machine
+from colltool.schedules import library
 from colltool.schedules.lattice_flat import hamiltonian_cycle, snake
 from colltool.schedules.lines import both_ways, halving, one_way, open_line
 from colltool.schedules.network import Lattice

@@ -10,7 +10,7 @@ from planning import dense
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.devices import DEVICES
+from colltool.fabric.library import DEVICES
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.render.door import document
 from colltool.training.shipped import shipped

@@ -10,10 +10,12 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.topology import kind_of
+from colltool.base.primitives import parse_primitive
+from colltool.fabric.topology import capabilities_of
 from colltool.render.door import document, rendered
 from colltool.schedules.network import network_of
 from colltool.schedules.trace import Trace
+from colltool.verification.verify import verify
 from tests import small
 
 
@@ -43,6 +45,58 @@ def test_the_ring_of_four() -> None:
     assert [node[rank] for rank, node in enumerate(holds(trace, 3))] == [(0, 1, 2, 3)] * 4
     assert [sum(ranks == (0, 1, 2, 3) for ranks in node.values()) for node in holds(trace, 5)] == [3] * 4
     assert holds(trace, 6) == [dict.fromkeys(range(4), (0, 1, 2, 3))] * 4
+
+
+def values_at(trace: Trace, step: int) -> list[list[float]]:
+    at = trace.steps[step - 1].holds if step else trace.start
+    return [[value for one in node for value in one.values] for node in at]
+
+
+def run_on_values(primitive: str, algorithm: str, ranks: int, vectors: Any = "example", where: Any = None) -> Trace:
+    fabric = small.fabric(where or small.star(8, in_network=small.switch()))
+    (one,) = verify(fabric, [parse_primitive(primitive)], 1e6, ranks, names=[algorithm], trace=True, vectors=vectors).results
+    assert one.trace is not None
+    return one.trace
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["ring", "tree", "double-binary-tree", "rabenseifner", "one-shot", "two-shot", "in-network"]
+)
+def test_the_example_of_four_ranks_adds_up(algorithm: str) -> None:
+    """1 5 3 7, 2 6 4 8, 3 7 5 9 and 4 8 6 10 on four ranks: 10 26 18 34 on each of them in the end."""
+    trace = run_on_values("ar", algorithm, 4)
+    assert trace.vectors == ((1, 5, 3, 7), (2, 6, 4, 8), (3, 7, 5, 9), (4, 8, 6, 10))
+    assert values_at(trace, 0)[:4] == [list(one) for one in trace.vectors]
+    assert values_at(trace, len(trace.steps))[:4] == [[10, 26, 18, 34]] * 4
+
+
+def test_the_ring_hands_on_partial_sums() -> None:
+    """As textbooks have it: every step one value a rank; after three steps each rank has one complete sum."""
+    trace = run_on_values("ar", "ring", 4)
+    assert [one.values for one in trace.steps[0].messages] == [(7,), (2,), (7,), (6,)]
+    assert [one.values for one in trace.steps[1].messages] == [(9,), (15,), (5,), (15,)]
+    assert sorted(one.values for one in trace.steps[3].messages) == [(10,), (18,), (26,), (34,)]
+
+
+def test_other_collectives_on_values() -> None:
+    mine = [(1, 2), (30, 40), (500, 600)]
+    everything = [1, 2, 30, 40, 500, 600]
+    assert values_at(run_on_values("ag", "ring", 3, mine), 2) == [everything] * 3
+    assert [node[0].values for node in run_on_values("bc", "binomial", 3, mine).steps[-1].holds] == [(1, 2)] * 3
+    three = [(1, 2, 3), (4, 5, 6), (7, 8, 9)]
+    assert values_at(run_on_values("a2a", "pairwise", 3, three), 2) == [[1, 4, 7], [2, 5, 8], [3, 6, 9]]
+    scattered = run_on_values("rs", "ring", 3, three).steps[-1].holds
+    assert [node[rank].values for rank, node in enumerate(scattered)] == [(12,), (15,), (18,)]
+    relayed = run_on_values("a2a", "shortest-path", 4, where=small.torus(4))
+    assert list(map(sorted, values_at(relayed, len(relayed.steps)))) == [
+        sorted(value for vector in relayed.vectors for value in vector[2 * rank : 2 * rank + 2]) for rank in range(4)
+    ]
+
+
+@pytest.mark.parametrize("vectors", [[(1, 2)] * 3, [(1, 2), (1, 2), (1, 2), (1,)]])
+def test_one_vector_of_the_same_length_for_each_rank(vectors: Any) -> None:
+    with pytest.raises(ColltoolError, match=r"vectors of .* for 4 ranks"):
+        run_on_values("ar", "ring", 4, vectors)
 
 
 def test_rabenseifner_of_eight_row_by_row() -> None:
@@ -111,7 +165,7 @@ def test_what_a_lattice_relays_goes_hop_by_hop(where: Any, algorithm: str) -> No
     fabric = small.fabric(where)
     (one,) = colltool.verify(fabric, "a2a", algorithms=algorithm, trace=True).results
     assert one.trace is not None
-    network = network_of("neighbour_links", fabric.ranks, kind_of(fabric.tiers[0]).axes)
+    network = network_of("neighbour_links", fabric.ranks, capabilities_of(fabric.tiers[0]).axes)
     for step in one.trace.steps:
         ends = np.array([(message.src, message.dst) for message in step.messages])
         assert network.distance(ends[:, 0], ends[:, 1]) == step.n_alpha == 1

@@ -10,7 +10,7 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS
 from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.topology_inputs import hardware_of
 
@@ -48,7 +48,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
             model needs and the fabric does not give; says what to write.
     """
     for tier in fabric.tiers:
-        if kind_of(tier).joined_by != "switches":
+        if capabilities_of(tier).joined_by != "switches":
             what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
             fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
             raise ColltoolError(what, argument="fabric", fix=fix)

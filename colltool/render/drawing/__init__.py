@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
+from colltool.algorithms.group import JoinedBy
+from colltool.base.formatting import counted, format_time
 from colltool.base.quoting import printable
 from colltool.fabric.model import Fabric
-from colltool.render.drawing.lattice import zoom
-from colltool.render.drawing.pen import DARK, LIGHT, Area, Focus, Pen, rules
-from colltool.render.drawing.sketch import TierSketch, sketches
-from colltool.render.drawing.ways import way_of
-from colltool.render.drawing.words import (
+from colltool.render.drawing.diagram import (
+    TierDiagram,
     alternative_text,
+    diagrams,
     fact_texts,
     kind_text,
     most_text,
     place_text,
-    ranks_text,
-    title_text,
 )
-from colltool.render.subject import described
+from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
+from colltool.render.drawing.svg import DARK, LIGHT, Area, Focus, Pen, rules
+from colltool.render.drawing.switches import branch_of, draw_switches
+from colltool.render.subject import described, on_fabric
+
+Draw = Callable[[Pen, TierDiagram, Area, Area], tuple[float, Focus]]
+"""Given a pen and the rooms for words and for the drawing; returns where both end, and the endpoint in focus."""
 
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
 _WORDS, _APART = 150.0, 12.0
 """Pixels: the drawing, the rim around cards, inside them, between them; the column of words in a card and the room beside it."""
+_DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
+    "switches": (draw_switches, lambda diagram: branch_of(diagram).endpoints),
+    "pair_links": (draw_pairs, drawn_pairs),
+    "neighbour_links": (draw_lattice, drawn_lattice),
+}
+"""How a tier is drawn by what joins its endpoints, and how many of them are."""
 _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 
 
@@ -40,20 +51,25 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
     root = ET.Element("svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("font-family", "system-ui, sans-serif")
-    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {title_text(fabric)}")
+    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {on_fabric(fabric.name, fabric.overrides)}")
     ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = printable(alternative_text(fabric))
     pen = Pen(root)
     back = None if page else _background(root)
     bottom = _head(pen, fabric)
     focus: Focus | None = None
-    for sketch in reversed(sketches(fabric)):
-        bottom, focus = _card(pen, sketch, bottom, focus)
+    for diagram in reversed(diagrams(fabric)):
+        bottom, focus = _card(pen, diagram, bottom, focus)
     height = f"{bottom + _MARGIN:.0f}"
     if back is not None:
         back.set("height", height)
     for key, value in (("width", f"{WIDTH:.0f}"), ("height", height), ("viewBox", f"0 0 {WIDTH:.0f} {height}")):
         root.set(key, value)
     return ET.tostring(root, encoding="unicode")
+
+
+def drawn_endpoints(diagram: TierDiagram) -> int:
+    """How many endpoints of a tier are drawn."""
+    return _DRAWN[diagram.kind.joined_by][1](diagram)
 
 
 def _background(root: ET.Element) -> ET.Element:
@@ -70,36 +86,36 @@ def _head(pen: Pen, fabric: Fabric) -> float:
     if fabric.overrides:
         with_ = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
         y = pen.paragraph(area._replace(top=y), f"with {with_}", most=3)
-    y = pen.paragraph(area._replace(top=y), ranks_text(fabric))
+    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
+    y = pen.paragraph(area._replace(top=y), f"{counted(fabric.ranks, 'rank')}{overhead}")
     if fabric.description:
         y = pen.paragraph(area._replace(top=y), described(fabric), tone="ct-soft", most=4)
     return y + 12 - _BETWEEN
 
 
-def _card(pen: Pen, sketch: TierSketch, above: float, focus: Focus | None) -> tuple[float, Focus]:
-    """One tier below what is drawn already. Where it ends, and which of its endpoints the next one is."""
+def _card(pen: Pen, diagram: TierDiagram, above: float, focus: Focus | None) -> tuple[float, Focus]:
     frame = Area(_MARGIN, above + _BETWEEN, WIDTH - 2 * _MARGIN)
     box = pen.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
     inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
     if focus is not None:
         zoom(pen, focus, above, (frame.left, frame.top), (frame.right, frame.top))
     words = inside._replace(width=_WORDS)
-    y = _card_head(pen, sketch, inside)
-    for name, text in fact_texts(sketch):
+    y = _card_head(pen, diagram, inside)
+    for name, text in fact_texts(diagram):
         pen.text(words.left, y + 14, name, words.width, tone="ct-soft")
         y = pen.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = way_of(sketch).draw(pen, sketch, words._replace(top=y), _beside(inside, y))
+    bottom, focus = _DRAWN[diagram.kind.joined_by][0](pen, diagram, words._replace(top=y), _beside(inside, y))
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
 
 
-def _card_head(pen: Pen, sketch: TierSketch, inside: Area) -> float:
-    pen.text(inside.left, inside.top + 14, sketch.tier.name, inside.width, size=17, bold=True)
+def _card_head(pen: Pen, diagram: TierDiagram, inside: Area) -> float:
+    pen.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
     y = inside.top + 24
-    place = place_text(sketch)
-    y = pen.paragraph(inside._replace(top=y), kind_text(sketch) + (f"; {place}" if place else ""), most=4)
-    if most := most_text(sketch):
+    place = place_text(diagram)
+    y = pen.paragraph(inside._replace(top=y), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
+    if most := most_text(diagram):
         y = pen.paragraph(inside._replace(top=y), most, tone="ct-soft")
     return y + 8
 
@@ -108,4 +124,4 @@ def _beside(inside: Area, top: float) -> Area:
     return Area(inside.left + _WORDS + _APART, top, inside.width - _WORDS - _APART)
 
 
-__all__ = ["DARK", "LIGHT", "fabric_svg", "rules"]
+__all__ = ["DARK", "LIGHT", "drawn_endpoints", "fabric_svg", "rules"]

@@ -23,7 +23,7 @@ from colltool.render.subject import described
 from colltool.render.widths import fitting
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Exhibit, Report, ReportSection
+    from colltool.analysis.report import Report, ReportEntry, ReportSection
 
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
@@ -155,7 +155,7 @@ def _is_tall(picture: str) -> bool:
     return found is not None and float(found[2]) > _TALL * float(found[1])
 
 
-def _picture(one: Exhibit, key: str, letters: Letters) -> Any:
+def _picture(one: ReportEntry, key: str, letters: Letters) -> Any:
     """The exhibit's picture as an element of the page; empty where it has none."""
     from colltool.fabric.results import FabricShown
 

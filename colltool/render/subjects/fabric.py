@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
-from colltool.fabric.derive import FabricFacts, TierFacts
-from colltool.fabric.library import Library
+from colltool.fabric.library import LibraryFacts
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import FabricFacts, TierFacts
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject, described, on_fabric, set_field
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
@@ -119,12 +119,12 @@ def _list_summary(result: FabricList) -> str:
 
 
 def _tier_in_brief(tier: Tier) -> str:
-    return f"{tier.name} {tier.topology} {kind_of(tier).extent}"
+    return f"{tier.name} {tier.topology} {capabilities_of(tier).extent}"
 
 
 def _tier_lines(tier: Tier, facts: TierFacts, indent: str) -> list[str]:
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     per = "port" if kind.joined_by == "switches" else "link"
     listed_levels = bool(kind.levels)
     alpha = "" if listed_levels else f"{alpha_text(kind.classes[0])}, "
@@ -158,7 +158,7 @@ def _tree(tree: FatTree) -> str:
     return f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
 
 
-def _library(facts: Library | None) -> list[Block]:
+def _library(facts: LibraryFacts | None) -> list[Block]:
     """Whose schedules are ranked, what its cost model is told, and what it reaches."""
     return [Lines(library_text(facts), tuple(map(reached_text, facts.reached)))] if facts else []
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.base.formatting import format_bit_energy, format_length, format_rate, format_time
-from colltool.fabric.derive import TierFacts, fabric_facts
+from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Tier
-from colltool.fabric.plausible import Checked
+from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.results import FabricsChecked
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.render.subjects.checked import checked_subject
 from colltool.render.subjects.fabric_words import (
     alpha_text,
@@ -37,12 +37,12 @@ def tier_in_values(tier: Tier) -> str:
 
 def _cable(tier: Tier) -> str:
     """``cable 5 m to 100 m, ``; empty without any."""
-    found = [one.cable_m for one in kind_of(tier).classes]
+    found = [one.cable_m for one in capabilities_of(tier).classes]
     lengths = " to ".join(dict.fromkeys(format_length(one) for one in (found[0], found[-1])))
     return f"cable {lengths}, " if any(found) else ""
 
 
-def _values(one: Checked) -> list[str]:
+def _values(one: CheckedFabric) -> list[str]:
     """The whole, each tier innermost first with its parts, and what is said of all."""
     fabric = one.fabric
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ", no launch overhead"
@@ -57,7 +57,7 @@ def _values(one: Checked) -> list[str]:
 
 def _parts(tier: Tier, facts: TierFacts) -> Iterator[str]:
     """Levels, switches that compute, protocols and sizing of a tier, each under its name."""
-    kind = kind_of(tier)
+    kind = capabilities_of(tier)
     for index, (one, level) in enumerate(zip(kind.classes, facts.levels, strict=False)):
         s = f", {oversubscription_text(level)}" if index else ""
         yield f"{tier.name} {one.name}: {one.group} endpoints, {alpha_text(one)}{s}"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from colltool.fabric.results import FabricDrawn
-from colltool.render.drawing import fabric_svg
-from colltool.render.drawing.sketch import LevelSketch, TierSketch, sketches
-from colltool.render.drawing.ways import way_of
-from colltool.render.drawing.words import alternative_text
+from colltool.render.drawing import drawn_endpoints, fabric_svg
+from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, alternative_text, diagrams
 from colltool.render.parts import Block, Picture, Table, label, number
 from colltool.render.subject import Document, Subject, set_field, set_text
 from colltool.render.subjects.fabric import fabric_summary, tree_of
@@ -17,8 +15,8 @@ from colltool.render.subjects.fabric import fabric_summary, tree_of
 class _Row(NamedTuple):
     """A level of a tier, or a tier that has none."""
 
-    tier: TierSketch
-    level: LevelSketch | None
+    tier: TierDiagram
+    level: LevelDiagram | None
 
 
 def _blocks(result: FabricDrawn) -> list[Block]:
@@ -30,33 +28,33 @@ def _blocks(result: FabricDrawn) -> list[Block]:
 def _document(result: FabricDrawn) -> Document:
     """What the drawing says: innermost tier first, levels bottom up."""
     fabric = result.fabric
-    tiers = [_tier(sketch) for sketch in sketches(fabric)]
+    tiers = [_tier(diagram) for diagram in diagrams(fabric)]
     head = {"fabric": fabric.name, **set_field(fabric.overrides), "ranks": fabric.ranks}
     return {**head, "tiers": tiers, "text": alternative_text(fabric)}
 
 
-def _tier(sketch: TierSketch) -> Document:
-    tier, facts, kind = sketch.tier, sketch.facts, sketch.kind
+def _tier(diagram: TierDiagram) -> Document:
+    tier, facts, kind = diagram.tier, diagram.facts, diagram.kind
     return {
         "name": tier.name,
         "topology": tier.topology,
         "shape": [axis.size for axis in kind.axes] or None,
         "endpoints": facts.endpoints,
-        "drawn": way_of(sketch).count(sketch),
+        "drawn": drawn_endpoints(diagram),
         "ranks": facts.ranks,
         "domains": facts.domains,
         "max_size": tier.max_size,
-        "ports": sketch.ports,
+        "ports": diagram.ports,
         "bandwidth_Bps": tier.bandwidth,
         "alpha_s": None if kind.levels else kind.classes[0].alpha_s,
         "eta_alpha": tier.eta.alpha,
         "eta_beta": tier.eta.beta,
         "in_network": sorted(kind.operations),
-        "levels": [_level(level) for level in sketch.levels],
+        "levels": [_level(level) for level in diagram.levels],
     }
 
 
-def _level(level: LevelSketch) -> dict[str, Any]:
+def _level(level: LevelDiagram) -> dict[str, Any]:
     return {
         "name": level.name or None,
         "group": level.pairs.group,
@@ -74,7 +72,7 @@ _COLUMNS = (
     label("tier", "tier", get=lambda row: row.tier.tier.name),
     label("topology", "topology", get=lambda row: row.tier.tier.topology),
     number("endpoints", "endpoints", get=lambda row: row.tier.facts.endpoints),
-    number("drawn", "drawn", get=lambda row: way_of(row.tier).count(row.tier)),
+    number("drawn", "drawn", get=lambda row: drawn_endpoints(row.tier)),
     number("domains", "domains", get=lambda row: row.tier.facts.domains),
     number("ports", "ports", get=lambda row: row.tier.ports),
     label("level", "level", get=lambda row: row.level and row.level.name),
@@ -92,7 +90,7 @@ def _table(result: FabricDrawn) -> Table:
         label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True),
         label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True),
     )
-    rows = (_Row(sketch, level) for sketch in sketches(result.fabric) for level in sketch.levels or (None,))
+    rows = (_Row(diagram, level) for diagram in diagrams(result.fabric) for level in diagram.levels or (None,))
     return Table((*on, *_COLUMNS), tuple(rows))
 
 

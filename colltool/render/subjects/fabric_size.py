@@ -10,7 +10,7 @@ from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.subject import Document, Subject
 from colltool.render.subjects.fabric_bill import bill_blocks, bill_document
 from colltool.render.subjects.fabric_failures import failure_blocks, failure_documents
-from colltool.sizing.records import ClosPlan, Stage
+from colltool.sizing.records import ClosLevel, ClosPlan
 
 _COLUMNS = (
     label("name", "level"),
@@ -84,7 +84,7 @@ def plan_lines(plan: ClosPlan) -> list[str]:
     return [*lines, f"{_switches(plan.switches)} in all"]
 
 
-def _split(one: Stage) -> str:
+def _split(one: ClosLevel) -> str:
     return f"{one.down_ports} ports down and {one.up_ports} up on a {one.name} switch, {one.oversubscription:.4g}:1"
 
 

@@ -13,10 +13,10 @@ from colltool.base.formatting import (
     format_time,
     whole_percent,
 )
-from colltool.fabric.derive import LevelFacts
-from colltool.fabric.kind import DistanceClass, cable_s
-from colltool.fabric.library import Library, Reached
+from colltool.fabric.capabilities import DistanceClass, cable_s
+from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.prices import PARTS, Prices
+from colltool.fabric.properties import LevelFacts
 from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
 
 
@@ -65,7 +65,7 @@ def _limits(limits: Limits | None) -> str:
     return "".join(f"; {text}" for text in (what, aligned, room) if text)
 
 
-def library_text(facts: Library) -> str:
+def library_text(facts: LibraryFacts) -> str:
     """``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
     told = [
         f"{facts.gpu} GPUs" if facts.gpu else "",
@@ -79,7 +79,7 @@ def library_text(facts: Library) -> str:
     return ", ".join(filter(None, (f"library {name}{version}", *told)))
 
 
-def reached_text(one: Reached) -> str:
+def reached_text(one: Efficiency) -> str:
     """What a library reaches of a schedule: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
     if isinstance(one.share, float):
         said = [whole_percent(one.share)] if one.share < 1 else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.analysis.report import Assumptions, Exhibit, Report, ReportSection
+from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
 from colltool.base.primitives import Primitive
-from colltool.fabric.library import Reached
-from colltool.fabric.stated import Stated
+from colltool.fabric.library import Efficiency
+from colltool.fabric.provenance import Provenance
 from colltool.render.door import document, summary
 from colltool.render.headlines import headlines, report_title
 from colltool.render.page import report_page
@@ -37,13 +37,13 @@ def _blocks(result: Report) -> list[Block]:
     return [*out, Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ())]
 
 
-def _told(one: Exhibit) -> str:
+def _told(one: ReportEntry) -> str:
     return summary(one.result).replace("\n", "; ")
 
 
 class _Line(NamedTuple):
     section: ReportSection
-    exhibit: Exhibit
+    exhibit: ReportEntry
 
 
 _EXHIBITS = (
@@ -91,7 +91,7 @@ _STATED = (
 
 def _value(key: str, value: Any) -> str:
     """A value as people write it."""
-    if isinstance(value, Reached):
+    if isinstance(value, Efficiency):
         return reached_text(value)
     if isinstance(value, bool):
         return str(value).lower()
@@ -132,7 +132,7 @@ def _assumed_document(result: Assumptions) -> Document:
     )
 
 
-def _plain(one: Stated) -> Any:
+def _plain(one: Provenance) -> Any:
     return one.value if isinstance(one.value, float | int | bool | str) else _value(one.key, one.value)
 
 

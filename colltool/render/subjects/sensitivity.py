@@ -6,7 +6,7 @@ from colltool.analysis.break_even import BreakEven
 from colltool.analysis.contest import Contest
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
-from colltool.fabric.uncertain import Uncertain
+from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.render.parts import Block, Lines, Table, label, number
 from colltool.render.readings import model_field, readings_block
 from colltool.render.rows import running
@@ -123,7 +123,7 @@ def _facts(result: Sensitivity) -> list[str]:
     return lines + [f"  {_range(one)}" for one in result.numbers[:12]] + (["  ..."] if len(result.numbers) > 12 else [])
 
 
-def _range(one: Uncertain) -> str:
+def _range(one: ParameterRange) -> str:
     return f"{one.key} {quantity(one.key, one.value)}: {quantity(one.key, one.low)} to {quantity(one.key, one.high)}"
 
 

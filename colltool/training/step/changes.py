@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.contradictions import contradictions
 from colltool.training.files.values import written
 from colltool.training.job import Job, PlainCall
@@ -100,37 +102,22 @@ def _of_fabric(fabric: Fabric, now: Step) -> Iterator[Made]:
     for sent in now.paced:
         for name in sent.fare.tiers:
             exposed[name] = exposed.get(name, 0.0) + sent.exposed_s
-    for tier in reversed(fabric.tiers):
+    for at, tier in reversed(list(enumerate(fabric.tiers))):
         if exposed.get(tier.name, 0.0) <= LEAST_GAIN * now.step_s:
             continue
         values = {f"{tier.name}.bandwidth": _rate(FASTER * tier.bandwidth)}
         for index, one in enumerate(tier.protocols or ()):
             if one.bandwidth:
                 values[f"{tier.name}.protocols.{index}.bandwidth"] = _rate(FASTER * one.bandwidth)
-        yield f"twice the bandwidth of {tier.name}", values, _with(fabric, tier.name, _faster), tier.name
-    for tier in fabric.tiers:
-        thin = [one.name for one in kind_of(tier).classes if one.oversubscription > 1]
+        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [at])
+        yield f"twice the bandwidth of {tier.name}", values, faster, tier.name
+    for at, tier in enumerate(fabric.tiers):
+        thin = [one.name for one in capabilities_of(tier).classes if one.oversubscription > 1]
         if thin and exposed.get(tier.name, 0.0) > LEAST_GAIN * now.step_s:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
-            yield f"no oversubscription on {tier.name}", values, _with(fabric, tier.name, _flat), tier.name
+            yield f"no oversubscription on {tier.name}", values, with_tiers(fabric, non_blocking, [at]), tier.name
 
 
 def _rate(rate_Bps: float) -> str:
     """As ``--set`` takes it."""
     return f"{rate_Bps / 1e9:.12g}GB/s"
-
-
-def _with(fabric: Fabric, name: str, change: Callable[[Tier], Tier]) -> Fabric:
-    return fabric.model_copy(update={"tiers": tuple(change(tier) if tier.name == name else tier for tier in fabric.tiers)})
-
-
-def _faster(tier: Tier) -> Tier:
-    protocols = tier.protocols and tuple(
-        one.model_copy(update={"bandwidth": FASTER * one.bandwidth}) if one.bandwidth else one for one in tier.protocols
-    )
-    return tier.model_copy(update={"bandwidth": FASTER * tier.bandwidth, "protocols": protocols})
-
-
-def _flat(tier: Tier) -> Tier:
-    levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in kind_of(tier).levels)
-    return tier.model_copy(update={"levels": levels})

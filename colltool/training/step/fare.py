@@ -16,7 +16,7 @@ from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.nccl.nccl_choice import WITH_A_MODEL, with_library_choice
 from colltool.training.layout import Group
 from colltool.training.taken import turned
@@ -147,7 +147,7 @@ class Fares:
     def _smaller(self, group: Group) -> str:
         """A size of the innermost domains that holds whole strides: racks of 72 are used as 64; of a lattice its axes turned."""
         tier = self.fabric.tiers[0]
-        if kind_of(tier).axes:
+        if capabilities_of(tier).axes:
             other = turned(self.fabric, group)
             return f", or {given('overrides', [other])}" if other else ""
         whole = tier.endpoints // group.stride * group.stride
@@ -171,7 +171,7 @@ class Fares:
         Where ranks meet in switches its ends cross no border that two neighbours do not cross.
         """
         inside, ends = 1, group.members[-1]
-        for axis in kind_of(self.fabric.tiers[0]).axes:
+        for axis in capabilities_of(self.fabric.tiers[0]).axes:
             if inside == group.stride and ends < inside * axis.size:
                 return not (axis.is_ring and group.ranks == axis.size)
             inside *= axis.size
@@ -183,7 +183,7 @@ class Fares:
         last = group.members[-1]
         found, inside = [stride], 1
         for tier in self.fabric.tiers:
-            borders = [inside * one.group for one in kind_of(tier).levels] + [inside * tier.endpoints]
+            borders = [inside * one.group for one in capabilities_of(tier).levels] + [inside * tier.endpoints]
             found += [border for border in borders if stride < border <= last]
             inside *= tier.endpoints
         return sorted({one for one in found if one < self.fabric.ranks})
@@ -220,7 +220,7 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     whole strides, or to a part of one: one more pair in so many then crosses it.
     """
     tier = fabric.tiers[-1]
-    kind, inside = kind_of(tier), fabric.ranks // tier.endpoints
+    kind, inside = capabilities_of(tier), fabric.ranks // tier.endpoints
     nodes = stride // inside
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric

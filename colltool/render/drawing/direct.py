@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
-from math import prod
+from itertools import combinations, product
+from math import cos, pi, prod, sin
 from typing import NamedTuple
 
 from colltool.algorithms.group import Axis
-from colltool.render.drawing.pen import Area, Focus, Pen
-from colltool.render.drawing.sketch import TierSketch
-from colltool.render.drawing.words import endpoint_text, ports_text
+from colltool.base.formatting import counted
+from colltool.render.drawing.diagram import TierDiagram, endpoint_text, ports_text
+from colltool.render.drawing.svg import Area, Focus, Pen
 
 AXES = 3
 MOST = 8
@@ -68,9 +68,9 @@ def _in_sight(at: Sequence[Place], lines: Sequence[Sequence[Place]]) -> bool:
     return at[0] == lines[0][-1] or at[1] == lines[1][-1] or at[2] == lines[2][0]
 
 
-def drawn_lattice(sketch: TierSketch) -> int:
+def drawn_lattice(diagram: TierDiagram) -> int:
     """How many endpoints are drawn: those of the innermost block."""
-    return len(faces(blocks_of(sketch.kind.axes)[0]))
+    return len(faces(blocks_of(diagram.kind.axes)[0]))
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
@@ -83,16 +83,16 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
     return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (f" of {axis.size}" if axis.size > 2 else "")
 
 
-def draw_lattice(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_lattice(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """Blocks on the right, outermost first; counts and axes on the left. Where they end, and the endpoint in focus."""
-    blocks = blocks_of(sketch.kind.axes)
+    blocks = blocks_of(diagram.kind.axes)
     top, focus = room.top, None
     for index, axes in reversed(list(enumerate(blocks))):
         block = _Block(pen, axes, room._replace(top=top), index * AXES + 1)
         if focus is not None:
             zoom(pen, focus, top - _BETWEEN, *block.corners)
         focus = block.draw(6.0 if index else 3.2)
-        y = _texts(pen, sketch, words._replace(top=top), blocks, index)
+        y = _texts(pen, diagram, words._replace(top=top), blocks, index)
         top = max(focus.y, y) + _BETWEEN
     assert focus is not None  # a shape has an axis
     return top - _BETWEEN, focus
@@ -104,26 +104,24 @@ def zoom(pen: Pen, focus: Focus, down: float, left: Point, right: Point) -> None
         pen.line([(x, focus.y), (x, down), corner], dashed=True)
 
 
-def _texts(pen: Pen, sketch: TierSketch, words: Area, blocks: Sequence[Sequence[Axis]], index: int) -> float:
+def _texts(pen: Pen, diagram: TierDiagram, words: Area, blocks: Sequence[Sequence[Axis]], index: int) -> float:
     shape = " x ".join(str(axis.size) for axis in blocks[index])
     below = "x".join(str(axis.size) for axes in blocks[:index] for axis in axes)
     count = prod(axis.size for axis in blocks[index])
-    what = f"block{'s' * (count != 1)} of {below}" if index else endpoint_text(sketch, count)
+    what = f"block{'s' * (count != 1)} of {below}" if index else endpoint_text(diagram, count)
     y = pen.paragraph(words, f"{shape} {what}", most=4, bold=True)
-    told = [axis_text(index * AXES + number, sketch.kind.axes) for number in range(1, 1 + len(blocks[index]))]
+    told = [axis_text(index * AXES + number, diagram.kind.axes) for number in range(1, 1 + len(blocks[index]))]
     if len(blocks[index]) == AXES and min(axis.size for axis in blocks[index]) > 1:
         told.append("the faces in sight are drawn")
     if any(axis.size > MOST for axis in blocks[index]):
         told.append("dashed: places left out")
-    told += [ports_text(sketch)] if sketch.ports > 1 else []
+    told += [ports_text(diagram)] if diagram.ports > 1 else []
     for text in told:
         y = pen.paragraph(words._replace(top=y), text, tone="ct-soft")
     return y
 
 
 class _Block:
-    """Up to three axes: the first to the right, the second up, the third into the depth."""
-
     def __init__(self, pen: Pen, axes: Sequence[Axis], room: Area, first: int) -> None:
         self.pen, self.axes, self.first = pen, axes, first
         self.lines = [places(axis) for axis in axes]
@@ -135,7 +133,6 @@ class _Block:
 
     @property
     def corners(self) -> tuple[Point, Point]:
-        """The left of its front and the right of its back, on top."""
         back = [line[-1] for line in self.lines]
         return self._at([self.lines[0][0], *back[1:2]]), self._at(back)
 
@@ -147,7 +144,6 @@ class _Block:
         return self.left + (right + _DEPTH[0] * deep) * self.step, self.bottom + (_DEPTH[1] * deep - up) * self.step
 
     def draw(self, radius: float) -> Focus:
-        """Its lines, its places and its wraparounds; the first place is in focus."""
         seen = faces(self.axes)
         pairs = list(self._neighbours(seen))
         for dashed in (False, True):
@@ -163,7 +159,6 @@ class _Block:
         return Focus(x, y + radius, radius)
 
     def _neighbours(self, seen: Sequence[tuple[Place, ...]]) -> Iterator[tuple[tuple[Point, Point], bool]]:
-        """Where the lines between places in sight begin and end, and whether they jump over places left out."""
         there = set(seen)
         for place in seen:
             for index, line in enumerate(self.lines):
@@ -172,7 +167,6 @@ class _Block:
                     yield (self._at(place), self._at(other)), line[after].number - place[index].number > 1
 
     def _name(self, index: int, axis: Axis) -> None:
-        """The number of an axis beside a line on the rim, and the wraparound of that line."""
         rim, line = [one[0] for one in self.lines], self.lines[index]
         if index == 0:
             rim[1:] = [one[-1] for one in self.lines[1:]]
@@ -186,3 +180,37 @@ class _Block:
         far = _ARC if axis.is_ring else _RIM
         middle, low = (x + u) / 2 + side.x * far, (y + v) / 2 + side.y * far + side.below
         self.pen.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor)
+
+
+MOST_PAIRS = 12
+_OF_MANY = 8
+"""Endpoints that are drawn: all up to ``MOST_PAIRS``, of more so many."""
+_SIDE = 14.0
+_RADIUS = 84.0
+
+
+def drawn_pairs(diagram: TierDiagram) -> int:
+    """How many endpoints are drawn."""
+    count = diagram.facts.endpoints
+    return count if count <= MOST_PAIRS else _OF_MANY
+
+
+def draw_pairs(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+    """The circle on the right, its counts on the left. Where they end, and the endpoint in focus: the lowest one."""
+    count, drawn = diagram.facts.endpoints, drawn_pairs(diagram)
+    radius = _RADIUS if drawn > 1 else 0.0
+    middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)
+    turns = [2 * pi * number / drawn for number in range(drawn)]
+    places = [(middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)) for turn in turns]
+    for one, other in combinations(places, 2):
+        pen.line([one, other])
+    for x, y in places:
+        pen.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-soft", round_=2, outlined=False)
+    y = pen.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
+    links, each = diagram.kind.links(diagram.ports), "one" if diagram.ports == 1 else diagram.ports
+    told = [f"{drawn} of them drawn"] if drawn < count else []
+    told += [f"{counted(links, 'link')}, {each} for each pair"] if links else []
+    for text in told:
+        y = pen.paragraph(words._replace(top=y), text, tone="ct-soft")
+    x, low = places[0]
+    return max(y, low + _SIDE / 2), Focus(x, low + _SIDE / 2, _SIDE / 2)

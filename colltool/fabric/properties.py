@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.kind import Kind
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.records import ClosPlan, FatTree
 from colltool.sizing.size_clos import LEVELS, clos_plan, fat_tree_for
-from colltool.sizing.wiring import Wanted, max_down
+from colltool.sizing.wiring import Grouping, max_down
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """The derived facts of one tier, whose endpoints hold ``planes`` ranks each and of which there are ``domains``."""
-    kind, copies = kind_of(tier), planes * tier.ports
+    kind, copies = capabilities_of(tier), planes * tier.ports
     sizing, misfits = _sizing(kind, planes)
     return TierFacts(
         name=tier.name,
@@ -116,7 +116,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     )
 
 
-def _levels(kind: Kind[Tier]) -> tuple[LevelFacts, ...]:
+def _levels(kind: TierCapabilities[Tier]) -> tuple[LevelFacts, ...]:
     """Those that the file lists."""
     below = [1.0, *(one.oversubscription for one in kind.classes)]
     return tuple(
@@ -125,7 +125,7 @@ def _levels(kind: Kind[Tier]) -> tuple[LevelFacts, ...]:
     )
 
 
-def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
+def _sizing(kind: TierCapabilities[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
     """The switches of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
     tier, block, levels = kind.tier, kind.sizing, _levels(kind)
     if block is None:
@@ -148,7 +148,7 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
             levels=len(hops) + 1 if levels else None,
             hops=hops,
             names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
-            wanted=Wanted(leaf_down=down, leaves_in_pod=inside),
+            wanted=Grouping(leaf_down=down, leaves_in_pod=inside),
         )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
@@ -160,7 +160,7 @@ def _sizing(kind: Kind[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, 
     return plan, ()
 
 
-def _rim_notes(kind: Kind[Tier]) -> tuple[str, ...]:
+def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
     """On a mesh those on a face, an edge or a corner have fewer neighbours than those inside."""
     places = {0: 1}  # endpoints by their neighbours on the axes so far
     for axis in kind.axes:

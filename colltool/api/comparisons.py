@@ -182,7 +182,7 @@ def sensitivity(
     from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import MOST_SAMPLES
     from colltool.analysis.sensitivity import sensitivity as run
-    from colltool.fabric.uncertain import ranges_of
+    from colltool.fabric.parameter_ranges import ranges_of
 
     loaded = under_library(fabric_of(fabric), library)
     asked = PriceRequest(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
@@ -239,7 +239,7 @@ def compare_sensitivity(
     from colltool.analysis.contest import ContestEntry, contest
     from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import MOST_SAMPLES
-    from colltool.fabric.uncertain import names_a_number, ranges_of, uncertain
+    from colltool.fabric.parameter_ranges import names_a_number, parameter_ranges, ranges_of
 
     asked = PriceRequest(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     where = wheres(several_of(fabrics), overrides, library)
@@ -250,7 +250,7 @@ def compare_sensitivity(
     typed, loaded = vary_of(vary), [one.load(()) for one in where]
     for text in typed:
         if not any(names_a_number(fabric, text) for fabric in loaded):
-            uncertain(loaded[0], [text])
+            parameter_ranges(loaded[0], [text])
     entries = []
     for one, fabric in zip(where, loaded, strict=True):
         mine = [text for text in typed if names_a_number(fabric, text)]

@@ -8,9 +8,9 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.derive import fabric_facts
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import fabric_facts
+from colltool.fabric.topology import capabilities_of
 
 SPINE, CORE = "fabric.levels.spine.oversubscription", "fabric.levels.core.oversubscription"
 
@@ -31,7 +31,7 @@ def clos(spine: Any, core: Any) -> Fabric:
 )
 def test_hops_multiply_to_the_total(spine: Any, core: Any, totals: list[float]) -> None:
     fabric = clos(spine, core)
-    assert [one.oversubscription for one in kind_of(fabric.tiers[1]).classes] == totals
+    assert [one.oversubscription for one in capabilities_of(fabric.tiers[1]).classes] == totals
     told = fabric_facts(fabric).tiers[1].levels
     assert [one.oversubscription for one in told] == totals
     assert [one.uplinks for one in told] == [1, totals[1], totals[2] / totals[1]]

@@ -91,7 +91,7 @@ EVERYBODY = GroupChoice()
 class Out(NamedTuple):
     """``--format``, ``--output`` and ``--columns``: how a result is written, where to, and what of its tables."""
 
-    form: o.Format | None
+    form: o.OutputFormat | None
     path: Path | None
     columns: str | None = None
 

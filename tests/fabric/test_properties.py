@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.derive import fabric_facts, tier_facts
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.topology import kind_of
+from colltool.fabric.properties import fabric_facts, tier_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import fat_tree, fat_tree_for, rail_pods
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
@@ -85,13 +85,13 @@ def test_a_lattice_agrees_with_the_graph_built_link_by_link(kind: str, shape: tu
     tier, links = lattice(kind, shape), links_of(kind, shape)
     nodes = list(product(*map(range, shape)))
     degrees = [sum(node in link for link in links) for node in nodes]
-    assert kind_of(tier).neighbours == max(degrees)
+    assert capabilities_of(tier).neighbours == max(degrees)
     by_count = ", ".join(f"{degrees.count(met)} with {met}" for met in sorted(set(degrees), reverse=True))
     assert tier_facts(tier).notes == ((f"neighbours: {by_count}",) if len(set(degrees)) > 1 else ())
     assert tier_facts(tier).links == len(links)
-    assert kind_of(tier).diameter_links == max(farthest(links, node) for node in nodes)
+    assert capabilities_of(tier).diameter_links == max(farthest(links, node) for node in nodes)
     cuts = [sum(len({node[axis] < d // 2 for node in link}) == 2 for link in links) for axis, d in enumerate(shape) if d > 1]
-    assert kind_of(tier).bisection_Bps == min(cuts, default=0) * 1e9
+    assert capabilities_of(tier).bisection_Bps == min(cuts, default=0) * 1e9
 
 
 def test_the_rim_of_a_mesh_has_fewer_neighbours() -> None:
@@ -110,13 +110,13 @@ def test_the_cut_of_a_cube_is_the_least_of_all_balanced_cuts() -> None:
             if bits.bit_count() == len(nodes) // 2
             for half in [{node for i, node in enumerate(nodes) if bits >> i & 1}]
         )
-        assert kind_of(lattice(kind, shape)).bisection_Bps == least * 1e9
+        assert capabilities_of(lattice(kind, shape)).bisection_Bps == least * 1e9
 
 
 # Collectives Explainer Series part 02 §1.2 (neighbours), appendix B (diameters).
 @pytest.mark.parametrize(("shape", "expected"), [((3, 3, 3), 6), ((3, 3, 4), 6), ((4, 4, 2), 5), ((2, 2, 2), 3), ((8, 1, 1), 2)])
 def test_neighbours_of_the_published_tori(shape: tuple[int, ...], expected: int) -> None:
-    assert kind_of(lattice("torus", shape)).neighbours == expected
+    assert capabilities_of(lattice("torus", shape)).neighbours == expected
 
 
 @pytest.mark.parametrize(
@@ -134,47 +134,47 @@ def test_neighbours_of_the_published_tori(shape: tuple[int, ...], expected: int)
     ],
 )
 def test_diameters_of_the_published_lattices(kind: str, shape: tuple[int, ...], expected: int) -> None:
-    assert kind_of(lattice(kind, shape)).diameter_links == expected
+    assert capabilities_of(lattice(kind, shape)).diameter_links == expected
 
 
 # Collectives Explainer Series part 02 §3.6, §4.2: 2N/d_max links across a torus, half of it across a mesh.
 @pytest.mark.parametrize("shape", [(4, 4), (8, 8, 8), (32, 16), (16, 16, 16)])
 def test_bisection_of_even_lattices(shape: tuple[int, ...]) -> None:
-    torus = kind_of(lattice("torus", shape)).bisection_Bps
+    torus = capabilities_of(lattice("torus", shape)).bisection_Bps
     assert torus == 2 * prod(shape) / max(shape) * 1e9
-    assert kind_of(lattice("mesh", shape)).bisection_Bps == torus / 2
+    assert capabilities_of(lattice("mesh", shape)).bisection_Bps == torus / 2
 
 
 # Collectives Explainer Series part 02 appendix B: star 2, full mesh 1, two-level Clos 4, three-level 6.
 def test_diameters_of_switched_fabrics() -> None:
-    assert kind_of(star(8)).diameter_links == 2
-    assert kind_of(full_mesh(8)).diameter_links == 1
-    assert kind_of(clos(16, [4, 16])).diameter_links == 4
-    assert kind_of(clos(64, [4, 16, 64])).diameter_links == 6
+    assert capabilities_of(star(8)).diameter_links == 2
+    assert capabilities_of(full_mesh(8)).diameter_links == 1
+    assert capabilities_of(clos(16, [4, 16])).diameter_links == 4
+    assert capabilities_of(clos(64, [4, 16, 64])).diameter_links == 6
 
 
 def test_a_level_that_no_pair_needs_is_not_counted() -> None:
     inside = clos(4, [4, 16], [4.0])
-    assert kind_of(inside).diameter_links == 2
-    assert kind_of(inside).bisection_Bps == 2e9
+    assert capabilities_of(inside).diameter_links == 2
+    assert capabilities_of(inside).bisection_Bps == 2e9
     assert tier_facts(inside).links == 4
 
 
 def test_a_single_endpoint_has_no_links_to_cross() -> None:
     for tier in (star(1), full_mesh(1), clos(1, [4, 16]), lattice("torus", (1, 1))):
-        assert kind_of(tier).diameter_links == 0
-        assert kind_of(tier).bisection_Bps == 0
+        assert capabilities_of(tier).diameter_links == 0
+        assert capabilities_of(tier).bisection_Bps == 0
 
 
 def test_bisection_of_switched_fabrics() -> None:
-    assert kind_of(star(72)).bisection_Bps == 36e9
-    assert kind_of(star(7)).bisection_Bps == 3e9
-    assert kind_of(full_mesh(8)).bisection_Bps == 16e9
-    assert kind_of(full_mesh(5)).bisection_Bps == 6e9
-    assert kind_of(clos(64, [4, 64])).bisection_Bps == 32e9
-    assert kind_of(clos(64, [4, 64], [4.0])).bisection_Bps == 8e9
-    assert kind_of(clos(64, [4, 16, 64], [2.0, 4.0])).bisection_Bps == 8e9
-    assert kind_of(clos(64, [4, 16, 64], [4.0, 1.0])).bisection_Bps == 8e9
+    assert capabilities_of(star(72)).bisection_Bps == 36e9
+    assert capabilities_of(star(7)).bisection_Bps == 3e9
+    assert capabilities_of(full_mesh(8)).bisection_Bps == 16e9
+    assert capabilities_of(full_mesh(5)).bisection_Bps == 6e9
+    assert capabilities_of(clos(64, [4, 64])).bisection_Bps == 32e9
+    assert capabilities_of(clos(64, [4, 64], [4.0])).bisection_Bps == 8e9
+    assert capabilities_of(clos(64, [4, 16, 64], [2.0, 4.0])).bisection_Bps == 8e9
+    assert capabilities_of(clos(64, [4, 16, 64], [4.0, 1.0])).bisection_Bps == 8e9
 
 
 def test_parallel_ports_multiply_bisection_and_links_and_leave_the_rest() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.schedules.machine import run
+from colltool.schedules.executor import run
 from colltool.schedules.network import Ports
 from colltool.schedules.step import Program, Step, step
 

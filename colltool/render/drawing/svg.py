@@ -6,12 +6,11 @@ of a file in a dark scheme, go before attributes. All text is data: ElementTree 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from colltool.base.quoting import printable
-from colltool.render.drawing.letters import BOLD, clipped_to, lines_of
 
 Tone = Literal["ct-ink", "ct-soft", "ct-line", "ct-box", "ct-switch", "ct-accent"]
 LIGHT: dict[Tone, str] = {
@@ -140,8 +139,68 @@ class Pen:
 
 
 def _n(value: float) -> str:
-    """A coordinate, to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 __all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Focus", "Pen", "Tone", "rules"]
+
+
+NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
+BOLD = 1.12
+_LONGEST = 1000
+"""Letters of a line, more than any has."""
+_NARROW = frozenset(" .,:;'|!()[]/-fijlrtI")
+_WIDE = frozenset("mwMW%@+=<>~#")
+
+
+def width_of(text: str, size: float, *, bold: bool = False) -> float:
+    """Pixels that a text takes in letters of ``size`` pixels."""
+    return sum(map(_width, text)) * size * (BOLD if bold else 1.0)
+
+
+def _width(char: str) -> float:
+    if char in _NARROW:
+        return NARROW
+    if char in _WIDE or not char.isascii():
+        return WIDE
+    return CAPITAL if char.isupper() or char in "&$" else USUAL
+
+
+def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
+    """The text, or its beginning and ``...`` where it is wider than the room."""
+    if _fitting(text, room, size, bold) == len(text):
+        return text
+    fits = _fitting(text, room - width_of("...", size, bold=bold), size, bold)
+    return f"{text[:fits].rstrip()}..."
+
+
+def _fitting(text: str, room: float, size: float, bold: bool = False) -> int:
+    widest, wide = room / (size * (BOLD if bold else 1.0)), 0.0
+    for number, char in enumerate(text):
+        wide += _width(char)
+        if wide > widest + 1e-9:
+            return number
+    return len(text)
+
+
+def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
+    """The text on as many lines as it needs, ``most`` of them; the last ends in ``...`` where that is not all."""
+    lines: list[str] = []
+    for word in _pieces(text, room, size):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and width_of(longer, size) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, size)]
+
+
+def _pieces(text: str, room: float, size: float) -> Iterator[str]:
+    for word in text.split():
+        start = 0
+        while start < len(word):
+            end = start + max(_fitting(word[start : start + _LONGEST], room, size), 1)
+            yield word[start:end]
+            start = end

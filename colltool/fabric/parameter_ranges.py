@@ -10,9 +10,9 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped
 from colltool.base.units import parse_rate, parse_time
-from colltool.fabric.many import Place, values_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import kind_of
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import Place, values_of
 
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
 """Where nothing is said: latencies are rarely known to a factor, contention's defaults to no better than 20% (Collectives
@@ -30,7 +30,7 @@ _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
 _BOUNDS = {"eta.alpha": _RATIO, "eta.beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO}
 
 
-class Uncertain(NamedTuple):
+class ParameterRange(NamedTuple):
     """One number of a fabric: where it stands, its key as ``--set`` has it, what the file says, and its bounds.
 
     ``even``: drawn evenly by factor (a latency off by 2x), else by value.
@@ -60,7 +60,7 @@ def _name(parts: Sequence[str]) -> str:
     return "eta_beta" if "eta_beta" in parts[-2:] else parts[-1]
 
 
-def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
+def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRange, ...]:
     """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier is that of every tier.
 
     A factor or a share of ``alpha`` is one of every latency: of tiers, levels, protocols and switches, and without a tier also of
@@ -70,7 +70,7 @@ def uncertain(fabric: Fabric, typed: Sequence[str]) -> tuple[Uncertain, ...]:
         ColltoolError: a key that names no number here, a range upside down or that leaves out what the file says.
     """
     known = numbers_of(fabric)
-    found: dict[Place, Uncertain] = {}
+    found: dict[Place, ParameterRange] = {}
     for text in typed:
         key, equals, how = (part.strip() for part in text.partition("="))
         if not key or not equals or not how:
@@ -95,16 +95,18 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
     return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
 
 
-def ranges_of(fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None) -> tuple[tuple[Uncertain, ...], bool]:
+def ranges_of(
+    fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
+) -> tuple[tuple[ParameterRange, ...], bool]:
     """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
 
     Of a primitive without the numbers that belong to other primitives, unless it was those that somebody named.
 
     Raises:
-        ColltoolError: as :func:`uncertain`.
+        ColltoolError: as :func:`parameter_ranges`.
     """
     own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
-    found = uncertain(fabric, typed or own or USUAL)
+    found = parameter_ranges(fabric, typed or own or USUAL)
     mine = tuple(one for one in found if primitive is None or one.place[-2:-1] != ("eta_beta",) or one.place[-1] == primitive)
     return mine or found, not (typed or own)
 
@@ -121,7 +123,7 @@ def _key(fabric: Fabric, place: Place) -> str:
     tier = fabric.tiers[int(place[1])]
     rest = [str(part) for part in place[2:]]
     if rest[0] == "levels":
-        rest[1] = kind_of(tier).levels[int(rest[1])].name
+        rest[1] = capabilities_of(tier).levels[int(rest[1])].name
     elif rest[0] == "protocols" and tier.protocols:
         rest[1] = tier.protocols[int(rest[1])].name
     elif rest[0] == "sizing":
@@ -149,18 +151,18 @@ def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
     return not between or (between[0] in _AROUND and between[-1] != "eta")
 
 
-def _between(text: str, how: str, place: Place, key: str, value: float) -> Uncertain:
+def _between(text: str, how: str, place: Place, key: str, value: float) -> ParameterRange:
     least, most = _limits(place)
     if factor := _FACTOR.fullmatch(how):
         times = float(factor[1])
         if times <= 1:
             raise _refused(text, "a factor of 1 or less is no range", "such as 2x")
-        return Uncertain(place, key, value, max(least, value / times), min(most, value * times), even=True)
+        return ParameterRange(place, key, value, max(least, value / times), min(most, value * times), even=True)
     if share := _SHARE.fullmatch(how):
         part = float(share[1]) / 100
         if not 0 < part < 1:
             raise _refused(text, f"{how} is no share between 0 and 100%", "such as 10%, or a factor such as 2x")
-        return Uncertain(place, key, value, max(least, value * (1 - part)), min(most, value * (1 + part)), even=False)
+        return ParameterRange(place, key, value, max(least, value * (1 - part)), min(most, value * (1 + part)), even=False)
     ends = _RANGE.fullmatch(how)
     if ends is None:
         raise _refused(text, f"'{clipped(how)}' is no range", "2x, 10%, or LOW:HIGH")
@@ -173,7 +175,7 @@ def _between(text: str, how: str, place: Place, key: str, value: float) -> Uncer
         raise _refused(text, f"the range is upside down: {ends[1]} is not below {ends[2]}", f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:
         raise _refused(text, f"{key} lies between {least:g} and {most:g}", "a range within")
-    return Uncertain(place, key, value, low, high, even=False)
+    return ParameterRange(place, key, value, low, high, even=False)
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:

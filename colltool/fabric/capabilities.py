@@ -56,7 +56,7 @@ def distance_class(
 
 
 @dataclass(frozen=True, eq=False)
-class Kind(ABC, Generic[Of]):
+class TierCapabilities(ABC, Generic[Of]):
     """The answers of one tier."""
 
     tier: Of

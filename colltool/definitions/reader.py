@@ -37,7 +37,7 @@ M = TypeVar("M", bound=BaseModel)
 _AFTER_THE_FILE = 2**31  # the line of what an override did
 
 
-class _Placed(NamedTuple):
+class _PlacedError(NamedTuple):
     """An error and where it goes among the others."""
 
     order: tuple[int, int]
@@ -58,7 +58,7 @@ class Reading(Generic[M]):
         self.source, self.data, self.applied = source, data, applied
         self.overrides = tuple({one.key: one.value for one in applied}.items())
         self.model: M | None = None
-        self._placed: list[_Placed] = []
+        self._placed: list[_PlacedError] = []
         self._refused: set[KeyPath] = set()
         self._around: set[KeyPath] = set()
         try:
@@ -101,7 +101,7 @@ class Reading(Generic[M]):
         return self.model
 
     def _put(self, path: KeyPath | None, position: tuple[int, int], error: ColltoolError) -> None:
-        self._placed.append(_Placed(position, error))
+        self._placed.append(_PlacedError(position, error))
         if path is not None:
             self._refused.add(path)
             self._around |= {path[:end] for end in range(len(path) + 1)}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from colltool.fabric.library import Library, Reached
+from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric
 
 _WORDS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "device"})
@@ -17,7 +17,7 @@ SET = "set for this call"
 """The source of a value that an override gives in place of the file's."""
 
 
-class Stated(NamedTuple):
+class Provenance(NamedTuple):
     """A value that a file gives.
 
     Args:
@@ -31,7 +31,7 @@ class Stated(NamedTuple):
     source: str
 
 
-def stated(fabric: Fabric) -> tuple[Stated, ...]:
+def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     """Every value that a fabric's file gives, tiers innermost first; what it leaves at its default is not stated.
 
     Args:
@@ -46,18 +46,18 @@ def _is_in(key: str, given: str) -> bool:
     return f"{key}.".startswith(f"{given}.")
 
 
-def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Stated]:
+def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
     """The values of a part and of all parts below it; ``above`` is what the part around it says of this one's keys."""
     own = _sources(getattr(part, "source", None)) or dict(above)
     for name in type(part).model_fields:
-        if name in part.model_fields_set and name not in _WORDS and (name != "name" or isinstance(part, Library)):
+        if name in part.model_fields_set and name not in _WORDS and (name != "name" or isinstance(part, LibraryFacts)):
             yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, own)
 
 
-def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Stated]:
+def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
     said = sources.get(name, sources.get("", ""))
-    if isinstance(value, Reached):
-        yield Stated(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
+    if isinstance(value, Efficiency):
+        yield Provenance(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
     elif isinstance(value, BaseModel):
         yield from _of(value, key, {"": said} if said else {})
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
@@ -65,7 +65,7 @@ def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Itera
             step = getattr(one, "name", None) or getattr(one, "algorithm", None) or str(at)
             yield from _value(one, step if name == "tiers" else f"{key}.{step}", name, {"": said} if said else {})
     elif value is not None:
-        yield Stated(key, value, said)
+        yield Provenance(key, value, said)
 
 
 def _sources(source: Any) -> dict[str, str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.analysis.axes import axes_of
-from colltool.analysis.report import Assumptions, Exhibit, ReportSection
-from colltool.api import choices, jobs, measured, prices
+from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
+from colltool.api import comparisons, jobs, measurements, prices
 from colltool.api.arguments import AnyFabric
 from colltool.api.commands import command_line
 from colltool.base.errors import ColltoolError, given
@@ -32,7 +32,7 @@ LINES, PANELS = 6, 3
 """The most numbers of ranks in one picture, and in a comparison."""
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A fabric of the page.
 
     Args:
@@ -69,7 +69,7 @@ class Page(NamedTuple):
         library, readings, shape: as of :func:`colltool.price`.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[PageColumn]
     fabrics: Sequence[AnyFabric]
     vary: Sequence[str]
     overrides: Overrides
@@ -124,14 +124,14 @@ class Page(NamedTuple):
 
 def network(page: Page) -> ReportSection:
     """What each fabric is."""
-    from colltool.fabric.derive import fabric_facts
+    from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
     found = []
     for at, one in enumerate(page.columns, 1):
         name = one.file.name if len(page.columns) == 1 else f"{one.file.name}-{at}"
         lines = (*one.line("fabric show"), *one.line("fabric draw", output=f"{name}.svg"))
-        found.append(Exhibit(one.title, FabricShown(one.file, fabric_facts(one.file)), lines))
+        found.append(ReportEntry(one.title, FabricShown(one.file, fabric_facts(one.file)), lines))
     return ReportSection("network", "The network", tuple(found))
 
 
@@ -139,57 +139,57 @@ def collective(page: Page, primitive: Primitive) -> ReportSection:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
     fabric, short, size = page.fabric, SHORT[primitive], format_size(page.size)
     counts = few(counts_of([fabric], page.most), LINES)
-    swept = choices.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    swept = comparisons.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
     grid: dict[str, Any] = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
     whole: dict[str, Any] = {"ranks": page.most, "shape": page.shape, "readings": page.readings}
     one: dict[str, Any] = whole | {"size": page.size}
     where = f"{page.most} ranks, {size}"
     typed: dict[str, Any] = {"ranks": page.most, "shape": page.shape and shape_text(page.shape)}
     exhibits = [
-        Exhibit("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
+        ReportEntry("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
-        Exhibit("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
+        ReportEntry("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="algorithm"), "map"),
-        Exhibit(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
+        ReportEntry(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
                 page.line("crossover", short, **typed)),
-        Exhibit(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
+        ReportEntry(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
                 page.line("breakdown", short, **typed, size=size)),
-        Exhibit(f"Whether the choice is safe, {where}", choices.sensitivity(fabric, primitive, **one),
+        ReportEntry(f"Whether the choice is safe, {where}", comparisons.sensitivity(fabric, primitive, **one),
                 page.line("sensitivity", short, **typed, size=size)),
         *compared(page, primitive),
     ]  # fmt: skip
     return ReportSection(short, primitive.spoken.capitalize(), tuple(exhibits))
 
 
-def compared(page: Page, primitive: Primitive) -> Iterator[Exhibit]:
+def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
     """The fabrics side by side; nothing where there is one."""
     if len(page.columns) == 1:
         return
     counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
-    result = choices.compare(
+    result = comparisons.compare(
         page.fabrics, primitive, ranks=counts, sizes=COMPARED, vary=page.vary, overrides=page.overrides, library=page.library,
         readings=page.readings,
     )  # fmt: skip
     line = page.side_by_side("compare", SHORT[primitive], ranks=listed(counts), size=listed(COMPARED))
-    yield Exhibit("Side by side", result, line)
+    yield ReportEntry("Side by side", result, line)
 
 
 def step(page: Page, job: Job, typed: str) -> ReportSection:
     """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
     sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
     plan = jobs.plan(job, page.fabric, page.ranks, readings=page.readings)
-    exhibits = [Exhibit(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
+    exhibits = [ReportEntry(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
     if len(page.columns) > 1:
         plans = jobs.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
         if page.vary:  # plan has no columns of values: one command for each
             lines = tuple(line for at in range(len(page.columns)) for line in page.line("plan", typed, at=at, **sets))
         else:
             lines = page.side_by_side("plan", typed, **sets)
-        exhibits.append(Exhibit("The step on each", plans, lines))
+        exhibits.append(ReportEntry("The step on each", plans, lines))
     return ReportSection("job", f"The job {job.name}", tuple(exhibits))
 
 
-class Said(NamedTuple):
+class LogHints(NamedTuple):
     """What somebody says of logs that do not say it themselves."""
 
     primitive: Primitive | None = None
@@ -197,7 +197,7 @@ class Said(NamedTuple):
     in_place: bool = False
 
 
-def logged(page: Page, logs: Sequence[str], said: Said) -> ReportSection:
+def logged(page: Page, logs: Sequence[str], said: LogHints) -> ReportSection:
     """What was measured beside what is expected, traces by themselves."""
     from colltool.traces import is_trace
 
@@ -206,17 +206,17 @@ def logged(page: Page, logs: Sequence[str], said: Said) -> ReportSection:
     exhibits = []
     if others:  # which say themselves which library ran
         asked = said._asdict() | {"ranks": page.ranks if page.ranks and _without_ranks(others, said) else None}
-        result = measured.doctor(others, page.columns[0].file, readings=page.readings, **asked)
+        result = measurements.doctor(others, page.columns[0].file, readings=page.readings, **asked)
         typed = {"collective": said.primitive, "nodes": said.nodes, "in_place": said.in_place or None, "ranks": asked["ranks"]}
         line = page._replace(library=None).line("doctor", *others, **typed)
-        exhibits.append(Exhibit("What benchmarks measured", result, line))
+        exhibits.append(ReportEntry("What benchmarks measured", result, line))
     if traces:
-        traced = measured.trace(page.fabric, traces, readings=page.readings)
-        exhibits.append(Exhibit("What a job measured", traced, page.line("trace", *traces)))
+        traced = measurements.trace(page.fabric, traces, readings=page.readings)
+        exhibits.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
     return ReportSection("measured", "Measured against expected", tuple(exhibits))
 
 
-def _without_ranks(logs: Sequence[str], said: Said) -> bool:
+def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
     """Whether the logs leave it to somebody to say of how many ranks they are."""
     from colltool.measurements.read import read_logs
 
@@ -229,15 +229,15 @@ def _without_ranks(logs: Sequence[str], said: Said) -> bool:
 
 def assumptions(page: Page) -> ReportSection:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
-    from colltool.fabric.stated import stated
+    from colltool.fabric.provenance import provenance
 
-    told = [stated(one.file) for one in page.columns]
+    told = [provenance(one.file) for one in page.columns]
     found = []
     for at, one in enumerate(page.columns):
         own = told[0] if at == 0 else tuple(number for number in told[at] if number not in told[0])
         title = one.title if at == 0 else f"{one.title}: what differs"
         result = Assumptions(one.file, own, page.library or "", page.readings)
-        found.append(Exhibit(title, result, one.line("fabric show", format="yaml"), None))
+        found.append(ReportEntry(title, result, one.line("fabric show", format="yaml"), None))
     return ReportSection("assumptions", "What the numbers rest on", tuple(found))
 
 

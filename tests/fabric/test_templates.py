@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from colltool.base.errors import ColltoolError
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.load import load_fabric, read_fabric, shipped_fabrics
-from colltool.fabric.plausible import check_fabric
-from colltool.fabric.start import COMMENTS, MORE, fabric_start, yaml_of
-from colltool.fabric.topology import kind_of
+from colltool.fabric.templates import COMMENTS, MORE, fabric_start, yaml_of
+from colltool.fabric.topology import capabilities_of
 
 TIERS = {
     "nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us": ["nvlink star 8", "ib clos 32"],
@@ -41,14 +41,14 @@ def test_from_tiers_on_a_line(tiers: str, tmp_path: Path) -> None:
     text = fabric_start(tiers=tiers, name="my rack!.v2")
     fabric = read_fabric(text, "mine.yaml")
     assert fabric.name == "my-rack-v2"
-    assert [f"{tier.name} {tier.topology} {kind_of(tier).extent}" for tier in fabric.tiers] == TIERS[tiers]
+    assert [f"{tier.name} {tier.topology} {capabilities_of(tier).extent}" for tier in fabric.tiers] == TIERS[tiers]
     checked(text, tmp_path)
 
 
 def test_the_values_of_a_line() -> None:
     inner, outer = read_fabric(fabric_start(tiers=list(TIERS)[1]), "mine.yaml").tiers
     assert (inner.bandwidth, inner.eta.beta, outer.bandwidth, outer.eta.alpha) == (450e9, 0.8, 50e9, 1.2)
-    classes = kind_of(outer).classes
+    classes = capabilities_of(outer).classes
     assert [(one.name, one.group, one.alpha_s, one.oversubscription) for one in classes] == [
         ("leaf", 4, 5e-6, 1), ("spine", 8, 10e-6, 2), ("core", 32, 12e-6, 3),
     ]  # fmt: skip

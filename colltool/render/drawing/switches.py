@@ -5,14 +5,22 @@ A band between two rows is as wide as the bandwidth that goes through it: oversu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from typing import NamedTuple
 
-from colltool.render.drawing.branch import Branch, grown
-from colltool.render.drawing.pen import Area, Focus, Pen, Tone
-from colltool.render.drawing.sketch import LevelSketch, TierSketch
-from colltool.render.drawing.words import endpoint_text, level_name, level_texts, ports_text, uplink_texts
+from colltool.render.drawing.diagram import (
+    LevelDiagram,
+    TierDiagram,
+    endpoint_text,
+    level_name,
+    level_texts,
+    ports_text,
+    uplink_texts,
+)
+from colltool.render.drawing.svg import Area, Focus, Pen, Tone
 
 SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0
 _CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0
@@ -26,23 +34,23 @@ class Row(NamedTuple):
     """Where the switches of a level stand, and what is said of them and of the links below."""
 
     top: float
-    level: LevelSketch
+    level: LevelDiagram
 
 
-def branch_of(sketch: TierSketch) -> Branch:
+def branch_of(diagram: TierDiagram) -> Branch:
     """The switches and endpoints that are drawn."""
-    return grown([level.pairs.group for level in sketch.levels if level.reached], sketch.facts.endpoints)
+    return grown([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
 
 
-def draw_rows(pen: Pen, sketch: TierSketch, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_switches(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """Texts on the left and rows on the right. Where they end, and the endpoint in focus."""
     links, boxes = pen.group(), pen.group()
-    branch = branch_of(sketch)
+    branch = branch_of(diagram)
     slot = min(WIDEST, room.width / branch.slots)
-    rows, bottom, end = _texts(pen, sketch, words, slot)
+    rows, bottom, end = _texts(pen, diagram, words, slot)
     left = room.left + (room.width - slot * branch.slots) / 2
     tops = {index: row.top for index, row in enumerate(rows)} | {-1: bottom}
-    _Drawing(links, boxes, sketch, slot, tops).draw(branch, left)
+    _Drawing(links, boxes, diagram, slot, tops).draw(branch, left)
     middle, wide = left + slot * branch.slots / 2, slot * branch.slots - 4
     for below, row in pairwise(rows):
         if not row.level.reached:
@@ -56,44 +64,39 @@ def _side(slot: float) -> float:
     return min(0.72 * slot, 22.0)
 
 
-def _port_lines(sketch: TierSketch, slot: float) -> int:
-    """One for each port of an endpoint where there is room, else one for all."""
-    return sketch.ports if _side(slot) >= _CLOSEST * sketch.ports else 1
+def _port_lines(diagram: TierDiagram, slot: float) -> int:
+    return diagram.ports if _side(slot) >= _CLOSEST * diagram.ports else 1
 
 
-def _ports(sketch: TierSketch, slot: float) -> str:
-    return ports_text(sketch) + (", one line for all" if _port_lines(sketch, slot) < sketch.ports else "")
+def _ports(diagram: TierDiagram, slot: float) -> str:
+    return ports_text(diagram) + (", one line for all" if _port_lines(diagram, slot) < diagram.ports else "")
 
 
-def _texts(pen: Pen, sketch: TierSketch, words: Area, slot: float) -> tuple[list[Row], float, float]:
-    """Beside each row, top level first; the rows bottom up, where the endpoints stand, and where the texts end."""
+def _texts(pen: Pen, diagram: TierDiagram, words: Area, slot: float) -> tuple[list[Row], float, float]:
     rows, top = [], words.top
-    for index, level in reversed(list(enumerate(sketch.levels))):
+    for index, level in reversed(list(enumerate(diagram.levels))):
         rows.append(Row(top, level))
         y = pen.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
-        for text in level_texts(sketch, level):
+        for text in level_texts(diagram, level):
             y = pen.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)
         tight = level.reached and level.pairs.oversubscription > 1
         y += SPACE
-        for text in uplink_texts(level) if index else [_ports(sketch, slot)]:
+        for text in uplink_texts(level) if index else [_ports(diagram, slot)]:
             y = pen.paragraph(words._replace(top=y), text, tone="ct-accent" if tight else "ct-soft", most=3)
         top = max(y + SPACE, top + SWITCH + LONG)
-    count, drawn = sketch.facts.endpoints, branch_of(sketch).endpoints
-    y = pen.paragraph(words._replace(top=top), f"{count} {endpoint_text(sketch, count)}", most=3, bold=True)
+    count, drawn = diagram.facts.endpoints, branch_of(diagram).endpoints
+    y = pen.paragraph(words._replace(top=top), f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     if drawn < count:
         y = pen.paragraph(words._replace(top=y), f"{drawn} of them drawn", tone="ct-soft")
     return rows[::-1], top, y
 
 
 class _Drawing:
-    """The boxes of a branch and the links between them."""
-
-    def __init__(self, links: Pen, boxes: Pen, sketch: TierSketch, slot: float, tops: dict[int, float]) -> None:
+    def __init__(self, links: Pen, boxes: Pen, diagram: TierDiagram, slot: float, tops: dict[int, float]) -> None:
         self.links, self.boxes, self.slot, self.tops = links, boxes, slot, tops
-        self.levels, self.port_lines = sketch.levels, _port_lines(sketch, slot)
+        self.levels, self.port_lines = diagram.levels, _port_lines(diagram, slot)
 
     def draw(self, branch: Branch, left: float) -> None:
-        """A switch, all that is below it, and the links to it; or an endpoint."""
         top, width, side = self.tops[branch.level], branch.slots * self.slot, _side(self.slot)
         if branch.level < 0:
             self.boxes.box(left + (self.slot - side) / 2, top, side, side, "ct-soft", round_=2, outlined=False)
@@ -117,7 +120,6 @@ class _Drawing:
             left += self.slot * (one.slots if one else 1)
 
     def _link(self, one: Branch, middle: float, above: float) -> None:
-        """From a switch or endpoint up to its own: a band for the uplinks, or its ports."""
         top = self.tops[one.level]
         if one.level < 0:
             for number in range(self.port_lines):
@@ -128,3 +130,65 @@ class _Drawing:
         wide = max(_BAND * (one.slots * self.slot - 4) / share, _THINNEST)
         tone: Tone = "ct-accent" if share > 1 else "ct-switch"
         self.links.box(middle - wide / 2, above, wide, top - above, tone, round_=0, outlined=False)
+
+
+MOST_SLOTS = 27
+_MOST_OF_ONE = {1: 9, 2: 4}
+"""Slots of a group by the levels of switches; 3 from three levels on: a first, a gap, a last."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A switch, or at level -1 an endpoint, and what is drawn below it.
+
+    ``below``: None for those left out; empty for an endpoint, and for a switch of which nothing below is drawn.
+    """
+
+    level: int
+    below: tuple[Branch | None, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """Its width, in those of an endpoint."""
+        return sum(one.slots if one else 1 for one in self.below) or 1
+
+    @property
+    def endpoints(self) -> int:
+        """How many are drawn below it."""
+        return 1 if self.level < 0 else sum(one.endpoints for one in self.below if one)
+
+
+def grown(groups: Sequence[int], endpoints: int) -> Branch:
+    """What is drawn of a tier whose levels join groups of so many endpoints, bottom up; its top one joins all.
+
+    >>> tree = grown([4, 32], 32)
+    >>> [one and one.endpoints for one in tree.below], tree.endpoints
+    ([4, 4, None, 4], 12)
+    """
+    most = _MOST_OF_ONE.get(len(groups), 3)
+    return _grown(groups, len(groups) - 1, endpoints, most, most ** len(groups) <= MOST_SLOTS)
+
+
+def _grown(groups: Sequence[int], level: int, endpoints: int, most: int, everywhere: bool) -> Branch:
+    if level < 0:
+        return Branch(-1)
+    each = groups[level - 1] if level else 1
+    count = ceil(endpoints / each)
+    return Branch(
+        level,
+        tuple(
+            None
+            if number is None
+            else _grown(groups, level - 1, min(each, endpoints - number * each), most, everywhere)
+            if everywhere or number == 0 or level == 0
+            else Branch(level - 1)
+            for number in _shown(count, most)
+        ),
+    )
+
+
+def _shown(count: int, most: int) -> Iterator[int | None]:
+    if count <= most:
+        yield from range(count)
+    else:
+        yield from (*range(most - 2), None, count - 1)

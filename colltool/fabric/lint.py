@@ -1,0 +1,219 @@
+"""What a fabric may say and hardly anybody means: slipped units and orders of magnitude, told by ``fabric check``.
+
+The bounds of the model refuse what cannot be; these ranges only warn, so they may be narrow. Each gives the reason that a
+reader needs to agree or to carry on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import isclose
+from typing import Any, NamedTuple
+
+from colltool.base.formatting import format_rate, format_time
+from colltool.definitions.source_map import KeyPath, value_at
+from colltool.fabric.capabilities import DistanceClass
+from colltool.fabric.load import FabricSource, fabric_reading
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import fabric_facts
+from colltool.fabric.topology import capabilities_of
+
+
+class Usual(NamedTuple):
+    """The range of a number in the field, and why."""
+
+    least: float
+    most: float
+    why: str
+
+
+# One way, one link or port.
+INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
+ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
+SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
+OVERHEAD_S = Usual(0.0, 1e-3, "a call costs 1 to 50 us to launch")
+ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens of times")
+ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
+OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
+
+
+_OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
+
+
+class CheckedFabric(NamedTuple):
+    """A fabric file that holds, as it was named, and what is odd about it."""
+
+    file: str
+    fabric: Fabric
+    warnings: tuple[LintWarning, ...]
+
+
+def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
+    """A fabric that holds, and what in it is hardly meant.
+
+    Args:
+        fabric: as :func:`colltool.fabric.load.load_fabric`.
+        name: what the result calls it.
+
+    Raises:
+        ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
+    """
+    reading = fabric_reading(fabric)
+    loaded = reading.result()
+    found = [one._replace(where=reading.source.at(one.path)) for one in lint(loaded, reading.data)]
+    return CheckedFabric(name or str(fabric), loaded, tuple(sorted(found, key=lambda one: reading.source.position(one.path))))
+
+
+def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarning]:
+    """What in a fabric is hardly meant.
+
+    Args:
+        fabric: that holds.
+        written: its data as the file spells it, for slips of the unit.
+    """
+    data = fabric.model_dump(by_alias=True, exclude_none=True)
+    for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
+        for level, one in zip(told.get("levels", ()), capabilities_of(tier).classes, strict=False):
+            level["oversubscription"] = one.oversubscription
+    found = list(_outside(("launch_overhead",), data, OVERHEAD_S, format_time))
+    for index, tier in enumerate(data["tiers"]):
+        path = ("tiers", index)
+        usual = NETWORK_BPS if index else INSIDE_BPS
+        if len(data["tiers"]) == 1:  # one tier may be either
+            usual = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
+        found += _outside((*path, "bandwidth"), data, usual, format_rate)
+        found += _bits(path, value_at((*path, "bandwidth"), written), innermost=index == 0, alone=len(data["tiers"]) == 1)
+        found += _numbers(path, tier, data)
+        found += _switch_levels(path, tier)
+    told = {one.path[-1] for one in found}  # a tier's number that is off by itself is off beside others too: said once
+    return [*found, *(one for one in odd_together(fabric) if len(one.path) > _OF_TIER or one.path[-1] not in told)]
+
+
+def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[LintWarning]:
+    """Each number of a tier and of what it lists beside its range."""
+    listed = [*(("levels", i) for i in _indices(tier, "levels")), *(("protocols", i) for i in _indices(tier, "protocols"))]
+    for part in ((), *listed):
+        fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
+        yield from _outside((*path, *part, "alpha"), data, ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
+        yield from _outside((*path, *part, "launch_overhead"), data, OVERHEAD_S, format_time)
+        yield from _outside((*path, *part, "oversubscription"), data, OVERSUBSCRIPTION, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "alpha"), data, ETA_ALPHA, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "beta"), data, ETA_BETA, "{:g}".format)
+    yield from _outside((*path, "in_network", "alpha_switch"), data, SWITCH_ALPHA_S, format_time)
+
+
+def _indices(tier: dict[str, Any], key: str) -> range:
+    return range(len(tier.get(key, ())))
+
+
+def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[LintWarning]:
+    """A number that is there and outside its range."""
+    value = value_at(path, data)
+    if value is not None and not usual.least <= value <= usual.most:
+        side = f"above {shown(usual.most)}" if value > usual.most else f"below {shown(usual.least)}"
+        yield LintWarning(path, "", f"{shown(value)} is {side}", usual.why)
+
+
+def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Iterator[LintWarning]:
+    """A rate in bits where the field speaks of bytes: 900Gb/s, an eighth of what was meant."""
+    text = written.strip() if isinstance(written, str) else ""
+    if not innermost or not text.endswith(("bps", "b/s")):
+        return
+    number = text.removesuffix("bps").removesuffix("b/s")
+    rated = any(number.rstrip() in (f"{rate}G", f"{rate / 1000:g}T") for rate in PORT_GBPS)
+    if not (alone and rated):
+        why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
+        yield LintWarning((*path, "bandwidth"), "", f"{text} is in bits, an eighth of as many bytes", why)
+
+
+def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
+    """A reduction in more levels of switches than there are."""
+    asked = value_at(("in_network", "levels"), tier)
+    there = len(tier["levels"]) if "levels" in tier else 1
+    if asked is not None and asked > there:
+        what = f"reduces in {asked} levels of switches, the tier has {there}"
+        yield LintWarning((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to count them")
+
+
+PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
+"""Rates at which network ports are sold, in Gb/s; those inside a node are quoted in GB/s."""
+
+_MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
+
+
+class LintWarning(NamedTuple):
+    """Something that is read as written, and is probably not meant: its key path, place, what it says and why that is odd."""
+
+    path: KeyPath
+    where: str
+    what: str
+    why: str
+
+
+def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
+    """What does not go together."""
+    for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
+        yield from _wrong_way_round(index, inner, outer)
+        yield from _no_port(index, outer)
+    for index, (tier, facts) in enumerate(zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True)):
+        yield from _levels(("tiers", index, "levels"), tier)
+        for misfit in facts.misfits:
+            yield LintWarning(
+                ("tiers", index, "sizing"), "", misfit, "counts and the bill follow sizing, prices the rest of the tier"
+            )
+    if fabric.prices is not None and fabric.prices.power is not None and not 0.01 <= fabric.prices.power <= 2:
+        what = f"{fabric.prices.power:g} {fabric.prices.currency} for a kWh"
+        yield LintWarning(
+            ("prices", "power"), "", what, "energy costs some 0.03 to 0.5 USD or EUR a kWh; other currencies scale it"
+        )
+
+
+def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:
+    """An outer tier that is nearer or wider than the one within."""
+    near, far = capabilities_of(outer).classes[0].alpha_s, min(one.alpha_s for one in capabilities_of(inner).classes)
+    if near < far:
+        what = f"alpha {format_time(near)} is below the {format_time(far)} of '{inner.name}' within"
+        yield LintWarning(("tiers", index, "alpha"), "", what, "tiers go from the inside out, and what is farther takes longer")
+    wide, narrow = outer.bandwidth * outer.ports, inner.bandwidth * inner.ports * max(1, capabilities_of(inner).neighbours)
+    if wide > narrow:
+        what = f"{format_rate(wide)} is above the {format_rate(narrow)} of '{inner.name}' within"
+        why = "tiers go from the inside out, and links inside a node are the wider ones; bandwidth is per rank"
+        yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
+
+
+def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
+    """A rate at which no port is sold, nor a share of one, with eta on top: what was measured, counted down twice."""
+    rate = tier.bandwidth * 8e-9
+    sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
+    if capabilities_of(tier).joined_by == "switches" and tier.eta.beta < 1 and tier.protocols is None and not sold:
+        what = f"no port is sold at {format_rate(tier.bandwidth)}, {rate:.4g} Gb/s, and eta.beta {tier.eta.beta:g} comes on top"
+        why = "bandwidth is the line rate, eta.beta what is reached of it; of a measured rate eta.beta is 1"
+        yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
+
+
+def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+    """Boundaries and leaves that nobody builds."""
+    classes = capabilities_of(tier).classes
+    for index, (below, above) in enumerate(pairwise(classes), start=1):
+        if above.alpha_s < below.alpha_s:
+            what = f"alpha falls from {format_time(below.alpha_s)} on '{below.name}' to {format_time(above.alpha_s)}"
+            why = "a pair that meets at a higher level passes the lower ones as well"
+            yield LintWarning((*path, index, "alpha"), "", what, why)
+        if above.oversubscription < below.oversubscription:
+            yield _more_above(path, index, below, above)
+    first, last = classes[0], tier.endpoints % classes[0].group
+    if len(classes) > 1 and first.group == 1 < tier.endpoints:
+        why = "then every pair pays the level above, and each ratio in full; group counts endpoints: nodes, not ports"
+        yield LintWarning((*path, 0, "group"), "", f"one endpoint to a '{first.name}'", why)
+    elif len(classes) > 1 and last == 1 and tier.endpoints > first.group:
+        what = f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of {first.group}"
+        yield LintWarning((*path, 0, "group"), "", what, "it pays the level above for every message; fill the leaf or move one")
+
+
+def _more_above(path: KeyPath, index: int, below: DistanceClass, above: DistanceClass) -> LintWarning:
+    """A total that falls with the level: hop by hop below 1."""
+    what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
+    why = "a number is of all endpoints below, and a hop cannot widen what an earlier one narrowed; hop by hop write {uplinks: "
+    return LintWarning((*path, index, "oversubscription"), "", what, f"{why}{above.oversubscription:g}}}")

@@ -1,0 +1,178 @@
+"""What a drawing of a fabric shows, before anything is drawn: its tiers, their levels, and how many of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from colltool.base.formatting import counted, format_bit_energy, format_rate
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
+from colltool.render.subjects.fabric_words import alpha_text, in_network_text
+
+
+@dataclass(frozen=True)
+class LevelDiagram:
+    """One level of switches.
+
+    Attributes:
+        name: as the file has it; empty where a tier has one level and no name for it.
+        pairs: of endpoints that meet here: how many are under one group, and their alpha.
+        groups: of this level in one domain of the tier; ``last`` endpoints are under the last of them.
+        uplinks: oversubscription of the boundary below, at its switches alone; that against the endpoints is in ``pairs``.
+        switches, rails: on all rails, where the file gives what decides.
+        reached: whether any two endpoints meet here; a level above is there for more of them.
+    """
+
+    name: str
+    pairs: DistanceClass
+    groups: int
+    last: int
+    uplinks: float = 1.0
+    switches: int | None = None
+    rails: int = 1
+    reached: bool = True
+
+
+@dataclass(frozen=True)
+class TierDiagram:
+    """One tier: ``below`` is the tier that its endpoints are domains of, None where they are ranks."""
+
+    tier: Tier
+    facts: TierFacts
+    below: str | None
+
+    @property
+    def kind(self) -> TierCapabilities[Tier]:
+        """What it can do."""
+        return capabilities_of(self.tier)
+
+    @property
+    def ports(self) -> int:
+        """Of an endpoint, or links in parallel between two: those of all its ranks."""
+        return self.facts.planes * self.tier.ports
+
+    @property
+    def levels(self) -> tuple[LevelDiagram, ...]:
+        """Its levels of switches, bottom up; none where links join its endpoints."""
+        return tuple(_levels(self)) if self.kind.joined_by == "switches" else ()
+
+
+def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
+    """The tiers of a fabric, innermost first."""
+    below = [None, *(tier.name for tier in fabric.tiers)]
+    facts = fabric_facts(fabric).tiers
+    return tuple(TierDiagram(*one) for one in zip(fabric.tiers, facts, below, strict=False))
+
+
+def _levels(diagram: TierDiagram) -> Iterator[LevelDiagram]:
+    kind, facts, plan = diagram.kind, diagram.facts, diagram.facts.sizing
+    for index, one in enumerate(kind.classes):
+        stage = plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
+        whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
+        groups = ceil(facts.endpoints / one.group)
+        yield LevelDiagram(
+            name=one.name if kind.levels else "",
+            pairs=one,
+            groups=groups,
+            last=facts.endpoints - (groups - 1) * one.group,
+            uplinks=facts.levels[index].uplinks if kind.levels else 1.0,
+            switches=stage.switches if stage else whole,
+            rails=plan.rails if plan else 1,
+            reached=index < len(kind.reached),
+        )
+
+
+def kind_text(diagram: TierDiagram) -> str:
+    """``Clos of 32 nvlink domains``."""
+    topology = diagram.tier.topology
+    spoken = "Clos" if topology == "clos" else topology.replace("_", " ")
+    return f"{spoken} of {diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
+
+
+def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
+    """``rank``, ``nvlink domains``."""
+    return ("rank" if diagram.below is None else f"{diagram.below} domain") + "s" * (count != 1)
+
+
+def place_text(diagram: TierDiagram) -> str:
+    """How many there are of a tier, and ranks in each: ``32 of these, 8 ranks in each``."""
+    facts = diagram.facts
+    inside = "" if diagram.below is None else counted(facts.ranks, "rank")
+    if facts.domains == 1:
+        return f"{inside} in all" if inside else ""
+    return f"{facts.domains} of these" + (f", {inside} in each" if inside else "")
+
+
+def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
+    """The numbers of a tier, each with what it is."""
+    tier, kind = diagram.tier, diagram.kind
+    thing = "port" if kind.joined_by == "switches" else "link"
+    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
+    facts += [] if kind.levels else [("latency", alpha_text(kind.classes[0]))]
+    facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
+    facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
+    facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
+    names = list(dict.fromkeys(one.name for one in tier.protocols or ()))
+    return facts + ([("protocols", ", ".join(names))] if names else [])
+
+
+def ports_text(diagram: TierDiagram) -> str:
+    """``8 ports each``, ``4 links in parallel``."""
+    if diagram.kind.joined_by == "switches":
+        return f"{counted(diagram.ports, 'port')} each"
+    return f"{counted(diagram.ports, 'link')} in parallel"
+
+
+def most_text(diagram: TierDiagram) -> str:
+    """``full: at most 8 by max_size``; empty where a file sets no limit."""
+    most = diagram.tier.max_size
+    if most is None:
+        return ""
+    return f"full: max_size is {most}" if diagram.facts.endpoints == most else f"max_size is {most}"
+
+
+def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
+    """What stands beside a level, below its name."""
+    per = level.pairs.group
+    if level.groups > 1:
+        groups = f"{level.groups} groups of {per}" + (f", the last of {level.last}" if level.last < per else "")
+    else:
+        beyond = diagram.kind.levels and per > level.last
+        groups = f"joins all {level.last}" + (f", up to {per}" if beyond else "")
+    if not level.reached:
+        groups = f"for up to {per}, not reached"
+    texts = [groups]
+    if level.switches is not None and level.name:
+        each = level.switches // level.rails
+        rails = f", {each} on each of {level.rails} rails" if level.rails > 1 else ""
+        texts.append(f"{level.switches} switch{'es' * (level.switches != 1)}{rails}")
+    return [*texts, alpha_text(level.pairs)] if diagram.kind.levels else texts
+
+
+def level_name(level: LevelDiagram) -> str:
+    """As the file has it, else what it is."""
+    return level.name or ("1 switch" if level.switches == 1 else "switches")
+
+
+def uplink_texts(level: LevelDiagram) -> list[str]:
+    """Of the boundary below a level: ``uplinks 4:1 oversubscribed``; ``2:1 at this hop`` where its switches alone differ."""
+    total, hop = level.pairs.oversubscription, level.uplinks
+    said = f"uplinks {total:.4g}:1" + (" oversubscribed" if total > 1 else "")
+    return [said] if total == hop else [said, f"{hop:.4g}:1 at this hop"]
+
+
+def alternative_text(fabric: Fabric) -> str:
+    """All that the drawing says, innermost tier first."""
+    parts = [f"{counted(fabric.ranks, 'rank')} in {counted(len(fabric.tiers), 'tier')}, innermost first."]
+    for diagram in diagrams(fabric):
+        told = [kind_text(diagram), place_text(diagram), most_text(diagram), ports_text(diagram)]
+        told += [f"{name} {text}" for name, text in fact_texts(diagram)]
+        for index, level in enumerate(diagram.levels if diagram.kind.levels else ()):
+            beside = level_texts(diagram, level) + (uplink_texts(level) if index else [])
+            told.append(f"level {level.name}: {', '.join(beside)}")
+        parts.append(f"{diagram.tier.name}: {'; '.join(filter(None, told))}.")
+    return " ".join(parts)
