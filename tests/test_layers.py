@@ -133,12 +133,9 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.congestion.{name}" for name in ("arrays", "groups", "group_costs", "runs", "skew", "traffic", "links", "loads")),
-    *(
-        f"colltool.congestion.{name}"
-        for name in ("contention", "ideal", "met", "hottest", "etas", "sent", "busiest", "seated", "executed")
-    ),
-    "colltool.verification.on_wires",
+    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "links", "loads", "seats")),
+    *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
+    "colltool.verification.on_links",
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.covered",

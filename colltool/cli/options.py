@@ -211,7 +211,7 @@ def check_plot(path: Path | None) -> None:
         ColltoolError: no matplotlib, an unknown suffix, a folder that cannot be written.
     """
     if path is not None:
-        from colltool.render import plot
+        from colltool.render import plot as plot
 
         plot.check_plot(path)
 

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find, on_request
+from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.composed import Composition, Step, compositions, natural_order
-from colltool.algorithms.registry import STATUSES, Status, algorithms
+from colltool.algorithms.composed import Composition, TierPhase, compositions, natural_order
+from colltool.algorithms.registry import STATUSES, Choice, Status, algorithms
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
@@ -69,7 +68,7 @@ def _workbench(
     )
 
 
-def _laid(placed: PlacedGroup, primitive: Primitive, steps: Sequence[Step], readings: Readings) -> tuple[PlacedStep, ...]:
+def _laid(placed: PlacedGroup, primitive: Primitive, steps: Sequence[TierPhase], readings: Readings) -> tuple[PlacedStep, ...]:
     """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
     found = []
     for index, step in enumerate(steps):
@@ -80,7 +79,7 @@ def _laid(placed: PlacedGroup, primitive: Primitive, steps: Sequence[Step], read
     return tuple(found)
 
 
-def _runs(placed: PlacedGroup, primitive: Primitive, first: Step) -> frozenset[str] | None:
+def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
     """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
 
     The outermost tier's list is of whole calls.

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice_paths import busiest_link
-from colltool.algorithms.trees import edges_leaving
+from colltool.algorithms.routes import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.cost import Terms, Trees
 from colltool.base.primitives import Primitive

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import inf, log2, sqrt
 from typing import NamedTuple
 
-from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.registry import Algorithm, row_of
+from colltool.algorithms.registry import Algorithm, parse_choice, row_of
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
 from colltool.base.formatting import format_bytes, format_time, percent

@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.posted import many_sends
 from colltool.algorithms.registry import every_algorithm, row_of
+from colltool.algorithms.routes import many_sends
 from colltool.base.arrays import first_least, ranked
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, ManyErrors

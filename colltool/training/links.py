@@ -22,7 +22,7 @@ from colltool.training.step.fare import Ran, in_strides
 from colltool.training.step.whole import Step
 
 if TYPE_CHECKING:
-    from colltool.congestion.busiest import BusyLink, Flow
+    from colltool.congestion.top_links import BusyLink, Flow
     from colltool.congestion.traffic import Traffic
 
 Ranks = tuple[int, ...]
@@ -74,9 +74,9 @@ def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None
     Raises:
         ColltoolError: a full mesh of too many links to follow.
     """
-    from colltool.congestion.busiest import Flow, busiest_links  # loads numpy, which a plan does without
-    from colltool.congestion.sent import Unrouted
+    from colltool.congestion.top_links import Flow, busiest_links  # loads numpy, which a plan does without
     from colltool.congestion.traffic import MOST_MESSAGES
+    from colltool.congestion.traffic_from_schedule import Unscheduled
 
     reading = readings or Readings()
     names: dict[str, int] = {}
@@ -86,7 +86,7 @@ def links_of(setup: Setup, fabric: Fabric, step: Step, readings: Readings | None
         by = names.setdefault(load.dimension, len(names))
         try:
             traffic = _traffic(load, fabric, reading)
-        except Unrouted as error:
+        except Unscheduled as error:
             missed[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
@@ -200,8 +200,8 @@ class _Seats:
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
     """What one group sends, in units of M."""
-    from colltool.congestion.sent import neighbours, sent_by
     from colltool.congestion.traffic import Members, traffic
+    from colltool.congestion.traffic_from_schedule import neighbours, traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":
@@ -211,4 +211,4 @@ def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
     placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))
     spans = enumerate(placed.spans)
     groups = [tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0] for number, span in spans]
-    return sent_by(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])
+    return traffic_from_schedule(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])

@@ -14,9 +14,8 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.render.door import document, rendered
 from colltool.schedules.executor import run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Loads, Ports
-from colltool.schedules.step import Indices
+from colltool.schedules.links import Loads, Ports
+from colltool.schedules.program import Indices, maker
 
 POSTED = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 

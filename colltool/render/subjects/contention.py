@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
-from colltool.congestion.results import Contention, GroupCost, LayoutEta, LineLoad, LinkLoad, TierEta
+from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkClassLoad, LinkLoad, TierEta
 from colltool.render.parts import Block, Column, Lines, Strip, Strips, Table, label, number
 from colltool.render.subject import Document, Overrides, Subject, on_fabric, set_field, set_text
 
@@ -147,7 +147,7 @@ def _link(link: LinkLoad) -> Document:
     }
 
 
-def _line(line: LineLoad) -> Document:
+def _line(line: LinkClassLoad) -> Document:
     return {"line": line.line, "links": line.links, "loaded": line.loaded, "busiest": line.busiest, "mean": line.mean}
 
 

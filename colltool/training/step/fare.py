@@ -7,7 +7,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from colltool.algorithms.choice import Choice
+from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by

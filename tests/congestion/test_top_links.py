@@ -5,7 +5,7 @@ from __future__ import annotations
 import colltool
 from colltool.base.primitives import P2P
 from colltool.congestion.groups import GroupLayout, Layout
-from colltool.congestion.hottest import CELLS, HOTTEST
+from colltool.congestion.top_links import CELLS, HOTTEST
 from tests import small
 
 

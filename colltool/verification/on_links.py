@@ -14,9 +14,8 @@ import numpy as np
 from colltool.algorithms.group import Group
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.network import Loads, Network
-from colltool.schedules.network_tiers import network_on
-from colltool.schedules.step import Indices
+from colltool.schedules.links import Loads, Network, network_on
+from colltool.schedules.program import Indices
 
 
 class OnWires(Network):

@@ -10,16 +10,26 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, AR, Primitive
 from colltool.base.units import MAX_SIZE
-from colltool.congestion.arrays import SMALL, Floats, Indices
-from colltool.congestion.executed import executed
 from colltool.congestion.groups import Alike, GroupLayout, Layout, alike
+from colltool.congestion.links import SMALL, Floats, Indices
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
-from colltool.congestion.traffic import MOST_MESSAGES, Members, Row, SubLattice, Traffic, default_of, listed, messages_of, row_of
+from colltool.congestion.traffic import (
+    MOST_MESSAGES,
+    Members,
+    SubLattice,
+    Traffic,
+    TrafficRow,
+    default_of,
+    listed,
+    messages_of,
+    row_of,
+)
+from colltool.congestion.traffic_from_schedule import executed
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
 
-class Run(NamedTuple):
+class GroupJob(NamedTuple):
     """What a group runs; ``size`` in bytes per rank, None for loads in units of M."""
 
     primitive: Primitive
@@ -32,7 +42,7 @@ class Run(NamedTuple):
         return 1.0 if self.size is None else self.size
 
 
-class Batch(NamedTuple):
+class JobBatch(NamedTuple):
     """Groups that follow each other in the layout and run alike.
 
     Args:
@@ -44,7 +54,7 @@ class Batch(NamedTuple):
         key: the same for batches of the same run and traffic.
     """
 
-    run: Run
+    run: GroupJob
     start: int
     ends: Indices
     traffic: Traffic
@@ -52,7 +62,7 @@ class Batch(NamedTuple):
     key: tuple[object, ...]
 
 
-class Asked(NamedTuple):
+class JobDefaults(NamedTuple):
     """What groups run that do not say so themselves."""
 
     primitive: Primitive | None
@@ -61,7 +71,7 @@ class Asked(NamedTuple):
     skew: Skew
 
 
-def batches(fabric: Fabric, layout: Layout, asked: Asked) -> list[Batch]:
+def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
     """The groups of a layout in order, with their traffic.
 
     Raises:
@@ -89,7 +99,7 @@ def batches(fabric: Fabric, layout: Layout, asked: Asked) -> list[Batch]:
             if key not in known:
                 with _named(one.first):
                     known[key] = _traffic(run, row, members, asked.skew)
-            out.append(Batch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
+            out.append(JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
     _check_followed(out)
     return out
 
@@ -112,7 +122,7 @@ def _check_members(some: Alike, fabric: Fabric) -> None:
         raise ColltoolError(what, where=place, argument="" if place else "layout", fix="one rank on each endpoint")
 
 
-def _run(group: GroupLayout, asked: Asked) -> Run:
+def _run(group: GroupLayout, asked: JobDefaults) -> GroupJob:
     primitive = group.primitive or asked.primitive or (A2A if asked.skew.given else AR)
     size = group.size if group.size is not None else asked.size
     if asked.skew.matrix is not None and primitive is A2A:
@@ -120,10 +130,10 @@ def _run(group: GroupLayout, asked: Asked) -> Run:
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
         what, fix = f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
         raise ColltoolError(what, where=group.where, argument="" if group.where else "size", fix=fix)
-    return Run(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
+    return GroupJob(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
 
 
-def _check_sizes(some: list[Alike], runs: list[Run]) -> None:
+def _check_sizes(some: list[Alike], runs: list[GroupJob]) -> None:
     sized = [run.size is not None for run in runs]
     if any(sized) and not all(sized):
         late = some[sized.index(False)].first
@@ -132,11 +142,11 @@ def _check_sizes(some: list[Alike], runs: list[Run]) -> None:
         raise ColltoolError(what, where=late.where, argument="" if late.where else "size", fix=fix)
 
 
-def _check_messages(some: list[Alike], rows: list[Row]) -> None:
+def _check_messages(some: list[Alike], rows: list[TrafficRow]) -> None:
     _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
 
 
-def _check_followed(running: list[Batch]) -> None:
+def _check_followed(running: list[JobBatch]) -> None:
     """What schedules send is known only once they have run."""
     _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in running))
 
@@ -159,13 +169,13 @@ def _named(group: GroupLayout) -> Iterator[None]:
         raise ColltoolError(what, where=place, argument=argument, fix=error.fix) from error
 
 
-def _row(group: GroupLayout, run: Run) -> Row:
+def _row(group: GroupLayout, run: GroupJob) -> TrafficRow:
     with _named(group):
         by_schedule = None if listed(run.primitive, run.algorithm) else executed(run.primitive, run.algorithm)
         return by_schedule or row_of(run.primitive, run.algorithm)
 
 
-def _traffic(run: Run, row: Row, members: Members, skew: Skew) -> tuple[Traffic, Floats]:
+def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tuple[Traffic, Floats]:
     plain = row.maker(members, run.primitive)
     if run.primitive is not A2A or not skew.given:
         return plain, plain.size
@@ -175,7 +185,7 @@ def _traffic(run: Run, row: Row, members: Members, skew: Skew) -> tuple[Traffic,
     return skewed(skew, members.ranks)
 
 
-def _standing(fabric: Fabric, some: Alike, row: Row) -> Iterator[tuple[int, Indices, Members]]:
+def _standing(fabric: Fabric, some: Alike, row: TrafficRow) -> Iterator[tuple[int, Indices, Members]]:
     """Groups with how they stand: one by one where their traffic goes by that, else all at once."""
     ranks = some.ends.shape[1]
     if not row.by_axes and row.seats is None:

@@ -11,27 +11,30 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.choice import Choice
 from colltool.algorithms.composed import compositions, find_composition, natural_order
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import row_of
+from colltool.algorithms.registry import Choice, find, parse_choice, row_of
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import counted
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.congestion.arrays import Floats, Indices
-from colltool.congestion.traffic import Traffic
+from colltool.congestion.links import Floats, Indices
+from colltool.congestion.seats import TierSeats, tier_seats
+from colltool.congestion.traffic import Members, Traffic, TrafficRow
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 from colltool.schedules.full_mesh import paths
-from colltool.schedules.library import effort, maker
-from colltool.schedules.step import Program, Step
+from colltool.schedules.program import Program, Step, effort, maker
 
 MOST_WORK = 20_000_000
 """Messages of a schedule that are followed: seconds of work."""
 _AT_ONCE = 1_000_000
 
 
-class Unrouted(Exception):
+class Unscheduled(Exception):
     """No schedule says what goes where; the text is why."""
 
 
-def sent_by(primitive: Primitive, choice: Choice, groups: Sequence[Group], whole: Group) -> Traffic:
+def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence[Group], whole: Group) -> Traffic:
     """The messages between the members of one group, members numbered innermost fastest, sizes in units of M.
 
     Args:
@@ -72,14 +75,14 @@ def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     """
     make = maker(primitive, name)
     if make is None:
-        raise Unrouted(f"no schedule says what {name} sends where")
+        raise Unscheduled(f"no schedule says what {name} sends where")
     if name == "ring" and not group.axes:  # the same, without following every chunk round
         return neighbours(group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks)
     if effort(primitive, name, group.ranks, None) > MOST_WORK:
-        raise Unrouted(f"{name} on {group.ranks} ranks sends too many messages to follow")
+        raise Unscheduled(f"{name} on {group.ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
-        raise Unrouted(f"the servers of {name} stand beside the ranks, nobody knows where")
+        raise Unscheduled(f"the servers of {name} stand beside the ranks, nobody knows where")
     return _summed(program)
 
 
@@ -155,3 +158,74 @@ def _together(parts: Sequence[Traffic]) -> Traffic:
     columns: list[Indices | Floats] = [np.concatenate([getattr(one, name) for one in parts]) for name in ("src", "dst", "size")]
     src, dst, size = columns
     return Traffic(src, dst, size)  # type: ignore[arg-type]  # three columns of one kind each
+
+
+def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
+    """The row of an algorithm or composition that has a schedule; None of any other.
+
+    Raises:
+        ColltoolError: a text that names nothing.
+    """
+    choice = parse_choice(algorithm)
+    composed = choice.base in _composed(primitive)
+    if not composed and choice.base != "multi-rail-ring" and maker(primitive, choice.base) is None:
+        return None
+
+    def seats(fabric: Fabric, ends: Indices) -> TierSeats:
+        return tier_seats(fabric, ends) if composed else _flat_seats(fabric, ends)
+
+    def traffic(members: Members, _: Primitive) -> Traffic:
+        assert members.seated is not None  # rows with seats are asked with them
+        _check(primitive, choice, members.seated)
+        try:
+            return traffic_from_schedule(primitive, choice, members.seated.groups, members.seated.whole)
+        except Unscheduled as error:
+            raise ColltoolError(str(error), argument="algorithm", fix="a smaller group, or another algorithm") from error
+
+    return TrafficRow(traffic, seats=seats)
+
+
+def _composed(primitive: Primitive) -> list[str]:
+    return [row.name for row in compositions(primitive)]
+
+
+def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
+    """Flat schedules go from member to member as the group lists them; on a lattice, from place to place."""
+    lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
+    try:
+        sits = tier_seats(fabric, ends)
+    except ColltoolError:
+        if lattice:
+            raise
+        sits = TierSeats((), Group(len(ends), "tiers"), np.arange(len(ends)))
+    return sits if lattice else sits._replace(order=np.arange(len(ends)))
+
+
+def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
+    """Refuses what cannot run on these seats.
+
+    Raises:
+        ColltoolError: one tier only, another number of names than tiers, an unknown name, or one that cannot run there.
+    """
+    if choice.base not in _composed(primitive):
+        row = find(primitive, choice.base, _composed(primitive))
+        _refuse(row.name, row.why_not(row.on(sits.whole, choice)))
+        return
+    if len(sits.groups) < 2:
+        _refuse(choice.base, f"needs a group over several tiers; its {sits.whole.ranks} ranks lie on one")
+    if len(choice.tiers) != len(sits.groups):
+        what = f"'{choice.spec}' names {counted(len(choice.tiers), 'algorithm')}, the group spans {len(sits.groups)} tiers"
+        usual = Choice(choice.base, ("ring",) * len(sits.groups)).spec
+        raise ColltoolError(what, argument="algorithm", fix=f"one for each, innermost first, such as {given('algorithm', usual)}")
+    sizes = tuple(group.ranks for group in sits.groups)
+    begun: dict[int, Primitive] = {}
+    for step in find_composition(primitive, choice.base).steps(sizes, "inner-first"):
+        begun.setdefault(step.tier, step.primitive)
+    for tier, first in begun.items():
+        row = row_of(first, choice.tiers[tier]) or find(first, choice.tiers[tier])
+        _refuse(row.name, row.why_not(sits.groups[tier]))
+
+
+def _refuse(name: str, reason: str | None) -> None:
+    if reason:
+        raise ColltoolError(f"{name} cannot run here: {reason}", argument="algorithm", fix="price lists what can")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from colltool.base.result import Result
 from colltool.render.plot import page_picture
-from colltool.render.plot_style import GRID, INK, LINE, PAPER, SOFT
+from colltool.render.plot.style import GRID, INK, LINE, PAPER, SOFT
 
 PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
 """The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""
@@ -60,7 +60,7 @@ def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str 
     is to be seen. Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) with a light value besides.
 
     Args:
-        result: one of :data:`colltool.render.plot_views.VIEWS`.
+        result: one of :data:`colltool.render.plot.views.VIEWS`.
         view: what to show, where there is a choice; the usual view when empty.
         prefix: of its ids, another one for each picture of a page.
         extra: of colltool, which an error names where matplotlib is missing.
@@ -96,13 +96,12 @@ def alternative(result: Result, view: str = "") -> str:
     Raises:
         ColltoolError: a result without a picture, or without this view.
     """
-    from colltool.render.plot_views import view_of
+    from colltool.render.plot.views import chart_of
 
-    return view_of(result, view).say(result)
+    return chart_of(result, view).alt
 
 
 def _strip(root: ElementTree.Element) -> None:
-    """Plain names, and nothing that would reach the page around it: metadata, and a style sheet for every element."""
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.text, element.tail = None, None
@@ -113,7 +112,6 @@ def _strip(root: ElementTree.Element) -> None:
 
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
-    """Short ids of its own where something refers to them, and no others."""
     names = {name: f"{prefix}-{at}" for at, name in enumerate(dict.fromkeys(_referred(root)))}
     for element in root.iter():
         name = element.attrib.pop("id", None)
@@ -136,7 +134,6 @@ def _referred(root: ElementTree.Element) -> Iterator[str]:
 
 
 def _flatten(parent: ElementTree.Element) -> None:
-    """Without groups that say nothing, nor the same style in each child."""
     found: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)
@@ -150,7 +147,6 @@ def _flatten(parent: ElementTree.Element) -> None:
 
 
 def _restyle(element: ElementTree.Element) -> None:
-    """The page's colours in the place of the style's, and no more decimals than anyone can see."""
     for key in ("style", "fill", "stroke"):
         if key in element.attrib:
             element.set(key, _COLOUR.sub(_of_page, element.attrib[key]))
@@ -163,7 +159,6 @@ def _restyle(element: ElementTree.Element) -> None:
 
 
 def _rounded(found: re.Match[str]) -> str:
-    """A hundredth of a point: nobody sees less."""
     return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from colltool.base.quoting import printable
 from colltool.render.drawing.svg import lines_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
 """Text and marks; what is said less loudly; axes; their grid; the page. A page of its own colours replaces these five."""
@@ -58,32 +57,6 @@ _SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_TICKS = 12
 
 
-class Sheet(NamedTuple):
-    """What a picture is drawn on: an empty figure, and how many panels may stand side by side (a page has less room)."""
-
-    figure: Figure
-    across: int = 2
-
-    @property
-    def paged(self) -> bool:
-        """Whether it is for a page, which is read on a phone too."""
-        return self.across == 1
-
-    @property
-    def panels(self) -> int:
-        """The most panels of one kind."""
-        return 3 if self.paged else 6
-
-    @property
-    def width(self) -> float:
-        """Inches of one panel with its names: letters are larger beside a page's narrower pictures."""
-        return 5.2 if self.paged else 6.8
-
-    def columns(self, panels: int) -> int:
-        """How many columns so many panels take."""
-        return max(1, min(self.across, panels))
-
-
 _MOST_LINES = 12  # of a name or a title
 
 
@@ -95,27 +68,6 @@ def letters(inches: float) -> int:
 def wrapped(text: str, inches: float, points: float = 8) -> str:
     """Text in lines that fit, of a name that somebody chose too: without control characters."""
     return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
-
-
-def entitle(figure: Figure, text: str, width: float, points: float = 11) -> None:
-    """The title of a picture, as wide as it is."""
-    figure.suptitle(wrapped(text, 0.92 * width, points), fontsize=points)
-
-
-def add_legend(figure: Figure, width: float, found: dict[str, Any]) -> int:
-    """Below the panels, where it covers nothing, in as many columns as the longest label lets; how many lines that takes."""
-    labels = [wrapped(label, width - 0.8) for label in found]
-    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
-    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
-    if labels:
-        figure.legend(list(found.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2)
-    return sum(1 + label.count("\n") for label in labels[::columns])
-
-
-def labelled(figure: Figure) -> dict[str, Any]:
-    """What the axes of a figure have labelled, each label once."""
-    pairs = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
-    return {str(label): handle for of_axes in pairs for handle, label in of_axes}
 
 
 def text_on(colour: str) -> str:

@@ -1,6 +1,6 @@
 """Results as pictures: PNG, SVG or PDF for a file, SVG for a page. Needs matplotlib, an optional extra.
 
-The one module that draws with matplotlib; what is drawn stands in the ``plot_*`` modules, by :mod:`colltool.render.plot_views`.
+The one module that draws with matplotlib; what is drawn stands in the ``plot_*`` modules, by :mod:`colltool.render.plot.views`.
 Nothing here touches pyplot, a display or the user's own style, and the same result gives the same bytes.
 """
 
@@ -16,7 +16,7 @@ from warnings import catch_warnings, filterwarnings
 
 from colltool.base.errors import ColltoolError
 from colltool.base.quoting import clipped
-from colltool.render.plot_style import STYLE, Sheet
+from colltool.render.plot.style import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def picture(result: Any, suffix: str, view: str = "") -> bytes:
     """A result as the bytes of a picture.
 
     Args:
-        result: one of :data:`colltool.render.plot_views.VIEWS`.
+        result: one of :data:`colltool.render.plot.views.VIEWS`.
         suffix: ``.png``, ``.svg`` or ``.pdf``, in any case.
         view: what to show, where there is a choice: ``map`` or ``busbw`` of a sweep, ``time`` or ``busbw`` over size.
 
@@ -52,20 +52,20 @@ def page_picture(result: Any, view: str = "", *, extra: str = "plot") -> bytes:
     """
     need_matplotlib("a picture", extra)
     options = {"metadata": _METADATA[".svg"], "transparent": True}
-    return _saved(result, view, "svg", style={"svg.fonttype": "path"}, across=1, **options)
+    return _saved(result, view, "svg", style={"svg.fonttype": "path"}, paged=True, **options)
 
 
-def _saved(result: Any, view: str, form: str, *, style: dict[str, str] | None = None, across: int = 2, **options: Any) -> bytes:
+def _saved(
+    result: Any, view: str, form: str, *, style: dict[str, str] | None = None, paged: bool = False, **options: Any
+) -> bytes:
     buffer = BytesIO()
-    with drawn(result, view, style=style, across=across) as figure:
-        if across == 1:
-            figure.suptitle("")  # the page has a heading, and says below it what follows
+    with drawn(result, view, style=style, paged=paged) as figure:
         figure.savefig(buffer, format=form, **options)
     return buffer.getvalue()
 
 
 @contextmanager
-def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, across: int = 2) -> Iterator[Figure]:
+def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, paged: bool = False) -> Iterator[Figure]:
     """A result as a figure, in the style that it is to be saved in.
 
     Raises:
@@ -76,7 +76,8 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, a
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from colltool.render.plot_views import view_of
+    from colltool.render.plot.chart import draw_chart
+    from colltool.render.plot.views import chart_of
 
     with matplotlib.rc_context(), catch_warnings():
         filterwarnings("ignore", "Glyph .* missing from font")  # a box in its place is seen
@@ -84,7 +85,7 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, a
         matplotlib.rcParams.update(STYLE | (style or {}))
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
-        view_of(result, view).draw(result, Sheet(figure, across))
+        draw_chart(chart_of(result, view, paged=paged), figure, paged=paged)
         yield figure
 
 

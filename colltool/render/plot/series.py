@@ -1,6 +1,8 @@
-"""What a plot shows, before anything is drawn: panels of curves of spots, in the unit of the y axis."""
+"""Measured and modelled time (or busbw) over size: a panel a series with the errors of the model below it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.base.formatting import percent
@@ -10,18 +12,11 @@ from colltool.measurements.series import Point, Series
 What = Literal["time", "busbw"]
 
 
-def _time(_series: Series, _point: Point, seconds: float) -> float:
-    return seconds
-
-
-VIEWS: dict[What, Callable[[Series, Point, float], float]] = {"time": _time, "busbw": Series.busbw_Bps}
-"""What a plot can show over size, and how a time of a point becomes it."""
-
 MAX_PANELS = 12  # of a file; a page has room for fewer
 MAX_CURVES = 8  # in a panel that shares its collective; more only where there would be too many panels
 
 
-class Row(NamedTuple):
+class Modelled(NamedTuple):
     """What the model says of one point; ``error`` is model/measured - 1 of the time, ``law`` its algorithm and protocol."""
 
     seconds: float
@@ -39,12 +34,12 @@ class Spot(NamedTuple):
     measured: float
     low: float
     high: float
-    row: Row | None
+    row: Modelled | None
     model: float
     left_out: str
 
 
-class Curve(NamedTuple):
+class SeriesCurve(NamedTuple):
     """One series; ``name`` tells it from the others of its collective, ``law`` names the algorithms that its model takes."""
 
     collective: str
@@ -56,51 +51,51 @@ class Curve(NamedTuple):
     spots: tuple[Spot, ...]
 
 
-class Panel(NamedTuple):
+class SizePanel(NamedTuple):
     """What is drawn over one size axis."""
 
     title: str
     subtitle: str
-    curves: tuple[Curve, ...]
+    curves: tuple[SeriesCurve, ...]
 
 
-def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[Panel, ...]:
+def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
     """The measured points of every series, the fit through them, and what the fit leaves out."""
     extras = _extras([one.series for one in result.series])
     return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)], most)
 
 
-def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[Panel, ...]:
+def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
     """The measured points of every series, and the price of each."""
     extras = _extras([one.series for one in judged])
     return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)], most)
 
 
-def _fitted_curve(one: FittedSeries, extra: str, what: What) -> Curve:
-    rows = {row.bytes: Row(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
+def _fitted_curve(one: FittedSeries, extra: str, what: What) -> SeriesCurve:
+    rows = {row.bytes: Modelled(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
     unused = {row.bytes: "no reason given" for row in one.residuals if not row.used}
     reasons = unused | {skipped.bytes: skipped.reason for skipped in one.left_out}
     law = " + ".join(one.algorithms)
-    return Curve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, reasons, what))
+    return SeriesCurve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, reasons, what))
 
 
-def _checked_curve(one: ValidatedSeries, extra: str, what: What) -> Curve:
-    rows = {row.bytes: Row(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
+def _checked_curve(one: ValidatedSeries, extra: str, what: What) -> SeriesCurve:
+    rows = {row.bytes: Modelled(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
     law = ", ".join(dict.fromkeys(row.algorithm for row in one.points))
-    return Curve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, {}, what))
+    return SeriesCurve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, {}, what))
 
 
 def _law(algorithm: str, protocol: str) -> str:
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
-def _spots(series: Series, rows: Mapping[float, Row], reasons: Mapping[float, str], what: What) -> tuple[Spot, ...]:
+def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[Spot, ...]:
     return tuple(_spot(series, point, rows.get(point.bytes), reasons.get(point.bytes, ""), what) for point in series.points)
 
 
-def _spot(series: Series, point: Point, row: Row | None, reason: str, what: What) -> Spot:
+def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> Spot:
     def value(seconds: float) -> float:
-        return VIEWS[what](series, point, seconds)
+        return seconds if what == "time" else series.busbw_Bps(point, seconds)
 
     low, high = sorted((value(point.low_s), value(point.high_s)))
     model = value(row.seconds) if row else float("nan")
@@ -110,12 +105,10 @@ def _spot(series: Series, point: Point, row: Row | None, reason: str, what: What
 
 
 def _names(series: Series, extra: str) -> tuple[str, int, str]:
-    """The collective and the ranks of a series, and its name among others of that collective."""
     return series.primitive.spoken, series.ranks, series.title.removeprefix(f"{series.primitive.spoken}, ") + extra
 
 
 def _extras(all_series: Sequence[Series]) -> list[str]:
-    """What tells series with the same title apart: those of library, version, dtype and files that differ."""
     extras = []
     for series in all_series:
         twins = [other for other in all_series if other.title == series.title]
@@ -125,8 +118,7 @@ def _extras(all_series: Sequence[Series]) -> list[str]:
     return extras
 
 
-def _panels(curves: Sequence[Curve], most: int) -> tuple[Panel, ...]:
-    """A panel a series while that stays readable, else one a collective, split where that holds too many curves."""
+def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
     if len(curves) <= most:
         return tuple(_panel((curve,)) for curve in curves)
     collectives = [tuple(one for one in curves if one.collective == name) for name in every(one.collective for one in curves)]
@@ -136,15 +128,14 @@ def _panels(curves: Sequence[Curve], most: int) -> tuple[Panel, ...]:
     return tuple(_panel(group[i : i + size]) for group in collectives for i in range(0, len(group), size))
 
 
-def _panel(curves: tuple[Curve, ...]) -> Panel:
+def _panel(curves: tuple[SeriesCurve, ...]) -> SizePanel:
     ranks = sorted({curve.ranks for curve in curves})
     name = curves[0].name if len(curves) == 1 else f"{' to '.join(every((str(ranks[0]), str(ranks[-1]))))} ranks"
     laws = ", ".join(every(curve.law for curve in curves))
-    return Panel(f"{curves[0].collective}, {name}", f"{_errors(curves)}; {laws}", curves)
+    return SizePanel(f"{curves[0].collective}, {name}", f"{_errors(curves)}; {laws}", curves)
 
 
-def _errors(curves: Sequence[Curve]) -> str:
-    """``mean error 3.1%, worst -8.2%``; of several curves the range and the worst of all."""
+def _errors(curves: Sequence[SeriesCurve]) -> str:
     modelled = [curve for curve in curves if any(spot.row and not spot.left_out for spot in curve.spots)]
     if not modelled:
         return "no point has a model"

@@ -10,13 +10,13 @@ import numpy as np
 
 from colltool.algorithms.group import Group, Topology
 from colltool.base.errors import ColltoolError, given
-from colltool.congestion.arrays import Indices
+from colltool.congestion.links import Indices
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 
-class Seated(NamedTuple):
+class TierSeats(NamedTuple):
     """A group that takes as many endpoints of every domain.
 
     Args:
@@ -35,7 +35,7 @@ class Seated(NamedTuple):
         return self.groups, self.whole
 
 
-def seated(fabric: Fabric, ends: Indices) -> Seated:
+def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
     """How the members of a group sit on the tiers of a fabric.
 
     Args:
@@ -58,7 +58,7 @@ def seated(fabric: Fabric, ends: Indices) -> Seated:
             inside, stride = prod(group.ranks for group in groups), _stride(tier, units.reshape(-1, most))
             groups.append(alone_on(tier, most, inside, stride, scale_out=number > 0))
         below = tier.endpoints
-    return Seated(tuple(groups), groups[0] if len(groups) == 1 else _whole(groups), order)
+    return TierSeats(tuple(groups), groups[0] if len(groups) == 1 else _whole(groups), order)
 
 
 def _anywhere() -> str:
