@@ -43,6 +43,6 @@ def with_estimates(explained: Explanation, fabric: Fabric, *, asked: bool) -> Ex
     """An explanation with the parts of NCCL's own estimate, where that is what runs."""
     if fabric.library_facts is None or fabric.library_facts.name != "nccl":
         return explained
-    from colltool.nccl.nccl_choice import with_estimates as run
+    from colltool.nccl.breakdown import with_estimates as run
 
     return run(explained, fabric, asked=asked)
