@@ -7,7 +7,7 @@ from colltool.analysis.grid import Cell, PriceRequest
 from colltool.analysis.outcomes import one_port_winners
 from colltool.base.primitives import AR
 from colltool.estimate.assumptions import Readings
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 
 
 def test_the_documents_conclusion_stands_below_the_default_one() -> None:
