@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import percent, whole_percent
-from colltool.calibration.results import Calibration, Validation
-from colltool.diagnosis.results import Diagnosis, Health
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
 from colltool.render.plot_axes import draw_panel, explain_pens, pens_for
 from colltool.render.plot_panels import MAX_PANELS, Panel, What, calibration_panels, judged_panels
 from colltool.render.plot_style import SOFT, Sheet, add_legend, entitle, labelled, letters
@@ -67,7 +67,7 @@ def say_diagnosis(result: Diagnosis) -> str:
     return f"Measured busbw beside what is expected, over message size: {reached}. {_diagnosed(result)}."
 
 
-def _reached(one: Health) -> str:
+def _reached(one: SeriesHealth) -> str:
     kinds = (("large", one.large), ("small", one.small))
     shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
     return f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}"

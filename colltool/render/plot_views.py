@@ -11,8 +11,8 @@ from colltool.analysis.jobs import Plans
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, either
-from colltool.calibration.results import Calibration, Validation
-from colltool.diagnosis.results import Diagnosis
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
 from colltool.render import plot_choices as choices
 from colltool.render import plot_lines as lines
@@ -21,7 +21,7 @@ from colltool.render import plot_ribbon as ribbon
 from colltool.render import plot_steps as steps
 from colltool.render import plot_trace as trace
 from colltool.render.plot_style import Sheet
-from colltool.traces.results import Trace
+from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 
@@ -44,7 +44,7 @@ VIEWS: dict[type, dict[str, View]] = {
     Plan: {"step": View(steps.draw_plan, steps.say_plan)},
     Plans: {"step": View(steps.draw_plans, steps.say_plans)},
     Crossover: {"sizes": View(ribbon.draw_crossover, ribbon.say_crossover)},
-    Trace: {"calls": View(trace.draw_trace, trace.say_trace)},
+    TraceComparison: {"calls": View(trace.draw_trace, trace.say_trace)},
     Diagnosis: {"busbw": View(measured.draw_diagnosis, measured.say_diagnosis)},
     Calibration: _over_size(measured.draw_calibration, measured.say_calibration),
     Validation: _over_size(measured.draw_validation, measured.say_validation),
