@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, Group
 from colltool.algorithms.libraries import rccl_sends
-from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
+from colltool.algorithms.routes import many_sends, to_all
 from colltool.base.cost import Peers, Rounds, Terms
 from colltool.base.primitives import A2A
 

@@ -15,7 +15,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Pr
 Order = Literal["outer-first", "inner-first"]
 
 
-class Step(NamedTuple):
+class TierPhase(NamedTuple):
     """One phase.
 
     Args:
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     leaders: bool = False
 
 
-Steps = Callable[[tuple[int, ...], Order], tuple[Step, ...]]
+PhasePlan = Callable[[tuple[int, ...], Order], tuple[TierPhase, ...]]
 
 
 class Composition(NamedTuple):
@@ -49,7 +49,7 @@ class Composition(NamedTuple):
 
     name: str
     primitive: Primitive
-    steps: Steps
+    steps: PhasePlan
     shipped_as: tuple[ShippedAs, ...]
     source: str
     phases: Literal["sequential", "pipelined"]
@@ -75,10 +75,10 @@ def composition(
     source: str,
     usual: tuple[str, ...],
     phases: Literal["sequential", "pipelined"] = "sequential",
-) -> Callable[[Steps], Steps]:
+) -> Callable[[PhasePlan], PhasePlan]:
     """Register the phases of a composed schedule."""
 
-    def register(steps: Steps) -> Steps:
+    def register(steps: PhasePlan) -> PhasePlan:
         _ROWS[primitive, name] = Composition(
             name=name, primitive=primitive, steps=steps, shipped_as=shipped_as, source=source, phases=phases, usual=usual
         )
@@ -138,7 +138,7 @@ def _growing(sizes: tuple[int, ...]) -> list[float]:
     source=f"{THAKUR_GROPP}; {HAN_PAPER}",
     usual=_RINGS,
 )
-def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce-scatter inside, all-reduce outside on what is left, all-gather inside.
 
     t = RS_1(M) + RS_2(M/n_1) + ... + AR_T(M/Π n) + ... + AG_2(M/n_1) + AG_1(M)
@@ -152,9 +152,9 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
     """
     payloads = _shrinking(sizes)
     inside = range(len(sizes) - 1)
-    scatter = [Step(tier, RS, payloads[tier]) for tier in inside]
-    gather = [Step(tier, AG, payloads[tier]) for tier in reversed(inside)]
-    return (*scatter, Step(len(sizes) - 1, AR, payloads[-1]), *gather)
+    scatter = [TierPhase(tier, RS, payloads[tier]) for tier in inside]
+    gather = [TierPhase(tier, AG, payloads[tier]) for tier in reversed(inside)]
+    return (*scatter, TierPhase(len(sizes) - 1, AR, payloads[-1]), *gather)
 
 
 @composition(
@@ -164,7 +164,7 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step
     source=f"{MAGPIE}; {HAN_PAPER}",
     usual=("binomial", "ring", "dim-chain"),
 )
-def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce to one leader per domain, all-reduce among the leaders, broadcast inside.
 
     t = Reduce_1(M) + AR_T(M) + BC_1(M)
@@ -175,13 +175,13 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]
     [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     inside = range(len(sizes) - 1)
-    up = [Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in inside]
-    down = [Step(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(inside)]
-    return (*up, Step(len(sizes) - 1, AR, 1.0, leaders=True), *down)
+    up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in inside]
+    down = [TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(inside)]
+    return (*up, TierPhase(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
 @composition("hierarchical", RS, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
-def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
+def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
     """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
 
     t = RS_1(M) + RS_2(M/n_1) + ...
@@ -195,11 +195,11 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[S
     """
     payloads = _shrinking(sizes) if order == "inner-first" else _growing(sizes)
     tiers = range(len(sizes)) if order == "inner-first" else reversed(range(len(sizes)))
-    return tuple(Step(tier, RS, payloads[tier]) for tier in tiers)
+    return tuple(TierPhase(tier, RS, payloads[tier]) for tier in tiers)
 
 
 @composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
-def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step, ...]:
+def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
     """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
 
     t = AG_T(M/Π n) + ... + AG_1(M)
@@ -213,7 +213,7 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step,
     """
     payloads = _shrinking(sizes) if order == "outer-first" else _growing(sizes)
     tiers = reversed(range(len(sizes))) if order == "outer-first" else range(len(sizes))
-    return tuple(Step(tier, AG, payloads[tier]) for tier in tiers)
+    return tuple(TierPhase(tier, AG, payloads[tier]) for tier in tiers)
 
 
 @composition(
@@ -224,7 +224,7 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[Step,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
 )
-def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
 
     t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
@@ -232,7 +232,7 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step,
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
     [(1, 1.0, True), (0, 1.0, False)]
     """
-    return tuple(Step(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
+    return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
 
 @composition(
@@ -243,7 +243,7 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[Step,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
 )
-def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
 
     t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
@@ -251,7 +251,7 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ..
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
     [(0, 1.0, False), (1, 1.0, True)]
     """
-    return tuple(Step(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
 
 @composition(
@@ -261,7 +261,7 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ..
     source=f"{TUTEL}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("pairwise", "shortest-path"),
 )
-def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """All-to-all inside each domain to the rank on the destination's rail, then along the rails.
 
     t = (n_1 - 1) α_1 + (n_2 - 1) α_2 + (n_1 - 1)/n_1 M/BW_1 + (n_2 - 1)/n_2 M/BW_2
@@ -271,7 +271,7 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, .
     >>> [(step.tier, step.payload) for step in two_level_all_to_all((8, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]
     """
-    return tuple(Step(tier, A2A, 1.0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, A2A, 1.0) for tier in range(len(sizes)))
 
 
 @composition(
@@ -282,7 +282,7 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[Step, .
     usual=("send",),
     phases="pipelined",
 )
-def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
+def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """A message to a rank in another domain and on another rail: to the rank on that rail inside, then along the rail.
 
     t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default); sequential: both add up
@@ -292,4 +292,4 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[Step, ...]:
     >>> [(step.tier, step.payload) for step in cross_rail_send((72, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]
     """
-    return tuple(Step(tier, P2P, 1.0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, P2P, 1.0) for tier in range(len(sizes)))

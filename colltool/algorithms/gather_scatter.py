@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
-from colltool.algorithms.posted import many_sends, to_all
 from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
+from colltool.algorithms.routes import many_sends, to_all
 from colltool.base.cost import Ring, Rounds, Terms
 from colltool.base.primitives import AG, RS
 

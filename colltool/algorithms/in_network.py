@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.libraries import nccl_switch, nvls_inside
-from colltool.algorithms.references import SHARP
+from colltool.algorithms.references import PARAMETER_SERVER, SHARP
 from colltool.algorithms.registry import Requirement, algorithm
-from colltool.base.cost import Switch, Terms
+from colltool.base.cost import Servers, Switch, Terms
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 
 
@@ -154,3 +154,28 @@ def all_to_all(group: Group) -> Terms:
     (2, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(A2A))
+
+
+@algorithm(
+    "parameter-server",
+    AR,
+    on=SWITCHED,
+    shipped_by=("BytePS", "MXNet (KVStore)", "TensorFlow (ParameterServerStrategy)"),
+    source=PARAMETER_SERVER,
+    note="servers are machines beside the ranks, with ports like theirs",
+    counts="servers",
+)
+def parameter_server(group: Group) -> Terms:
+    """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back, both ways at once.
+
+    t = 2 α + max(1, N/K) M/BW
+
+    K servers stand beside the N ranks: parameter-server is one, parameter-server:8 are eight. Through a server's port go N parts
+    of M/K each way; send and receive overlap, as different parts are on their way. With as many servers as ranks it moves half of
+    what a ring moves, on twice the ports. It is priced where it is named, and stands in no table beside collectives.
+
+    >>> from colltool.base.cost import totals
+    >>> totals(parameter_server(Group(1024, "star", servers=8)))
+    (2, 128.0)
+    """
+    return Terms(2, max(1.0, group.ranks / group.servers), Servers())

@@ -3,10 +3,12 @@
 A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import Running
 from colltool.base.cost import Schedule, Terms
@@ -42,10 +44,6 @@ def standing(status: Status, elsewhere: str = "") -> int:
 def leads(status: Status, elsewhere: str = "") -> bool:
     """Whether a schedule may be called the fastest: only one that the user can run."""
     return standing(status, elsewhere) == 0
-
-
-def _no_caveat(_group: Group) -> None:
-    return None
 
 
 class Algorithm(NamedTuple):
@@ -90,7 +88,6 @@ class Algorithm(NamedTuple):
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
-        """The status on a group."""
         caveat = self.caveat(group)
         return caveat.status if caveat else self.status
 
@@ -108,11 +105,7 @@ class Algorithm(NamedTuple):
         return next((reason for limit in self.limits if (reason := limit(running, group))), "")
 
     def on(self, group: Group, choice: Choice) -> Group:
-        """The group with the number that stands behind the name.
-
-        Raises:
-            ColltoolError: a number where none is due, none where one is, or one that the group cannot have.
-        """
+        """The group with the number that stands behind the name, where one is due."""
         if not choice.tiers:
             return group
         if not self.counts:
@@ -130,7 +123,6 @@ class Algorithm(NamedTuple):
         return Choice(self.name, (str(group.servers),) if self.counts and group.servers > 1 else ())
 
     def schedule(self, group: Group) -> Schedule:
-        """The formula's terms, always as a tuple."""
         terms = self.formula(group)
         return (terms,) if isinstance(terms, Terms) else terms
 
@@ -178,7 +170,7 @@ def algorithm(
     baseline: bool = False,
     usual: bool = False,
     in_switch: bool = False,
-    caveat: Caveats = _no_caveat,
+    caveat: Caveats = lambda _: None,
     limits: tuple[Limit, ...] = (),
     counts: str = "",
 ) -> Callable[[Formula], Formula]:
@@ -269,3 +261,40 @@ def every_algorithm() -> list[Algorithm]:
 def on_request() -> list[Algorithm]:
     """What is priced where it is named, and listed nowhere else."""
     return [row for row in _ROWS.values() if row.counts]
+
+
+_PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
+"""What people paste from a table: ``hierarchical (ring / ring, pipelined)``."""
+
+
+class Choice(NamedTuple):
+    """A name, and of a composition the algorithms of its tiers, innermost first; empty where they are left open.
+
+    >>> parse_choice("hierarchical:ring/ring")
+    Choice(base='hierarchical', tiers=('ring', 'ring'))
+    >>> parse_choice("ring").spec
+    'ring'
+    """
+
+    base: str
+    tiers: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> str:
+        """As options take it: ``hierarchical:ring/ring``."""
+        return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
+
+
+def parse_choice(text: str) -> Choice:
+    """The choice that a text names, also as tables print it; whether such algorithms exist is for the registry to say.
+
+    Raises:
+        ColltoolError: a colon with nothing behind it, or an empty name.
+    """
+    printed = _PRINTED.fullmatch(text)
+    base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
+    tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
+    if not base or not all(tiers):
+        fix = f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring"
+        raise ColltoolError(f"'{text}' ends where a name is due", argument="algorithms", fix=fix)
+    return Choice(base, tiers)

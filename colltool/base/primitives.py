@@ -42,6 +42,7 @@ SIZE_MEANS = {
 """What M, the message size in bytes per rank, is: nccl-tests' convention."""
 
 _OTHER_NAMES = {"allreduce": AR, "allgather": AG, "reducescatter": RS, "alltoall": A2A, "bcast": BC, "sendrecv": P2P}
+_BY_NAME: dict[str, Primitive] = {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
 
 
 def parse_primitive(text: str) -> Primitive:
@@ -51,11 +52,10 @@ def parse_primitive(text: str) -> Primitive:
         ColltoolError: no such primitive.
     """
     word = text.lower().replace("-", "_").removesuffix("_perf")
-    by_name: dict[str, Primitive] = {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
-    if word in by_name:
-        return by_name[word]
+    if word in _BY_NAME:
+        return _BY_NAME[word]
     known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
-    hint = nearest(word, list(by_name))
+    hint = nearest(word, list(_BY_NAME))
     raise ColltoolError(f"unknown primitive '{clipped(text)}'", fix=f"{hint} known: {known}".strip())
 
 

@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 from math import log
 from typing import Any, NamedTuple
 
-from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions, every_composition
-from colltool.algorithms.registry import algorithms, every_algorithm
+from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice
 from colltool.base.errors import ColltoolError, either, given, nearest
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped

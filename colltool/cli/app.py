@@ -30,7 +30,16 @@ def _catch_interrupts() -> None:
             _signal.signal(number, _interrupted)
 
 
-if sys.argv and os.path.basename(sys.argv[0]).removesuffix(".exe") == "colltool":  # the process is ours from here on
+def _owns_process() -> bool:
+    """Whether this process is the command line: the console script or ``python -m colltool``, not a host that calls us."""
+    program = sys.modules.get("__main__")
+    if getattr(getattr(program, "__spec__", None), "name", "") == "colltool.__main__":
+        return True
+    file = getattr(program, "__file__", None) or ""
+    return os.path.basename(file) == "colltool" or os.path.basename(os.path.dirname(file)) == "colltool.exe"
+
+
+if _owns_process():
     _catch_interrupts()
 
 import errno
@@ -67,7 +76,13 @@ _OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  
 
 
 def main() -> None:
-    """Run the command line. Exit 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted."""
+    """Run the command line and exit: 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted.
+
+    Raises:
+        SystemExit: always, where the process belongs to somebody else; as the program itself it ends the process at once.
+    """
+    if not _owns_process():
+        raise SystemExit(run())
     _catch_interrupts()
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic

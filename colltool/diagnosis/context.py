@@ -9,6 +9,7 @@ from colltool.diagnosis.results import ValidatedPoint
 from colltool.estimate.groups import Placed
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.variants import with_tiers
 from colltool.measurements.series import Series
 
 WITHIN = 0.15
@@ -67,8 +68,7 @@ class SeriesContext(NamedTuple):
 
     def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
         """The quotes on a fabric of changed tiers; None where nothing of these algorithms runs there."""
-        fabric = self.fabric.model_copy(update={"tiers": tuple(change(tier) for tier in self.fabric.tiers)})
         try:
-            return price_series(fabric, self.series, self.readings, self.algorithms)
+            return price_series(with_tiers(self.fabric, change), self.series, self.readings, self.algorithms)
         except ColltoolError:
             return None

@@ -13,10 +13,11 @@ from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.evidence import BoundedCalls
 from colltool.diagnosis.results import Experiment, Prediction, UpperBound
-from colltool.diagnosis.scenario import Scenario, changed, switchless
+from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.thresholds import of_few
 from colltool.estimate.groups import Placed, place
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import INNERMOST, with_tiers, without_in_network
 
 GIB = 2.0**30
 AS_IS = "as the fabric says"
@@ -119,7 +120,7 @@ def _time(trial: _Trial, world: Scenario, library: str) -> float | None:
     if trial.apart:
         world = world._replace(fabric=world.fabric.model_copy(update={"tiers": world.fabric.tiers[1:]}))
     if trial.ringed:
-        world = world._replace(fabric=changed(world.fabric, lambda at, tier: tier if at else switchless(tier)))
+        world = world._replace(fabric=with_tiers(world.fabric, without_in_network, INNERMOST))
         if trial.hosts > 1:
             world = world._replace(only=("multi-rail-ring", "ring"))
     return world.time(trial.primitive, trial.bytes, trial.ranks, library)

@@ -17,6 +17,7 @@ from colltool.diagnosis.context import CLOSE, WITHIN, SeriesContext
 from colltool.diagnosis.outliers import SHAPE, breaks, cliff_in
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import scaled_bandwidth, without_in_network
 from colltool.measurements.series import Point
 
 SMALL = 5
@@ -137,7 +138,7 @@ def _inner(case: SeriesContext) -> list[str]:
 
 
 def _inner_at(name: str, share: float, tier: Tier) -> Tier:
-    return _with_share(tier, share) if tier.name == name else tier
+    return scaled_bandwidth(tier, share) if tier.name == name else tier
 
 
 def _off_over_share(case: SeriesContext, share: float) -> float:
@@ -146,19 +147,11 @@ def _off_over_share(case: SeriesContext, share: float) -> float:
     The library may take the fastest there, or still what it takes on the whole network.
     """
     outer = {span.tier.name for span in case.placed.spans[1:]}
-    priced = case.repriced(lambda tier: _with_share(tier, share) if tier.name in outer else tier)
+    priced = case.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in outer else tier)
     if priced is None:
         return inf
     usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
     return min(case.worst_large(priced.best), case.worst_large(usual))
-
-
-def _with_share(tier: Tier, share: float) -> Tier:
-    """A tier with a share of its bandwidth, under every protocol."""
-    protocols = tier.protocols and tuple(
-        one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one for one in tier.protocols
-    )
-    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})
 
 
 def in_network(case: SeriesContext) -> str | None:
@@ -168,14 +161,10 @@ def in_network(case: SeriesContext) -> str | None:
     named = tuple(name for name in case.algorithms if "in-network" not in name)
     if case.algorithms and not named:
         return None
-    without = case._replace(algorithms=named).repriced(_without_switch)
+    without = case._replace(algorithms=named).repriced(without_in_network)
     if without is None or case.worst_large(without.best) > WITHIN:
         return None
     return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
-
-
-def _without_switch(tier: Tier) -> Tier:
-    return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
 def algorithm(case: SeriesContext) -> str | None:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from colltool.base.formatting import format_rate, format_time, whole_percent
 from colltool.diagnosis.checks_to_run import Maker, look_for
-from colltool.diagnosis.scenario import Scenario, at_share, changed, switchless
-from colltool.fabric.model import Fabric, Tier
+from colltool.diagnosis.scenario import Scenario
+from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks of a GPU by generation: NVIDIA's whitepapers of A100 and H100, NVLink 5 specification."""
@@ -82,7 +83,9 @@ class HostFacts(NamedTuple):
 def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
     """All that this machine can have."""
     # A world is made once, for all causes that it is of: what was priced in it is remembered by its fabric.
-    inner_at = cache(lambda share: base._replace(fabric=changed(base.fabric, _first(partial(at_share, share=share)))))
+    inner_at = cache(
+        lambda share: base._replace(fabric=with_tiers(base.fabric, partial(scaled_bandwidth, share=share), INNERMOST))
+    )
     outer_at = cache(lambda share: base._replace(fabric=_network_at(base.fabric, share)))
     found = [*_settings(base, host), *_links(base, host, inner_at), _slow_rank(base, host, inner_at)]
     found += _outer(base, host, outer_at) if host.spans > 1 else ()
@@ -98,14 +101,16 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             "nvls-off",
             lambda _: "NVLS is off: NCCL reduces in rings and not in the NVSwitch (NCCL_NVLS_ENABLE=0, NCCL_ALGO, no multicast)",
             f"env | grep NCCL; {look_for('nvls-off', 'NVIDIA')}",
-            lambda _: base._replace(fabric=changed(base.fabric, _first(switchless))),
+            lambda _: base._replace(fabric=with_tiers(base.fabric, without_in_network, INNERMOST)),
         )
     if nccl or host.library == "RCCL":
         yield Hypothesis(
             "protocol-ll",
             lambda _: "NCCL_PROTO=LL is set: every message carries as many flags as data",
             look_for("protocol", host.maker),
-            lambda _: base._replace(fabric=changed(base.fabric, lambda _, tier: at_share(switchless(tier), LL_SHARE))),
+            lambda _: base._replace(
+                fabric=with_tiers(base.fabric, lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE))
+            ),
         )
     if nccl and host.spans > 1:
         for name, algorithms in (("ring", ("multi-rail-ring", "ring")), ("tree", ("hierarchical:ring/double-binary-tree",))):
@@ -146,7 +151,9 @@ def _links(base: Scenario, host: HostFacts, inner_at: Callable[[float], Scenario
                 f"traffic between devices goes over {_bus(share * rate)} and not over {inner.name} (NCCL_P2P_DISABLE=1)"
             ),
             look_for("pcie", host.maker),
-            lambda share: base._replace(fabric=changed(fabric, _first(lambda tier: at_share(switchless(tier), share)))),
+            lambda share: base._replace(
+                fabric=with_tiers(fabric, lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST)
+            ),
             fits="share",
             least=LEAST_OVER_PCIE / rate,
             most=most,
@@ -213,13 +220,8 @@ def _of_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     )
 
 
-def _first(change: Callable[[Tier], Tier]) -> Callable[[int, Tier], Tier]:
-    """A change of the innermost tier alone."""
-    return lambda at, tier: change(tier) if at == 0 else tier
-
-
 def _network_at(fabric: Fabric, share: float) -> Fabric:
-    return changed(fabric, lambda at, tier: at_share(tier, share) if at else tier)
+    return with_tiers(fabric, partial(scaled_bandwidth, share=share), range(1, len(fabric.tiers)))
 
 
 def _bus(rate: float) -> str:

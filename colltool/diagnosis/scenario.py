@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,8 +9,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import price_series
 from colltool.estimate.readings import Readings
-from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
 
 
@@ -73,21 +71,3 @@ def _priced(same: _SameFabric, only: tuple[str, ...], readings: Readings, key: _
         except ColltoolError:
             continue  # no algorithm of this primitive, or of this group
     return None
-
-
-def changed(fabric: Fabric, change: Callable[[int, Tier], Tier]) -> Fabric:
-    """A fabric with other tiers; ``change`` takes their index, innermost 0."""
-    return fabric.model_copy(update={"tiers": tuple(change(at, tier) for at, tier in enumerate(fabric.tiers))})
-
-
-def at_share(tier: Tier, share: float) -> Tier:
-    """A tier with a share of its bandwidth, under every protocol."""
-    protocols = tier.protocols and tuple(
-        one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one for one in tier.protocols
-    )
-    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})
-
-
-def switchless(tier: Tier) -> Tier:
-    """A tier whose switches do not reduce."""
-    return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import Algorithm, algorithms, every_algorithm, find, on_request
+from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
@@ -36,6 +35,7 @@ class Catalogue:
     placed: Placed
     primitive: Primitive
     readings: Readings
+    flat_by_name: dict[Choice, list[Where]] = field(default_factory=dict, init=False)
 
     @cached_property
     def runs(self) -> tuple[str, ...]:
@@ -178,11 +178,14 @@ class Catalogue:
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:
         if any(row.name == choice.base for row in compositions(self.primitive)):
             return self._composed(choice, sizes)
+        if choice in self.flat_by_name:
+            return self.flat_by_name[choice]
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
         found: list[Where] = [(one, True) for under in groups for one in self._on(row, under)]
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
+        self.flat_by_name[choice] = found
         return found
 
     def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[Where]:

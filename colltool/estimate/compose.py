@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.composed import Composition, Step, compositions, natural_order
-from colltool.algorithms.registry import STATUSES, Status, algorithms
+from colltool.algorithms.composed import Composition, TierPhase, compositions, natural_order
+from colltool.algorithms.registry import STATUSES, Choice, Status, algorithms
 from colltool.base.primitives import Primitive
 from colltool.estimate.costed import Costed, Part
 from colltool.estimate.groups import Placed, tier_group
@@ -67,7 +66,7 @@ def _workbench(placed: Placed, row: Composition, readings: Readings, phases: Pha
     )
 
 
-def _laid(placed: Placed, primitive: Primitive, steps: Sequence[Step], readings: Readings) -> tuple[Laid, ...]:
+def _laid(placed: Placed, primitive: Primitive, steps: Sequence[TierPhase], readings: Readings) -> tuple[Laid, ...]:
     """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
     found = []
     for index, step in enumerate(steps):
@@ -78,7 +77,7 @@ def _laid(placed: Placed, primitive: Primitive, steps: Sequence[Step], readings:
     return tuple(found)
 
 
-def _runs(placed: Placed, primitive: Primitive, first: Step) -> frozenset[str] | None:
+def _runs(placed: Placed, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
     """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
 
     The outermost tier's list is of whole calls.

@@ -9,8 +9,7 @@ from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Status, standing
+from colltool.algorithms.registry import Choice, Status, standing
 from colltool.base.arrays import anywhere, largest, pick
 from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said

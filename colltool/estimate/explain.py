@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from inspect import cleandoc
 
-from colltool.algorithms.choice import Choice, parse_choice
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
-from colltool.algorithms.partners import most_partners
-from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Choice, Status, every_algorithm, on_request, parse_choice
+from colltool.algorithms.routes import most_partners
 from colltool.base.errors import ColltoolError, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.quoting import clipped

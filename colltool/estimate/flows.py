@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.trees import edges_leaving
+from colltool.algorithms.routes import edges_leaving
 from colltool.base.cost import Terms, Trees
 from colltool.estimate.distances import Flows
 

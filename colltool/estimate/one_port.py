@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from colltool.algorithms.posted import many_sends
 from colltool.algorithms.registry import every_algorithm
+from colltool.algorithms.routes import many_sends
 from colltool.base.arrays import first_least
 from colltool.estimate.price import price
 from colltool.estimate.readings import Readings

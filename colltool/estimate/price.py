@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
@@ -101,6 +102,7 @@ def mode(readings: Readings) -> str:
     return "ideal" if readings.ideal else "realistic"
 
 
+@lru_cache(maxsize=64)
 def model(readings: Readings, primitive: Primitive) -> Model:
     """The readings in force for a primitive, its own default filled in."""
     own: Phases = next((row.phases for row in compositions(primitive)), "sequential")

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import inf, log2, sqrt
 from typing import NamedTuple
 
-from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.group import SEVERAL_TIERS
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.registry import row_of
+from colltool.algorithms.registry import parse_choice, row_of
 from colltool.base.arrays import anywhere
 from colltool.base.formatting import format_time, percent
 from colltool.estimate.costed import Costed

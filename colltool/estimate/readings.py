@@ -114,7 +114,9 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         ColltoolError: no reading of that name, a value of another type or out of range; names the argument.
     """
     if readings is None:
-        readings = Readings()
+        if not parts:
+            return USUAL
+        readings = USUAL
     elif not isinstance(readings, Readings):
         what = f"expected colltool.Readings, got {type(readings).__name__}"
         raise ColltoolError(what, argument="readings", fix="write readings=colltool.Readings(ideal=True), or ideal=True alone")

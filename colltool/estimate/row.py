@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.registry import Status, standing
+from colltool.algorithms.registry import Choice, Status, standing
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time

@@ -9,11 +9,10 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
-from colltool.algorithms.choice import Choice
-from colltool.algorithms.composed import Composition, Step
+from colltool.algorithms.composed import Composition, TierPhase
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running, ShippedAs, ships
-from colltool.algorithms.registry import STATUSES, Algorithm, Status, find, leads, row_of
+from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, leads, row_of
 from colltool.base.arrays import winning
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given
@@ -37,7 +36,7 @@ class Laid(NamedTuple):
     """A step of a composition, by its number, with the group that runs it."""
 
     number: int
-    step: Step
+    step: TierPhase
     group: Group
     reach: Reach
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from colltool.algorithms.choice import parse_choice
+from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive

@@ -1,18 +1,50 @@
-"""Many fabrics as one whose values are arrays: what pricing works out of it holds for each of them, element by element."""
+"""A fabric with other numbers, unchecked: other tiers, another share of a bandwidth, values at places, arrays of values.
+
+On a fabric whose values are arrays, what pricing works out holds element by element: many fabrics are priced at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
 """Where a value stands in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
 _WORDS = frozenset({"source", "notes", "description", "name"})  # never priced
+
+
+INNERMOST = (0,)
+
+
+def with_tiers(fabric: Fabric, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> Fabric:
+    """The fabric with its tiers changed: all of them, or those of ``only``, where the innermost is 0."""
+    tiers = (change(tier) if only is None or at in only else tier for at, tier in enumerate(fabric.tiers))
+    return fabric.model_copy(update={"tiers": tuple(tiers)})
+
+
+def scaled_bandwidth(tier: Tier, share: float) -> Tier:
+    """The tier at a share (or a multiple) of its bandwidth, under every protocol."""
+    protocols = tier.protocols and tuple(
+        one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one for one in tier.protocols
+    )
+    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})
+
+
+def without_in_network(tier: Tier) -> Tier:
+    """The tier with switches that compute nothing."""
+    return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
+
+
+def non_blocking(tier: Tier) -> Tier:
+    """The tier without oversubscription."""
+    levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in capabilities_of(tier).levels)
+    return tier.model_copy(update={"levels": levels}) if levels else tier
 
 
 def values_of(fabric: Fabric) -> dict[Place, Any]:
@@ -38,13 +70,12 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
     """The numbers in which fabrics differ, each with its value in all of them; None where they differ in more than numbers."""
-    every = [values_of(fabric) for fabric in fabrics]
-    first = every[0]
-    if any(other.keys() != first.keys() for other in every[1:]):
+    first, *others = [values_of(fabric) for fabric in fabrics]
+    if any(other.keys() != first.keys() for other in others):
         return None
     found: dict[Place, list[float]] = {}
     for place, value in first.items():
-        several = [one[place] for one in every]
+        several = [value, *(one[place] for one in others)]
         if all(one == value for one in several):
             continue
         if not all(isinstance(one, float) for one in several):
@@ -54,7 +85,7 @@ def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
-    """The fabric with other numbers at some places, unchecked: numbers, or arrays of one length."""
+    """The fabric with other values at some places: numbers, or arrays of one length."""
     for place, value in values.items():
         fabric = _put(fabric, place, value)
     return fabric

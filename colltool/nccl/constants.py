@@ -91,6 +91,11 @@ class Constants:
 _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 
+UNVERSIONED = "2.30"
+"""The version of a fabric that names none. Fixed: data of a newer NCCL moves no price of a file that does not ask for it."""
+
+
+@cache
 def versions() -> list[str]:
     """The versions of NCCL that there is data for, oldest first."""
     found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
@@ -98,13 +103,12 @@ def versions() -> list[str]:
 
 
 def constants(version: str = "") -> Constants:
-    """The numbers of a version of NCCL; of the newest without one.
+    """The numbers of a version of NCCL; without one those of :data:`UNVERSIONED`.
 
     Raises:
         ColltoolError: there is no data for it.
     """
-    known = versions()
-    wanted = version or known[-1]
+    known, wanted = versions(), version or UNVERSIONED
     if wanted not in known:
         what = f"there is no data of NCCL {wanted}'s cost model"
         raise ColltoolError(what, where="library.version", fix=f"there is for: {', '.join(known)}")

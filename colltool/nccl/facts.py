@@ -39,14 +39,25 @@ class _Graphs(NamedTuple):
     total: int
 
 
-@lru_cache(maxsize=256)
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     """The hardware of a group, by its fabric and who is in it; all of the fabric without one.
 
     Raises:
         ColltoolError: a group that does not fit, or as :func:`hardware_of`.
     """
-    return hardware_of(place(fabric, group))
+    found = _found_on(fabric, group)
+    if isinstance(found, ColltoolError):
+        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
+    """What is missing is kept too: every price of a fabric that lacks a fact asks again."""
+    try:
+        return hardware_of(place(fabric, group))
+    except ColltoolError as error:
+        return error
 
 
 def hardware_of(placed: Placed) -> Hardware:

@@ -15,12 +15,10 @@ from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
 from colltool.schedules.executor import Outcome, run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Lattice, Loads, Network, network_of
-from colltool.schedules.network_tiers import Tiers
-from colltool.schedules.step import Program, Step
+from colltool.schedules.links import LatticeLinks, Loads, Network, Tiers, network_of
+from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.verification.on_wires import OnWires
+from colltool.verification.on_links import OnWires
 from colltool.verification.results import COUNTS_ONLY
 
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
@@ -75,7 +73,7 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _on_wires(row, group, segments)
-    if isinstance(network, Lattice) and program.primitive is A2A:
+    if isinstance(network, LatticeLinks) and program.primitive is A2A:
         return traced_by_hops(program, network, vectors)
     return traced(program, network, vectors)
 

@@ -32,7 +32,7 @@ from colltool.estimate.row import Row, Slow
 from colltool.estimate.who import AnyGroup
 from colltool.estimate.workbench import counterpart
 from colltool.fabric.model import Fabric
-from colltool.schedules.library import effort, maker
+from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for
 
 SEGMENTS = 16
@@ -45,7 +45,7 @@ _STANDS_FOR = {"multi-rail-chain": "chain"}
 """What runs the schedule of another over more wires."""
 
 
-class _Run(NamedTuple):
+class _PhaseRun(NamedTuple):
     """One phase of a schedule: what runs on which group, over which distances; ``inside`` ranks stand behind each endpoint, the
     first of which alone takes part where ``leaders``; ``parts`` are its charges."""
 
@@ -57,7 +57,7 @@ class _Run(NamedTuple):
     parts: tuple[Part, ...]
 
 
-class Untold(Exception):
+class UnknownCost(Exception):
     """Nothing says what a slow rank costs; the text is why."""
 
 
@@ -81,7 +81,7 @@ def _slowed(row: Row, size: float, share: float, listed: Catalogue) -> Slow:
     under = next(one for one in under_protocols(placed, costed.primitive) if one.protocol == costed.protocol)
     try:
         factors = list(_factors(costed, share, under))
-    except Untold as error:
+    except UnknownCost as error:
         return Slow(share, reason=str(error))
     parts = tuple(_slower(part, factor) for part, factor in zip(costed.parts, factors, strict=True))
     seconds: Any = replace(costed, parts=parts).at(size).total_s
@@ -106,11 +106,11 @@ def _factors(costed: Costed, share: float, placed: Placed) -> Iterator[Any]:
             each = _bounded(run, _executed(run.row, run.group, share, streamed=any(part.fill is not None for part in mine)))
         yield from (_spread(factor, run, costed.ranks) for factor in each)
     if any(part.route is not None for part in left):
-        raise Untold("its phases are not told apart")
+        raise UnknownCost("its phases are not told apart")
     yield from (1.0 for _ in left)
 
 
-def _charged_again(run: _Run, share: float, readings: Readings) -> list[float]:
+def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
     """Where all ranks do alike, and wait for the slow one in each step: as if every port had that share. Uplinks keep theirs."""
     levels, peers = (
         tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
@@ -123,7 +123,7 @@ def _charged_again(run: _Run, share: float, readings: Readings) -> list[float]:
     return [late / soon if soon else 1.0 for soon, late in zip(before, after, strict=True)]
 
 
-def _bounded(run: _Run, ports: Any) -> list[Any]:
+def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
     """Of each part how much longer it takes where its ports take so much longer: what thins its uplinks out stays what it was."""
     found = []
     for part in run.parts:
@@ -138,14 +138,14 @@ def _port_beta(part: Part, reach: Reach) -> float:
     return reach.in_switch.own_eta.get(part.route.does, own) if isinstance(part.route, Switch) and reach.in_switch else own
 
 
-def _runs(costed: Costed, placed: Placed) -> Iterator[_Run]:
+def _runs(costed: Costed, placed: Placed) -> Iterator[_PhaseRun]:
     """The phases of a schedule in order; a flat one is one."""
     primitive, choice, readings = costed.primitive, costed.choice, costed.readings
     if choice.base not in [row.name for row in compositions(primitive)]:
         group, reach = flat_group(placed, readings)
         row = find(primitive, choice.base)
         seen = row.on(group, choice)
-        yield _Run(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
+        yield _PhaseRun(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
         return
     order = (natural_order(primitive) or "inner-first") if readings.order == "auto" else readings.order
     begun: dict[int, Primitive] = {}
@@ -156,10 +156,10 @@ def _runs(costed: Costed, placed: Placed) -> Iterator[_Run]:
         scale_out = step.tier > 0 or placed.one_a_node
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=scale_out, leaders=step.leaders)
         parts = parts_of(partner, group, reach, readings)
-        yield _Run(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
+        yield _PhaseRun(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
 
 
-def _spread(ratios: Any, run: _Run, ranks: int) -> Any:
+def _spread(ratios: Any, run: _PhaseRun, ranks: int) -> Any:
     """Of every rank of the whole group what its place in the phase's group says; 1 for those that it does not need."""
     if not is_array(ratios) and not run.leaders:
         return ratios
@@ -183,9 +183,9 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     name = _STANDS_FOR.get(row.name, row.name)
     make = maker(row.primitive, name)
     if make is None:
-        raise Untold(f"no schedule of {row.name} is executed")
+        raise UnknownCost(f"no schedule of {row.name} is executed")
     if effort(row.primitive, name, group.ranks, SEGMENTS if streamed else None) > MOST_WORK:
-        raise Untold(f"{group.ranks} ranks are too many to execute {row.name}")
+        raise UnknownCost(f"{group.ranks} ranks are too many to execute {row.name}")
     program = make(group, SEGMENTS)
     network = network_for(group, program.servers)
     peak, slow, total = 0.0, np.zeros(group.ranks), np.zeros(1)

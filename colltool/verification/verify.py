@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.registry import Algorithm, algorithms, find, on_request
+from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
 from colltool.estimate.compose import workbenches
@@ -20,7 +19,7 @@ from colltool.estimate.row import titled
 from colltool.estimate.walk import count_within
 from colltool.estimate.who import AnyGroup
 from colltool.fabric.model import Fabric
-from colltool.schedules.library import effort, maker
+from colltool.schedules.program import effort, maker
 from colltool.schedules.trace import Vectors
 from colltool.verification.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, seconds, timed
 from colltool.verification.results import VERDICTS, Verification, Verified
@@ -35,7 +34,7 @@ MOST_TRACED = 8
 """Ranks whose steps fit on a page."""
 
 
-class _Run(NamedTuple):
+class _GroupRun(NamedTuple):
     """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
     whether every step is written down, ``vectors`` the numbers that it runs on."""
 
@@ -77,7 +76,9 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
         what = f"{len(vectors)} vectors of {lengths} values for {placed.ranks} ranks"
         raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
     _check_names(primitives, names)
-    run = _Run(placed, *flat_group(placed, readings), readings, size, segments, trace, vectors)
+    run = _GroupRun(
+        placed, *flat_group(placed, readings), readings=readings, size=size, segments=segments, trace=trace, vectors=vectors
+    )
     found = [one for primitive in primitives for one in _each(run, primitive, names)]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
@@ -98,7 +99,7 @@ def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
             find(primitives[0], base, [row.name for row in compositions(primitives[0])])
 
 
-def _each(run: _Run, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
+def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
     placed, readings, segments = run.placed, run.readings, run.segments
     for row, seen in _rows(primitive, run.group, names):
         reason = row.why_not(seen) or _why_skip(row, seen, segments, placed)
@@ -144,7 +145,7 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
     return any(terms.fill is not None for terms in row.schedule(group))
 
 
-def _flat(row: Algorithm, run: _Run) -> Verified:
+def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     placed, group, reach, readings, size, segments, trace, vectors = run
     execution, wanted = flat(row, group, segments), formula(row, group, segments)
     verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
@@ -170,7 +171,7 @@ def _flat(row: Algorithm, run: _Run) -> Verified:
     )
 
 
-def _composed(run: _Run, costed: Costed) -> Verified | Infeasible:
+def _composed(run: _GroupRun, costed: Costed) -> Verified | Infeasible:
     """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
     placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
     if placed.ranks**2 > MOST_MESSAGES:

@@ -103,7 +103,7 @@ def test_a_reader_sees_whole_files_only(out: Path) -> None:
 def test_an_interrupted_command_leaves_nothing_beside(tmp_path: Path, out: Path, number: int) -> None:
     code = (
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
-        "import colltool.base.writing as f; sys.argv = ['colltool']\nimport colltool.cli.app\n"
+        "import colltool.base.writing as f; __file__ = 'bin/colltool'\nimport colltool.cli.app\n"
         f"f.os.replace = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         f"f.write_file(f.Path({str(out)!r}), b'new')\nprint('went on')"
     )

@@ -10,9 +10,8 @@ from generated import document, fit, only
 from handmade import by_steps, judged, series
 from small import fabric, star
 
-from colltool.algorithms.choice import parse_choice
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms
+from colltool.algorithms.registry import algorithms, parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_time
 from colltool.base.primitives import Primitive

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import colltool
 from colltool.cli.app import COMMANDS
 
 COLLTOOL = (sys.executable, "-m", "colltool")
@@ -150,6 +151,7 @@ def broken(*args, **options):
     raise {error}
 colltool.api.price_list = broken
 sys.argv = ["colltool", "price", "ar", "-f", "star512", "-M", "1MB"]
+__file__ = "bin/colltool"  # as the console script
 from colltool.cli.app import main
 main()
 """
@@ -204,7 +206,7 @@ def test_an_interrupt_is_neither_a_bug_nor_a_traceback() -> None:
 def test_an_interrupt_while_modules_load_is_silent() -> None:
     """From the first line of ours on; before it the interpreter itself is loading."""
     code = (
-        "import sys, os, signal\nsys.argv = ['colltool', 'price', 'ar', '-f', 'star512']\n"
+        "import sys, os, signal\nsys.argv = ['colltool', 'price', 'ar', '-f', 'star512']\n__file__ = 'bin/colltool'\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # these tests may run where it is ignored
         "class Finder:\n    def find_spec(self, name, path=None, target=None):\n"
         "        if name == {module!r}:\n            os.kill(os.getpid(), signal.SIGINT)\n"
@@ -227,10 +229,35 @@ def test_an_ignored_interrupt_stays_ignored() -> None:
     """As in the background of a shell without job control."""
     code = (
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsys.argv = ['colltool', '--version']\n"
+        "__file__ = 'bin/colltool'\n"
         "from colltool.cli.app import main\nos.kill(os.getpid(), signal.SIGINT)\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+HOST = """
+import gc, signal, sys
+before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+sys.argv = {argv!r}
+from colltool.cli import app
+try:
+    app.main()
+except SystemExit as left:
+    print("left with", left.code)
+print("returned", app.run(["price", "ar", "-f", "nowhere"]), app.run(["--version"]))
+assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+assert gc.isenabled()
+"""
+
+
+@pytest.mark.parametrize(("args", "code"), [(("--version",), 0), (("price", "ar"), 2), (("diff", "old.json", "new.json"), 1)])
+def test_a_host_survives_the_command_line(args: tuple[str, ...], code: int, folder: Path) -> None:
+    """A server, a notebook or a test that calls main() goes on, with its signals and its garbage collector as they were."""
+    host = HOST.format(argv=["colltool", *args])
+    done = subprocess.run([sys.executable, "-c", host], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == [f"left with {code}", "colltool " + colltool.__version__, "returned 2 0"]
 
 
 def test_without_docstrings_explain_says_so() -> None:
@@ -356,7 +383,7 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
 
     for name in ("my-cluster.yaml", "other.yaml"):
         Path(name).write_text((shipped_folder() / "nvl72.yaml").read_text())
-    from colltool.training.shipped import shipped_folder as shipped_workloads
+    from colltool.training.presets import preset_folder as shipped_workloads
 
     job = (shipped_workloads("jobs") / "llama3-70b.yaml").read_text()
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has

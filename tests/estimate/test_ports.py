@@ -12,11 +12,10 @@ from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.row import Row
 from colltool.fabric.load import load_fabric
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.executor import run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Loads, Ports
-from colltool.schedules.step import Indices
+from colltool.schedules.links import Loads, Ports
+from colltool.schedules.program import Indices, maker
 
 POSTED = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 

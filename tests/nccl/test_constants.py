@@ -9,6 +9,7 @@ import pytest
 
 import colltool.nccl.constants as module
 from colltool.base.errors import ColltoolError
+from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.nccl.constants import ALGORITHMS, GPUS, constants, versions
 
 FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))
@@ -46,8 +47,22 @@ def test_the_tables_are_whole(version: str) -> None:
         assert search.across == tuple(sorted(search.across, reverse=True))
 
 
-def test_without_a_version_it_is_the_newest() -> None:
-    assert constants() is constants(versions()[-1])
+def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = constants()
+    for file in FILES:
+        (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    newer = FILES[-1].read_text(encoding="utf-8").replace('version = "2.30"', 'version = "9.99"')
+    (tmp_path / "nccl-9.99.toml").write_text(newer, encoding="utf-8")
+    monkeypatch.setattr(module, "_FOLDER", tmp_path)
+    monkeypatch.setattr(module, "versions", versions.__wrapped__)
+    assert module.versions()[-1] == constants("9.99").version == "9.99"
+    assert constants() is before
+    assert before.version == module.UNVERSIONED
+
+
+def test_shipped_fabrics_on_nccl_say_its_version() -> None:
+    facts = [load_fabric(name).library_facts for name in shipped_fabrics()]
+    assert {one.version for one in facts if one is not None and one.name == "nccl"} <= set(versions())
 
 
 def test_a_version_without_data_is_refused_with_those_that_exist() -> None:

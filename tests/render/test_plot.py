@@ -19,9 +19,9 @@ from colltool.calibration.results import Calibration, ExcludedSize, FittedSeries
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
-from colltool.render.figures import alternative, page_svg
 from colltool.render.plot import check_plot, drawn, picture
-from colltool.render.plot_panels import What, calibration_panels, judged_panels
+from colltool.render.plot.page import alternative, page_svg
+from colltool.render.plot.series import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
@@ -197,7 +197,7 @@ class TestDrawn:
 
     def test_a_page_has_few_panels(self) -> None:
         many = validation(*(series(ranks=ranks) for ranks in range(2, 9)))
-        with drawn(many, across=1) as figure:
+        with drawn(many, paged=True) as figure:
             assert len(figure.axes) == 2, "a panel with its strip of errors"
         with drawn(many) as figure:
             assert len(figure.axes) == 14

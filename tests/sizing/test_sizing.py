@@ -12,6 +12,7 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.sizing.records import ClosPlan
 from colltool.sizing.size_clos import clos_plan, fat_tree, fat_tree_plan, tree_levels
+from colltool.sizing.wiring import wired
 
 
 def switches(plan: ClosPlan) -> list[int]:
@@ -195,3 +196,11 @@ def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:
     assert (facts.tiers[1].links, facts.tiers[1].switches) == (1024 + 1024 + 256, 68)
     assert plan.notes == ("spine: a switch leaves 24 of its 64 ports unused",)
     cable_ends(plan)
+
+
+def test_of_equal_wirings_the_one_with_most_planes() -> None:
+    """34 ports on 8-port switches: 27 switches, 72 cables between them and 3 pods, in 3 planes or in 2."""
+    rail = wired(34, 8, (1.0, 1.0))
+    assert rail is not None
+    assert (rail.switches, rail.pods, rail.planes) == ((12, 9, 6), 3, 3)
+    assert [(split.down, split.up) for split in rail.splits] == [(3, 3), (4, 4)]

@@ -11,8 +11,9 @@ import pytest
 from tracing import call, kernel, step, text, write
 
 from colltool.base.primitives import AG, AR
+from colltool.diagnosis.evidence import BoundedCalls
 from colltool.traces import is_trace
-from colltool.traces.measurements import MESSAGE, SPREAD, BoundedCalls, TracedSeries, measured_calls
+from colltool.traces.measurements import MESSAGE, SPREAD, TracedSeries, measured_calls
 
 MIB = 2**20
 

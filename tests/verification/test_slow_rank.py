@@ -18,8 +18,8 @@ from colltool.base.cost import total_n_beta
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE
 from colltool.estimate.row import Row
-from colltool.schedules.library import maker
-from colltool.schedules.network import Lattice
+from colltool.schedules.links import LatticeLinks
+from colltool.schedules.program import maker
 from colltool.verification import slow_rank
 
 SIZE = 64e6
@@ -126,7 +126,7 @@ def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
 )
 def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
     """Every link by one message over it alone: it belongs to its two ends."""
-    net = Lattice(axes)
+    net = LatticeLinks(axes)
     for rank in range(net.ranks):
         for axis, stride in zip(axes, net.strides.tolist(), strict=True):
             place = rank // stride % axis.size

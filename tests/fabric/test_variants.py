@@ -1,0 +1,32 @@
+"""A fabric with other numbers: one place that makes it."""
+
+from __future__ import annotations
+
+from colltool.fabric.load import load_fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import INNERMOST, non_blocking, scaled_bandwidth, with_tiers, without_in_network
+
+
+def test_a_share_of_a_bandwidth_is_that_of_every_protocol() -> None:
+    fabric = load_fabric("dgx-h100-measured")
+    half = with_tiers(fabric, lambda tier: scaled_bandwidth(tier, 0.5))
+    for tier, other in zip(fabric.tiers, half.tiers, strict=True):
+        assert other.bandwidth == tier.bandwidth / 2
+        own = [one.bandwidth for one in tier.protocols or ()]
+        assert [one.bandwidth for one in other.protocols or ()] == [rate and rate / 2 for rate in own]
+    assert any(one.bandwidth for tier in fabric.tiers for one in tier.protocols or ())
+
+
+def test_only_the_tiers_that_are_asked_for_change() -> None:
+    fabric = load_fabric("dgx-h100")
+    changed = with_tiers(fabric, without_in_network, INNERMOST)
+    assert capabilities_of(changed.tiers[0]).in_network is None is not capabilities_of(fabric.tiers[0]).in_network
+    assert changed.tiers[1:] == fabric.tiers[1:]
+
+
+def test_without_oversubscription_every_boundary_is_non_blocking() -> None:
+    fabric = load_fabric("dgx-h100", ["ib.levels.spine.oversubscription=4"])
+    assert max(one.oversubscription for one in capabilities_of(fabric.tiers[1]).classes) == 4
+    flat = with_tiers(fabric, non_blocking)
+    assert {one.oversubscription for one in capabilities_of(flat.tiers[1]).classes} == {1.0}
+    assert flat.tiers[0] == fabric.tiers[0]
