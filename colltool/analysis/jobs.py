@@ -16,11 +16,11 @@ from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import Place, with_values
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import Job
+from colltool.training.job_placement import job_slice
 from colltool.training.plan import Plan, plan
-from colltool.training.step.fare import Fares
-from colltool.training.step.whole import timed
-from colltool.training.taken import taken
+from colltool.training.step_time import step_time
 
 SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microseconds as a price in an array
 
@@ -140,7 +140,9 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
     setup, plain = planned.setup, job.plain_calls(planned.setup)
 
     def step_s(values: dict[Place, float]) -> float:
-        return timed(setup, Fares(taken(with_values(fabric, values), setup.layout.ranks), readings), plain).step_s
+        return step_time(
+            setup, CollectiveCostCache(job_slice(with_values(fabric, values), setup.layout.ranks), readings), plain
+        ).step_s
 
     moved = [Moved(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
     drawn = draws(numbers, samples, seed)

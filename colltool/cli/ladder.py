@@ -52,6 +52,6 @@ def ladder(
         return
     from colltool.analysis.document import read_document
     from colltool.cli.diff import DEFAULT_RTOL, finish
-    from colltool.render.door import document
+    from colltool.render.dispatch import document
 
     finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)

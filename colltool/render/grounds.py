@@ -11,7 +11,7 @@ from colltool.analysis.grid import Cell
 from colltool.analysis.ground import Code, Uneven
 from colltool.base.errors import given, said
 from colltool.base.formatting import counted, format_time, title_size
-from colltool.render.parts import Block, Lines
+from colltool.render.blocks import Block, Lines
 
 
 def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:

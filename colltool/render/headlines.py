@@ -11,11 +11,11 @@ from colltool.analysis.report import Report
 from colltool.base.formatting import format_rate, format_time, percent, title_size
 from colltool.diagnosis.results import Diagnosis
 from colltool.estimate.results import Breakdown
-from colltool.render.door import summary
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.compare import verdict as compared
-from colltool.render.subjects.plan_choices import verdict as planned_on
-from colltool.render.subjects.plan_facts import facts
+from colltool.render.dispatch import summary
+from colltool.render.view import on_fabric
+from colltool.render.views.compare import verdict as compared
+from colltool.render.views.plan_choices import verdict as planned_on
+from colltool.render.views.plan_facts import facts
 from colltool.traces.results import Trace
 from colltool.training.plan import Plan
 

@@ -9,8 +9,8 @@ from colltool.base.formatting import format_factor, format_time, title_size
 from colltool.estimate.results import Answer, Price
 from colltool.estimate.row import Row
 from colltool.nccl.model import Estimate
-from colltool.render.parts import Block, Column, Lines, Table, label, number
-from colltool.render.subject import Document
+from colltool.render.blocks import Block, Column, Lines, Table, label, number
+from colltool.render.view import Document
 
 
 class _Pick(NamedTuple):

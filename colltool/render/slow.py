@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from colltool.base.formatting import format_factor, format_time
 from colltool.estimate.results import Price
 from colltool.estimate.row import Slow
-from colltool.render.parts import Block, Lines, gathered
-from colltool.render.subject import Document
+from colltool.render.blocks import Block, Lines, gathered
+from colltool.render.view import Document
 
 
 def slow_field(slow: Slow | None) -> Document:

@@ -14,8 +14,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.labels import Described
 from colltool.traces.rank_map import RankMap
-from colltool.training.layout import Axes, Group
-from colltool.training.step.fare import Fares
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.layout import Axes, RankGroup
 
 UNLISTED = "the trace does not list the ranks of the group"
 NO_ENDS = "the trace does not name both ends"
@@ -48,7 +48,7 @@ def axes_of(ranks: Sequence[int]) -> Axes:
             return ()
         axes.append((size, stride))
         left = left[::size]
-    group = Group(tuple(axes))
+    group = RankGroup(tuple(axes))
     return group.axes if [ranks[0] + member for member in group.members] == list(ranks) else ()
 
 
@@ -56,7 +56,7 @@ class Prices:
     """The prices of calls on one fabric; groups that lie alike have one price."""
 
     def __init__(self, fabric: Fabric, readings: Readings, where: RankMap) -> None:
-        self._fabric, self._fares, self._map = fabric, Fares(fabric, readings), where
+        self._fabric, self._fares, self._map = fabric, CollectiveCostCache(fabric, readings), where
         self._where = lru_cache(maxsize=None)(self._placed)
 
     def of(self, call: Described) -> Expected:
@@ -71,7 +71,7 @@ class Prices:
         if where.reason:
             return where
         try:
-            fare = self._fares.of(call.primitive, Group(where.axes), float(call.bytes))
+            fare = self._fares.of(call.primitive, RankGroup(where.axes), float(call.bytes))
         except ColltoolError as error:
             return where._replace(reason=said(error.what))
         return Expected(where.places, where.axes, fare.each_s, fare.latency_s, fare.algorithm, fare.tiers)
@@ -86,7 +86,7 @@ class Prices:
         axes = axes_of(places)
         if not axes:
             return Expected(places, reason="the ranks of the group are not evenly spaced")
-        if _lie(self._fabric, places) != _lie(self._fabric, Group(axes).members):
+        if _lie(self._fabric, places) != _lie(self._fabric, RankGroup(axes).members):
             return Expected(places, axes, reason="the group does not begin where domains of the fabric do")
         return Expected(places, axes)
 

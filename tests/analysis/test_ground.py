@@ -15,11 +15,11 @@ from colltool.analysis.ground import Ground, ground_of, uneven
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.who import Who
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.render.grounds import ground_lines
-from colltool.render.subjects.compare import verdict
-from colltool.render.subjects.sensitivity import sensitivity_title
-from colltool.render.subjects.sweep import sweep_title
+from colltool.render.views.compare import verdict
+from colltool.render.views.sensitivity import sensitivity_title
+from colltool.render.views.sweep import sweep_title
 
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 

@@ -7,7 +7,7 @@ from colltool.analysis.grid import Asked, Cell
 from colltool.analysis.turned import turned
 from colltool.base.primitives import AR
 from colltool.estimate.readings import Readings
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 
 
 def test_the_documents_conclusion_stands_below_the_default_one() -> None:

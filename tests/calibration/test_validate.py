@@ -14,7 +14,7 @@ from colltool.calibration.priced import price_series
 from colltool.calibration.validate import validate
 from colltool.estimate.readings import Readings
 from colltool.measurements.series import Measurements, Skipped
-from colltool.render.door import blocks
+from colltool.render.dispatch import blocks
 from colltool.render.text import to_text
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")

@@ -12,7 +12,7 @@ from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.row import Row
 from colltool.fabric.load import load_fabric
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.executor import run
 from colltool.schedules.links import Loads, Ports
 from colltool.schedules.program import Indices, maker

@@ -24,8 +24,8 @@ from colltool.estimate.readings import Readings
 from colltool.estimate.row import Row
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import ClosTier, Fabric
-from colltool.render.door import blocks, document
-from colltool.render.machine import to_json
+from colltool.render.dispatch import blocks, document
+from colltool.render.json import to_json
 from colltool.render.text import Screen, to_text
 
 Entry = dict[str, Any]

@@ -18,7 +18,7 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.traces.placed import axes_of
 from colltool.traces.results import Trace
-from colltool.training.layout import Group
+from colltool.training.layout import RankGroup
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))
 MIB = 2**20
@@ -124,9 +124,9 @@ def test_axes_give_the_ranks_again(steps: list[tuple[int, int]], first: int) -> 
     for size, times in steps:
         axes.append((size, reach * times))
         reach *= size * times
-    ranks = sorted(first + member for member in Group(tuple(axes)).members)
+    ranks = sorted(first + member for member in RankGroup(tuple(axes)).members)
     found = axes_of(ranks)
-    assert sorted(first + member for member in Group(found).members) == ranks
+    assert sorted(first + member for member in RankGroup(found).members) == ranks
 
 
 def test_a_rank_beyond_the_fabric_is_refused(traced: Any) -> None:
@@ -238,7 +238,16 @@ def test_names_of_a_trace_are_data(traced: Any) -> None:
 
 
 ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
-KEYS = ["Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Ranks", "Seq", "Src Rank"]
+KEYS = [
+    "Collective name",
+    "In msg nelems",
+    "Out msg nelems",
+    "Group size",
+    "dtype",
+    "Process Group Ranks",
+    "Seq",
+    "Src Rank",
+]
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), ANY), st.dictionaries(st.sampled_from(["ts", "dur", "args", "name", "cat"]), ANY))

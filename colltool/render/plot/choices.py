@@ -29,10 +29,10 @@ from colltool.render.plot.style import (
     thinned,
     wrapped,
 )
-from colltool.render.subjects.compare import verdict as compared
-from colltool.render.subjects.sensitivity import quantity, sensitivity_title
-from colltool.render.subjects.sensitivity import verdict as safe
-from colltool.render.subjects.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+from colltool.render.views.compare import verdict as compared
+from colltool.render.views.sensitivity import quantity, sensitivity_title
+from colltool.render.views.sensitivity import verdict as safe
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

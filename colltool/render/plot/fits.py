@@ -24,8 +24,8 @@ from colltool.render.plot.series import (
     judged_panels,
 )
 from colltool.render.plot.style import DASHES, INK, LINE, MARKS, PAPER, PENS, SOFT, Dash, first_of_three, letters
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.doctor import verdict
+from colltool.render.view import on_fabric
+from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,19 +9,19 @@ from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text
 from colltool.estimate.results import Breakdown
 from colltool.estimate.row import Phase, Row
+from colltool.render.estimate_columns import heading
 from colltool.render.plot.chart import ACROSS, GREY, Bar, Chart, Key, Piece, bars_panel, colour_of, hatch_of
 from colltool.render.plot.style import COLOURS, letter
-from colltool.render.rows import heading
-from colltool.render.subject import on_fabric
-from colltool.render.subjects.breakdown import streams
-from colltool.render.subjects.plan import plan_title
-from colltool.render.subjects.plan_choices import apart
-from colltool.render.subjects.trace import trace_title
-from colltool.render.subjects.trace import verdict as judged
+from colltool.render.view import on_fabric
+from colltool.render.views.breakdown import streams
+from colltool.render.views.plan import plan_title
+from colltool.render.views.plan_choices import apart
+from colltool.render.views.trace import trace_title
+from colltool.render.views.trace import verdict as judged
 from colltool.traces.results import Total, Trace
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
-from colltool.training.step.whole import StepPart
+from colltool.training.step_time import StepPart
 
 _SOFTWARE = "--"  # lines: dots are curves, 10 KB for each colour
 _MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time
