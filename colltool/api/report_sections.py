@@ -19,7 +19,7 @@ from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
 from colltool.estimate.placement import whole_groups
 from colltool.fabric.model import Fabric
-from colltool.measurements.rank_count import RANKS_N, SAY_RANKS
+from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 
 if TYPE_CHECKING:
     from colltool.training.job import Job

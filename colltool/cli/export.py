@@ -67,7 +67,7 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.written import write
     from colltool.estimate.group_spec import GroupSpec
-    from colltool.export.nccl.tuner import tuner_config, tuner_env
+    from colltool.export.tuner import tuner_config, tuner_env
 
     target = to_file(output)
     if env and channels is not None:

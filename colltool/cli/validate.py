@@ -13,7 +13,7 @@ from colltool.cli.command import FabricChoice, Out, command
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.calibration.results import Validation
+    from colltool.diagnosis.results import Validation
 
 EXAMPLES = """
 \b

@@ -114,12 +114,12 @@ def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
         doc, runs_on, note = row.formula.__doc__, _runs_on(row), said(row.note)
         status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
-    title, formula, text = _sections(doc or NO_WORDS)
+    title, text = _title_and_text(doc or NO_WORDS)
     return AlgorithmExplanation(
         algorithm=row.name,
         primitive=row.primitive,
         title=title,
-        formula=formula,
+        formula=tuple(row.equation.split("\n")),
         text=text,
         size_means=SIZE_MEANS[row.primitive],
         runs_on=runs_on,
@@ -141,12 +141,10 @@ def _runs_on(row: Algorithm) -> str:
     return f"{needs(row.topologies)}; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
 
 
-def _sections(doc: str) -> tuple[str, tuple[str, ...], str]:
-    title, *everything = cleandoc(doc).split("\n\n")
-    paragraphs = [paragraph for paragraph in everything if not paragraph.startswith(">>>")]
-    formula = [line for p in paragraphs if p.startswith("t") and "=" in p.split("\n")[0] for line in p.split("\n")]
-    rest = [p.replace("\n", " ") for p in paragraphs if not (p.startswith("t") and "=" in p.split("\n")[0])]
-    return title.replace("\n", " "), tuple(formula), "\n\n".join(rest)
+def _title_and_text(doc: str) -> tuple[str, str]:
+    """The first paragraph of a docstring, and the others but for the doctest."""
+    title, *rest = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
+    return title, "\n\n".join(rest)
 
 
 class NcclEstimateParts(NamedTuple):

@@ -21,7 +21,7 @@ _LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 """That a message takes between neighbours."""
 
 
-class Dimension(NamedTuple):
+class AstraDimension(NamedTuple):
     """One dimension of the network. ``bandwidth_Bps`` and ``latency_s`` of a link, η included."""
 
     topology: str
@@ -30,7 +30,7 @@ class Dimension(NamedTuple):
     latency_s: float
 
 
-def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[Dimension]:
+def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[AstraDimension]:
     """The dimensions of a group, innermost tier first.
 
     Raises:
@@ -39,7 +39,7 @@ def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[Dimension]:
     return [dimension for span in placed.spans for dimension in _dimensions(span, readings)]
 
 
-def all_reduce(placed: PlacedGroup, dimensions: Sequence[Dimension]) -> Curve:
+def all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, and the launch overhead that it leaves out."""
     a, b, held = placed.overhead_s, 0.0, 1.0
     for one in dimensions:
@@ -57,7 +57,7 @@ def _one_way(algorithm: str, npus: int) -> tuple[int, float]:
     return (npus - 1 if algorithm == "ring" else npus.bit_length() - 1), (npus - 1) / npus
 
 
-def _dimensions(span: Span, readings: Readings) -> list[Dimension]:
+def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
     joined = capabilities_of(span.tier).joined_by
     match joined:
         case "neighbour_links":
@@ -100,7 +100,7 @@ def _or_set(tier: Tier, setting: str) -> str:
     return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if capabilities_of(tier).levels else ""
 
 
-def _rings(span: Span, readings: Readings) -> list[Dimension]:
+def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     """A torus as one ring per axis.
 
     Raises:
@@ -115,8 +115,8 @@ def _rings(span: Span, readings: Readings) -> list[Dimension]:
     return [_dimension("Ring", axis.size, level, 1) for axis in axes]
 
 
-def _dimension(topology: str, npus: int, level: PathClass, links: int) -> Dimension:
-    return Dimension(topology, npus, level.bandwidth_Bps * level.eta_beta, level.alpha_s * level.eta_alpha / links)
+def _dimension(topology: str, npus: int, level: PathClass, links: int) -> AstraDimension:
+    return AstraDimension(topology, npus, level.bandwidth_Bps * level.eta_beta, level.alpha_s * level.eta_alpha / links)
 
 
 def _ring(_npus: int) -> str:

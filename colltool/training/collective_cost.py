@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.estimate.algorithm_estimate import bound_by
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.price import price

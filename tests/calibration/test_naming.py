@@ -12,7 +12,7 @@ from handmade import by_steps, series
 
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.calibration.results import Calibration
-from colltool.calibration.validate import validate
+from colltool.diagnosis.validate import validate
 from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric

@@ -11,7 +11,7 @@ from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 from colltool.base.cost import energy_J
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P
-from colltool.calibration.cables import without_cables
+from colltool.calibration.serialise import without_cables
 from colltool.congestion.links import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain

@@ -18,7 +18,7 @@ from colltool.render.views.plan import plan_title
 from colltool.render.views.plan_choices import apart
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import verdict as judged
-from colltool.traces.results import Total, Trace
+from colltool.traces.results import CallTotal, TraceComparison
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
@@ -164,7 +164,7 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), (*keys, Key("the end with a free network")))
 
 
-def trace_chart(result: Trace, _paged: bool) -> Chart:
+def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
     """The calls that took most, a bar for each kind of group, primitive and size; a mark where they would end as expected."""
     totals = longest(result)
     rest = f" (the {len(totals)} of {len(result.totals)} that took most)" if len(totals) < len(result.totals) else ""
@@ -177,20 +177,20 @@ def trace_chart(result: Trace, _paged: bool) -> Chart:
     return Chart(f"{trace_title(result)}{rest}: {judged(result)}", alt, (panel,), keys, points=9)
 
 
-def longest(result: Trace) -> list[Total]:
+def longest(result: TraceComparison) -> list[CallTotal]:
     """The totals that are drawn, the longest first."""
     return sorted(result.totals, key=lambda one: -one.total_s)[:_MOST_BARS]
 
 
-def _total(one: Total) -> Bar:
+def _total(one: CallTotal) -> Bar:
     pieces = (Piece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS), Piece(one.exposed_s, "exposed", _CALL))
     return Bar(_call(one), pieces, _took(one), None if one.expected_s is None else one.expected_s * one.calls)
 
 
-def _call(one: Total) -> str:
+def _call(one: CallTotal) -> str:
     calls = f"{one.calls} x " if one.calls > 1 else ""
     return f"{calls}{one.primitive.spoken} {size_text(one.bytes)}, {one.group_size} ranks"
 
 
-def _took(one: Total) -> str:
+def _took(one: CallTotal) -> str:
     return _short(one.total_s) + ("" if one.of_expected is None else f", {percent(one.of_expected, 0)} of expected")

@@ -9,8 +9,8 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
 from colltool.estimate.price import price
-from colltool.export.nccl.cluster import COLLECTIVES, cluster_of
-from colltool.export.nccl.tuner import tuner_config, tuner_env
+from colltool.export.tuner import tuner_config, tuner_env
+from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.availability import HAS
