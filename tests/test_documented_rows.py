@@ -13,9 +13,8 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice_paths import busiest_link
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Loads, Ports
-from colltool.schedules.step import Indices
+from colltool.schedules.links import Loads, Ports
+from colltool.schedules.program import Indices, maker
 
 
 def seconds(where: Any, primitive: str, algorithm: str, size: Any, **more: Any) -> float:

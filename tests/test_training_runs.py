@@ -14,7 +14,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from bench_plan import RUNS, SOURCES, Judged, growth, judged, rows, stack_of  # noqa: E402
 
-from colltool.training.step.against import DENSE, MEMORY, MOE, Against  # noqa: E402
+from colltool.training.assumptions import DENSE, MEMORY, MOE, PublishedError  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,12 @@ def test_every_run_names_a_source_and_stands_once() -> None:
 @pytest.mark.parametrize("stack", sorted(DENSE))
 def test_dense_runs_are_as_far_off_as_the_output_says(found: list[Judged], stack: str) -> None:
     errors = off(found, stack, "dense")
-    assert DENSE[stack] == Against(len(errors), pytest.approx(median(errors), abs=6e-4))
+    assert DENSE[stack] == PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4))
 
 
 def test_runs_with_experts_are_as_far_off_as_the_output_says(found: list[Judged]) -> None:
     errors = off(found, "megatron", "moe")
-    assert Against(len(errors), pytest.approx(median(errors), abs=6e-4)) == MOE["megatron"]
+    assert PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4)) == MOE["megatron"]
     assert median(errors) <= 0.20
 
 
@@ -67,6 +67,6 @@ def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
 
 def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
-    assert Against(len(errors), pytest.approx(median(errors), abs=6e-4)) == MEMORY
+    assert PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4)) == MEMORY
     assert median(errors) <= 0.15
     assert sum(one.fits for one in found) >= 0.87 * len(found), "recompute is not stated for most of the others"

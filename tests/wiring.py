@@ -9,7 +9,7 @@ import numpy as np
 import colltool
 from colltool.congestion.results import Contention
 from colltool.fabric.load import load_fabric
-from colltool.schedules.network import Lattice
+from colltool.schedules.links import LatticeLinks
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:
@@ -19,7 +19,7 @@ def on(fabric: str, *overrides: str, **options: Any) -> Contention:
     return colltool.contention(load_fabric(fabric, overrides), pattern, **options)
 
 
-def link_name(net: Lattice, link: int) -> str:
+def link_name(net: LatticeLinks, link: int) -> str:
     """A link of an executed schedule's lattice: ``axis 1, (0, 2, 1) -> (1, 2, 1)``."""
     axis, rest = divmod(link, net.ranks * 2)
     rank, direction = divmod(rest, 2)

@@ -1,7 +1,7 @@
 """Every algorithm that colltool can price; importing this package fills the registry, in this order."""
 
 from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all, folded  # isort: skip
-from colltool.algorithms import lattice, lattice_paths, full_mesh, in_network, flat, composed, parameter_server  # isort: skip
+from colltool.algorithms import lattice, lattice_paths, full_mesh, in_network, flat, composed  # isort: skip
 
 __all__ = [
     "all_reduce",
@@ -14,6 +14,5 @@ __all__ = [
     "in_network",
     "lattice",
     "lattice_paths",
-    "parameter_server",
     "rooted",
 ]

@@ -3,10 +3,12 @@
 A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.choice import Choice
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import Running
 from colltool.base.cost import Schedule, Terms
@@ -44,10 +46,6 @@ def leads(status: Status, elsewhere: str = "") -> bool:
     return standing(status, elsewhere) == 0
 
 
-def _no_caveat(_group: Group) -> None:
-    return None
-
-
 class Algorithm(NamedTuple):
     """One row: an algorithm for one primitive.
 
@@ -56,7 +54,8 @@ class Algorithm(NamedTuple):
         primitive: what it computes.
         topologies: where it runs.
         formula: Group -> coefficients; its docstring explains it.
-        requires: predicates, each giving the reason why a group cannot run it, or None.
+        equation: the formula as text, a line each where there are several.
+        requires: each gives the reason why a group cannot run it, or None; its docstring is what ``explain`` prints.
         status: shipped, reference (textbook or research), idealised (executed, it costs more than its formula on real wiring),
             hypothetical (no such hardware).
         shipped_by: libraries that run it.
@@ -64,8 +63,8 @@ class Algorithm(NamedTuple):
         note: what a reader of its price should know.
         mirror: the name of the all-gather that undoes this reduce-scatter.
         baseline: a flat schedule that compositions are to beat: ``breakdown`` shows it.
-        usual: what ``crossover`` compares unless told, the first of them with the others.
-        in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
+        usual: what ``crossover`` compares by default, the first of them with the others.
+        in_switch: the switches do the work, so lower bounds of endpoint-driven schedules do not apply.
         caveat: another status on some groups.
         counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
             named, and listed nowhere else.
@@ -76,6 +75,7 @@ class Algorithm(NamedTuple):
     primitive: Primitive
     topologies: frozenset[Topology]
     formula: Formula
+    equation: str
     requires: tuple[Requirement, ...]
     status: Status
     shipped_by: tuple[str, ...]
@@ -90,12 +90,10 @@ class Algorithm(NamedTuple):
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
-        """The status on a group."""
         caveat = self.caveat(group)
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
-        """What a reader of its price on a group should know."""
         caveat = self.caveat(group)
         return [note for note in (self.note, caveat.note if caveat else "") if note]
 
@@ -108,11 +106,7 @@ class Algorithm(NamedTuple):
         return next((reason for limit in self.limits if (reason := limit(running, group))), "")
 
     def on(self, group: Group, choice: Choice) -> Group:
-        """The group with the number that stands behind the name.
-
-        Raises:
-            ColltoolError: a number where none is due, none where one is, or one that the group cannot have.
-        """
+        """The group with the number that stands behind the name, where one is due."""
         if not choice.tiers:
             return group
         if not self.counts:
@@ -130,7 +124,6 @@ class Algorithm(NamedTuple):
         return Choice(self.name, (str(group.servers),) if self.counts and group.servers > 1 else ())
 
     def schedule(self, group: Group) -> Schedule:
-        """The formula's terms, always as a tuple."""
         terms = self.formula(group)
         return (terms,) if isinstance(terms, Terms) else terms
 
@@ -170,6 +163,7 @@ def algorithm(
     *primitives: Primitive,
     on: frozenset[Topology],
     source: str,
+    equation: str,
     requires: tuple[Requirement, ...] = (),
     shipped_by: tuple[str, ...] = (),
     status: Status | None = None,
@@ -178,7 +172,7 @@ def algorithm(
     baseline: bool = False,
     usual: bool = False,
     in_switch: bool = False,
-    caveat: Caveats = _no_caveat,
+    caveat: Caveats = lambda _: None,
     limits: tuple[Limit, ...] = (),
     counts: str = "",
 ) -> Callable[[Formula], Formula]:
@@ -193,6 +187,7 @@ def algorithm(
                 primitive=primitive,
                 topologies=on,
                 formula=formula,
+                equation=equation,
                 requires=requires,
                 status=status or ("shipped" if shipped_by else "reference"),
                 shipped_by=shipped_by,
@@ -217,16 +212,11 @@ def algorithms(primitive: Primitive) -> list[Algorithm]:
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
-    """The row of that name, or None."""
     return _ROWS.get((primitive, name))
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names beside the registry that an error should offer.
-
-    Raises:
-        ColltoolError: no such algorithm for this primitive; names those that exist.
-    """
+    """The row of that name; ``also`` are names beside the registry that an error should offer."""
     row = row_of(primitive, name)
     if row is not None:
         return row
@@ -257,15 +247,47 @@ def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[
 
 
 def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
-    """The textbooks' sizes for two algorithms, or None."""
     return _APPROXIMATIONS.get((primitive, one, other))
 
 
 def every_algorithm() -> list[Algorithm]:
-    """The whole registry but for what is priced on request alone, in the order of registration."""
+    """Everything but :func:`on_request`, in the order of registration."""
     return [row for row in _ROWS.values() if not row.counts]
 
 
 def on_request() -> list[Algorithm]:
-    """What is priced where it is named, and listed nowhere else."""
+    """What is priced only where it is named."""
     return [row for row in _ROWS.values() if row.counts]
+
+
+_PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
+"""What people paste from a table: ``hierarchical (ring / ring, pipelined)``."""
+
+
+class Choice(NamedTuple):
+    """A name, and of a composition the algorithms of its tiers, innermost first; empty where they are left open.
+
+    >>> parse_choice("hierarchical:ring/ring")
+    Choice(base='hierarchical', tiers=('ring', 'ring'))
+    >>> parse_choice("ring").spec
+    'ring'
+    """
+
+    base: str
+    tiers: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> str:
+        """As options take it: ``hierarchical:ring/ring``."""
+        return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
+
+
+def parse_choice(text: str) -> Choice:
+    """The choice that a text names, also as tables print it; whether such algorithms exist is for :func:`find` to say."""
+    printed = _PRINTED.fullmatch(text)
+    base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
+    tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
+    if not base or not all(tiers):
+        fix = f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring"
+        raise ColltoolError(f"'{text}' ends where a name is due", argument="algorithms", fix=fix)
+    return Choice(base, tiers)

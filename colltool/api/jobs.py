@@ -21,15 +21,14 @@ from colltool.api.columns import typed_of, wheres
 from colltool.api.groups import ranks_of
 from colltool.base.inputs import remembering
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
     from colltool.training.job import Job
+    from colltool.training.layout_search import Watch
     from colltool.training.plan import Plan
-    from colltool.training.search.keep import Keep
-    from colltool.training.search.results import Search
-    from colltool.training.search.search import Watch
+    from colltool.training.search_results import Keep, LayoutSearch
 
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
@@ -106,7 +105,7 @@ def search_layouts(
     readings: Readings | None = None,
     watch: Watch | None = None,
     **parts: Any,
-) -> Search:
+) -> LayoutSearch:
     """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices one, the best first.
 
     Args:
@@ -122,14 +121,14 @@ def search_layouts(
         **parts: single readings by name, in place of those.
 
     Returns:
-        A :class:`colltool.training.search.results.Search`; seconds, bytes, tokens/s.
+        A :class:`colltool.training.search_results.Search`; seconds, bytes, tokens/s.
 
     Raises:
         ColltoolError: a job or a fabric that cannot be used, something that cannot be kept, or no layout that fits; says what
             kept them out.
     """
     from colltool.training.job import Job as Loaded
-    from colltool.training.search.search import search as run
+    from colltool.training.layout_search import search as run
 
     loaded = job if isinstance(job, Loaded) else load_job(job)
     if top is not None:

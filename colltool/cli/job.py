@@ -41,7 +41,7 @@ _Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", he
 def list_(*, out: Out) -> None:
     """The shipped jobs."""
     from colltool.training.job import list_jobs, load_job
-    from colltool.training.results import JobList
+    from colltool.training.job_results import JobList
 
     out.emit(JobList(tuple(load_job(name) for name in list_jobs())))
 
@@ -57,7 +57,7 @@ def show(
 ) -> None:
     """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch, memory by part. No network yet."""
     from colltool.training.job import load_job
-    from colltool.training.results import show_job
+    from colltool.training.job_results import show_job
 
     loaded = load_job(job, set_ or ())
     out.emit(show_job(loaded, ranks))
@@ -75,7 +75,7 @@ def check(
     out: Out,
 ) -> None:
     """Validate job files: what was read, what is odd about it, every error of every file with its line and column."""
-    from colltool.training.results import JobsChecked, check_job
+    from colltool.training.job_results import JobsChecked, check_job
 
     out.emit(each_checked(files, check_job, JobsChecked))
 
@@ -86,7 +86,7 @@ def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor."""
     from colltool.cli.written import write
     from colltool.fabric.schema import JOB, json_schema
-    from colltool.render.machine import to_json
+    from colltool.render.json import to_json
     from colltool.training.files.job import JobFile
 
     write(to_json(json_schema(JobFile, JOB)), output)

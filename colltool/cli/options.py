@@ -146,6 +146,9 @@ FormatOption = Annotated[
 ColumnsOption = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Columns of tables and CSV, in this order: keys or titles.")
 ]
+AllOption = Annotated[
+    bool, typer.Option("--all", "-v", help="Every row, column and note; the default view shows what matters most.")
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal; - is the terminal."),
@@ -211,7 +214,7 @@ def check_plot(path: Path | None) -> None:
         ColltoolError: no matplotlib, an unknown suffix, a folder that cannot be written.
     """
     if path is not None:
-        from colltool.render import plot
+        from colltool.render import plot as plot
 
         plot.check_plot(path)
 

@@ -12,25 +12,22 @@
 Loads are sums over all steps, flows spread evenly over parallel uplinks, lattices route by dimension order.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.congestion.arrays import SMALL, Floats, clean
-from colltool.congestion.etas import Suffered, etas
-from colltool.congestion.group_costs import Columns, GroupCosts
-from colltool.congestion.groups import Layout
-from colltool.congestion.hottest import Heat
-from colltool.congestion.ideal import Ideal, ideal
-from colltool.congestion.links import Wires, wires_of
-from colltool.congestion.loads import Messages, latency, totals
-from colltool.congestion.met import Met
-from colltool.congestion.notes import notes
+from colltool.congestion.collisions import Affected, Collisions, GroupColumns, GroupCosts, etas
+from colltool.congestion.groups import GroupLayout, Layout
+from colltool.congestion.jobs import JobBatch, JobDefaults, jobs_of
+from colltool.congestion.links import SMALL, Floats, LinkModel, link_models
+from colltool.congestion.loads import Baseline, Messages, baseline, clean, latency, totals
 from colltool.congestion.results import Contention
-from colltool.congestion.runs import Asked, Batch, batches
 from colltool.congestion.skew import Skew
+from colltool.congestion.top_links import Heat
 from colltool.fabric.model import Fabric
 
 
@@ -61,12 +58,12 @@ def contention(
     if primitive is not None and all(group.primitive is not None for group in layout.groups):
         fix = f"leave {given('primitive')} out, or primitive out of a group"
         raise ColltoolError("every group of the layout names what it runs", argument="primitive", fix=fix)
-    asked = Asked(primitive, algorithm, size, skew or Skew())
-    running = batches(fabric, layout, asked)
-    wires = wires_of(fabric)
+    asked = JobDefaults(primitive, algorithm, size, skew or Skew())
+    running = jobs_of(fabric, layout, asked)
+    wires = link_models(fabric)
     ideals = _ideals(wires, running)
     messages = _together(running)
-    met, heat = Met(len(layout.groups)), Heat(wires, _each(running, ideals, lambda one: one.busiest_s), per_link=per_link)
+    met, heat = Collisions(len(layout.groups)), Heat(wires, _each(running, ideals, lambda one: one.busiest_s), per_link=per_link)
     for line in totals(wires, messages):
         met.add(line)
         heat.add(line)
@@ -89,7 +86,7 @@ def contention(
     )
 
 
-def _together(running: Sequence[Batch]) -> Messages:
+def _together(running: Sequence[JobBatch]) -> Messages:
     """The messages of all groups, in the order of the groups."""
     parts = []
     for batch in running:
@@ -100,21 +97,21 @@ def _together(running: Sequence[Batch]) -> Messages:
     return Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ideals(wires: list[Wires], running: Sequence[Batch]) -> list[Ideal]:
+def _ideals(wires: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
     """Of each batch."""
-    known: dict[tuple[object, ...], Ideal] = {}
+    known: dict[tuple[object, ...], Baseline] = {}
     for batch in running:
         if batch.key not in known:
-            known[batch.key] = ideal(wires, batch.traffic, batch.even * batch.run.scale)
+            known[batch.key] = baseline(wires, batch.traffic, batch.even * batch.run.scale)
     return [known[batch.key] for batch in running]
 
 
-def _each(running: Sequence[Batch], ideals: Sequence[Ideal], number: Callable[[Ideal], float]) -> Floats:
+def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Callable[[Baseline], float]) -> Floats:
     """A number of its ideal for every group."""
     return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
 
 
-def _paths(wires: list[Wires], messages: Messages, groups: int) -> tuple[Floats, Floats]:
+def _paths(wires: list[LinkModel], messages: Messages, groups: int) -> tuple[Floats, Floats]:
     """Of every group the mean α of its messages in seconds, without η, and the most links of any."""
     alpha, links = latency(wires, messages)
     most, by = np.zeros(groups), messages.group.astype(np.intp)  # what ``at`` is fast with
@@ -122,10 +119,12 @@ def _paths(wires: list[Wires], messages: Messages, groups: int) -> tuple[Floats,
     return np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups), most
 
 
-def _columns(running: Sequence[Batch], ideals: Sequence[Ideal], met: Met, alpha_s: Floats, links: Floats) -> Columns:
+def _columns(
+    running: Sequence[JobBatch], ideals: Sequence[Baseline], met: Collisions, alpha_s: Floats, links: Floats
+) -> GroupColumns:
     """What every group meets against its ideal."""
     ideal_s = _each(running, ideals, lambda one: one.busiest_s)
-    return Columns(
+    return GroupColumns(
         slowdown=clean(met.busiest_s / ideal_s),
         interference=clean(met.busiest_s / met.alone_s),
         extra_hops=np.maximum(0, links - _each(running, ideals, lambda one: one.links)).astype(SMALL),
@@ -137,6 +136,51 @@ def _columns(running: Sequence[Batch], ideals: Sequence[Ideal], met: Met, alpha_
     )
 
 
-def _suffered(batch: Batch, alone: Ideal, columns: Columns) -> Suffered:
+def _suffered(batch: JobBatch, alone: Baseline, columns: GroupColumns) -> Affected:
     here = slice(batch.start, batch.start + len(batch.ends))
-    return Suffered(batch.start, alone, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here])
+    return Affected(batch.start, alone, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here])
+
+
+_ALWAYS = (
+    "ideal: the same collective alone, packed in as few domains as possible, ring neighbours one hop apart on a lattice; "
+    "slowdown: busiest load/capacity against the ideal's; eta_beta = 1/slowdown, at most 1",
+    "neighbours: the busiest load/capacity against that of the same group in the same places alone; "
+    "tail/mean: its busiest port or link over the mean of that kind",
+    "eta_alpha: mean alpha of the paths against the ideal's; extra hops: links of the longest path beyond the ideal's",
+)
+_LINES_APART = (
+    "no link carries two groups: lines along one axis have links of their own, however many groups run at once, so "
+    "replicas on whole lines do not contend; they do where they interleave, or where paths turn between axes"
+)
+_DIFFERENT = "groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap"
+_RAILS = (
+    "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes rail inside its "
+    "domain where its group has the neighbour on that rail; otherwise it climbs to the last level"
+)
+_SKEW = "skew: compared with the uniform all-to-all that moves as many bytes; the diagonal stays at home"
+_LIMITS = (
+    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those turn to a "
+    "simulator: ns-3, htsim, SST or ASTRA-sim."
+)
+
+
+def notes(
+    batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *, skewed: bool
+) -> tuple[str, ...]:
+    """What holds for this result, what always does first and last."""
+    out = list(_ALWAYS)
+    used = [heat.wires[tier] for tier in heat.tiers]
+    lattice = any(one.hop_alpha_s is not None for one in used)
+    rings = all(batch.run.algorithm == "ring" for batch in batches)
+    if lattice and rings and len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1:
+        out.append(_LINES_APART)
+    if float(slowdowns.min()) < 1 - 1e-9:
+        best, share = groups[int(slowdowns.argmin())].name, f"{float(slowdowns.min()):.4g} of its load"
+        out.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
+    if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
+        out.append(_DIFFERENT)
+    if any(one.rails > 1 for one in used):
+        out.append(_RAILS)
+    if skewed:
+        out.append(_SKEW)
+    return (*out, _LIMITS)

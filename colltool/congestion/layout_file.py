@@ -60,7 +60,7 @@ class MapFile(Part):
 _PATTERN = Accepted("a mapping such as {kind: block, group: 8, count: 8}")
 
 
-class Run(Part):
+class JobFields(Part):
     """What groups run, given for one or for all."""
 
     primitive: PrimitiveName | None = None
@@ -68,7 +68,7 @@ class Run(Part):
     size: Size | None = None
 
 
-class GroupFile(Run):
+class GroupFile(JobFields):
     """A group of ranks in their order, or a pattern of groups."""
 
     name: Label = ""
@@ -84,7 +84,7 @@ class GroupFile(Run):
     pattern: Annotated[PatternFile | None, _PATTERN] = None
 
 
-class LayoutFile(Run):
+class LayoutFile(JobFields):
     """A layout file: groups or one pattern of them, and where ranks sit."""
 
     schema_: Annotated[Literal["colltool.layout/1"], Field(alias="schema")] = "colltool.layout/1"

@@ -8,18 +8,24 @@ load/capacity. A member of an inner domain has its own port on the outer tier, a
 from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError, given
-from colltool.congestion.arrays import Floats, Indices
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.topology import capabilities_of
 
+Floats = NDArray[np.float64]
+Indices = NDArray[np.signedinteger[Any]]
+"""Numbers of ranks, messages, groups or resources: 32 bits where there is one for every message or rank, 64 elsewhere."""
 
-class Line(NamedTuple):
+SMALL = np.int32
+"""What holds any rank, group or resource of a fabric that can be followed link by link."""
+
+
+class LinkClass(NamedTuple):
     """Resources of one kind and direction.
 
     Args:
@@ -36,7 +42,7 @@ class Line(NamedTuple):
     endpoint: bool = True
 
 
-class Use(NamedTuple):
+class LinkUse(NamedTuple):
     """Messages that load resources of one line: resource, message and share of its bytes, shape (k,) each."""
 
     line: int
@@ -45,10 +51,10 @@ class Use(NamedTuple):
     share: Floats
 
 
-class Wires:
+class LinkModel:
     """One tier's resources. Messages are given by the fabric's endpoints (ranks), shape (m,)."""
 
-    lines: list[Line]
+    lines: list[LinkClass]
     rails = 1
     """Separate fabrics that the tier consists of; a leaf joins ports of one."""
 
@@ -69,7 +75,7 @@ class Wires:
         """By whose port the messages should leave where a neighbour may pass them on: the sender's own."""
         return src
 
-    def uses(self, src: Indices, dst: Indices) -> Iterator[Use]:
+    def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """What the messages load, line by line."""
         raise NotImplementedError
 
@@ -82,7 +88,7 @@ class Wires:
         raise NotImplementedError
 
 
-class Switched(Wires):
+class SwitchedModel(LinkModel):
     """A star or a Clos: two ports per rank; at each boundary of levels, uplinks and downlinks of each domain.
 
     The uplinks of a domain of g endpoints have g·BW/s together, and flows spread evenly over them. Where the fabric says how
@@ -97,13 +103,13 @@ class Switched(Wires):
         self.alphas = np.array([level.alpha_s for level in levels])
         self.rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
         every = np.ones(ranks, dtype=bool)
-        self.lines = [Line(tier.name, f"ports {way}", every, self.rate) for way in ("out", "in")]
+        self.lines = [LinkClass(tier.name, f"ports {way}", every, self.rate) for way in ("out", "in")]
         domains = ranks // (inside * tier.endpoints)
         for below, above in pairwise(levels):
             count = domains * -(-tier.endpoints // below.group) * self.rails
             rate = below.group * inside * self.rate / (above.oversubscription * self.rails)
             exists = np.full(count, below.group < tier.endpoints)
-            self.lines += [Line(tier.name, f"{below.name} {way}links", exists, rate, False) for way in ("up", "down")]
+            self.lines += [LinkClass(tier.name, f"{below.name} {way}links", exists, rate, False) for way in ("up", "down")]
 
     def _level(self, src: Indices, dst: Indices) -> Indices:
         """The level where each pair meets."""
@@ -128,16 +134,16 @@ class Switched(Wires):
         per_tier = -(-self.tier.endpoints // group)
         return (outer * per_tier + endpoint // group) * self.rails + self.rail(ranks)
 
-    def uses(self, src: Indices, dst: Indices) -> Iterator[Use]:
+    def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """Ports at both ends, then the boundaries that each message crosses."""
         whole, every = np.ones(len(src)), np.arange(len(src))
-        yield Use(0, src, every, whole)
-        yield Use(1, dst, every, whole)
+        yield LinkUse(0, src, every, whole)
+        yield LinkUse(1, dst, every, whole)
         met = self._level(src, dst)
         for number, below in enumerate(self.levels[:-1]):
             crossing = np.flatnonzero(met > number)
-            yield Use(2 + 2 * number, self._domain(src[crossing], below.group), crossing, whole[crossing])
-            yield Use(3 + 2 * number, self._domain(dst[crossing], below.group), crossing, whole[crossing])
+            yield LinkUse(2 + 2 * number, self._domain(src[crossing], below.group), crossing, whole[crossing])
+            yield LinkUse(3 + 2 * number, self._domain(dst[crossing], below.group), crossing, whole[crossing])
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """α of the level where the pair meets; two links for every level climbed."""
@@ -154,7 +160,7 @@ class Switched(Wires):
         return f"{self.tier.name} {level} {domain}{of_rail} {('uplinks', 'downlinks')[line % 2]}"
 
 
-class Meshed(Wires):
+class MeshModel(LinkModel):
     """A full mesh: a link for every ordered pair of endpoints, of every position inside."""
 
     def __init__(self, tier: FullMeshTier, inside: int, ranks: int) -> None:
@@ -164,13 +170,13 @@ class Meshed(Wires):
             what = f"{tier.name} has {self.copies * size * (size - 1)} links, too many to follow"
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
         exists = np.tile(~np.eye(size, dtype=bool).ravel(), self.copies)
-        self.lines = [Line(tier.name, "links", exists, self.rate)]
+        self.lines = [LinkClass(tier.name, "links", exists, self.rate)]
 
-    def uses(self, src: Indices, dst: Indices) -> Iterator[Use]:
+    def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """The link of each pair."""
         size = self.tier.endpoints
         (a, copy), (b, _) = self.split(src), self.split(dst)
-        yield Use(0, (copy * size + a) * size + b, np.arange(len(src)), np.ones(len(src)))
+        yield LinkUse(0, (copy * size + a) * size + b, np.arange(len(src)), np.ones(len(src)))
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:  # noqa: ARG002
         """One link."""
@@ -184,10 +190,10 @@ class Meshed(Wires):
         return f"{self.tier.name}{_of(copy, self)} {a} -> {b}"
 
 
-class Links(Wires):
+class LatticeModel(LinkModel):
     """A torus or mesh: dimension-ordered shortest paths, axis 1 first, ties split over both ways.
 
-    The same paths and numbering as :class:`colltool.schedules.network.Lattice`, walked message by message instead of through
+    The same paths and numbering as :class:`colltool.schedules.links.Lattice`, walked message by message instead of through
     tables of an axis' cube, so that long axes cost no more than the hops they make.
     """
 
@@ -203,7 +209,7 @@ class Links(Wires):
             place = node // stride % size
             for sign, edge in (("+", size - 1), ("-", 0)):
                 exists = np.tile((place != edge) | self.closed[axis], self.copies)
-                self.lines.append(Line(tier.name, f"axis {axis + 1} {sign}", exists, self.rate))
+                self.lines.append(LinkClass(tier.name, f"axis {axis + 1} {sign}", exists, self.rate))
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[tuple[int, Indices, Indices, Indices]]:
         """Axis by axis: the axis, where each message enters it, and the hops up and down it would take."""
@@ -218,7 +224,7 @@ class Links(Wires):
             yield axis, copy * self.tier.endpoints + here, up, down
             here = here + (b - a) * stride
 
-    def uses(self, src: Indices, dst: Indices) -> Iterator[Use]:
+    def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """Every link on the way of each message."""
         for axis, entry, up, down in self._legs(src, dst):
             size, stride = self.shape[axis], self.strides[axis]
@@ -231,7 +237,7 @@ class Links(Wires):
                 place = start // stride % size
                 at = (place + step) % size if way == 0 else (place - step) % size
                 share = np.where(hops[message] == other[message], 0.5, 1.0)
-                yield Use(2 * axis + way, start + (at - place) * stride, message, share)
+                yield LinkUse(2 * axis + way, start + (at - place) * stride, message, share)
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """One α a hop."""
@@ -254,14 +260,14 @@ def _place(coordinates: list[int]) -> str:
     return f"({', '.join(map(str, coordinates))})"
 
 
-def _of(copy: int, wires: Wires) -> str:
+def _of(copy: int, wires: LinkModel) -> str:
     """Which of several copies of a tier."""
     return f" {copy}" if wires.copies > 1 else ""
 
 
-def wires_of(fabric: Fabric) -> list[Wires]:
+def link_models(fabric: Fabric) -> list[LinkModel]:
     """The resources of every tier, innermost first."""
-    out: list[Wires] = []
+    out: list[LinkModel] = []
     inside = 1
     for tier in fabric.tiers:
         out.append(_wires(tier, inside, fabric.ranks))
@@ -269,13 +275,13 @@ def wires_of(fabric: Fabric) -> list[Wires]:
     return out
 
 
-def _wires(tier: Tier, inside: int, ranks: int) -> Wires:
+def _wires(tier: Tier, inside: int, ranks: int) -> LinkModel:
     match tier:
         case LatticeTier():
-            return Links(tier, inside, ranks)
+            return LatticeModel(tier, inside, ranks)
         case FullMeshTier():
-            return Meshed(tier, inside, ranks)
+            return MeshModel(tier, inside, ranks)
         case StarTier() | ClosTier():
-            return Switched(tier, inside, ranks)
+            return SwitchedModel(tier, inside, ranks)
         case _:
             assert_never(tier)

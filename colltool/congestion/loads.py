@@ -1,12 +1,14 @@
 """Adding up what groups load, line by line: only one line's totals are there at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from colltool.congestion.arrays import SMALL, Floats, Indices
-from colltool.congestion.links import Line, Use, Wires
+from colltool.congestion.links import SMALL, Floats, Indices, LinkClass, LinkModel, LinkUse
+from colltool.congestion.traffic import Traffic
 
 
 class Messages(NamedTuple):
@@ -17,14 +19,14 @@ class Messages(NamedTuple):
     size: Floats
     group: Indices
 
-    def some(self, chosen: Indices) -> "Messages":
+    def some(self, chosen: Indices) -> Messages:
         """Those messages; itself where that is all of them."""
         if len(chosen) == len(self.src):
             return self
         return Messages(self.src[chosen], self.dst[chosen], self.size[chosen], self.group[chosen])
 
 
-class LineTotals(NamedTuple):
+class ClassTotals(NamedTuple):
     """One line of a tier under all messages.
 
     Args:
@@ -38,7 +40,7 @@ class LineTotals(NamedTuple):
 
     tier: int
     line: int
-    kind: Line
+    kind: LinkClass
     load: Floats
     users: Indices
     resource: Indices
@@ -46,7 +48,7 @@ class LineTotals(NamedTuple):
     own: Floats
 
 
-def tier_of(wires: list[Wires], src: Indices, dst: Indices) -> Indices:
+def tier_of(wires: list[LinkModel], src: Indices, dst: Indices) -> Indices:
     """The innermost tier whose domain holds both ends of each message."""
     tier = np.zeros(len(src), dtype=np.int8)
     for one in wires[:-1]:
@@ -55,7 +57,7 @@ def tier_of(wires: list[Wires], src: Indices, dst: Indices) -> Indices:
     return tier
 
 
-def departures(wires: Wires, messages: Messages, chosen: Indices) -> Messages:
+def departures(wires: LinkModel, messages: Messages, chosen: Indices) -> Messages:
     """The chosen messages, each from the port on the tier that it leaves by: the sender's, or its neighbour's on the receiver's
     rail.
 
@@ -72,7 +74,7 @@ def departures(wires: Wires, messages: Messages, chosen: Indices) -> Messages:
     return some._replace(src=np.where(there, neighbour, some.src))
 
 
-def totals(wires: list[Wires], messages: Messages) -> Iterator[LineTotals]:
+def totals(wires: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
     """Every line of every tier that carries a message."""
     tier = tier_of(wires, messages.src, messages.dst)
     for number, one in enumerate(wires):
@@ -83,7 +85,7 @@ def totals(wires: list[Wires], messages: Messages) -> Iterator[LineTotals]:
                 yield _line_totals(number, one.lines[use.line], use, some)
 
 
-def _line_totals(tier: int, kind: Line, use: Use, messages: Messages) -> LineTotals:
+def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -> ClassTotals:
     count = len(kind.exists)
     share, group = messages.size[use.message] * use.share, messages.group[use.message]
     order = np.lexsort((group, use.resource))
@@ -94,7 +96,7 @@ def _line_totals(tier: int, kind: Line, use: Use, messages: Messages) -> LineTot
     own = np.bincount(np.cumsum(new) - 1, share[order])
     resource, group = resource[new], group[new]
     users = np.bincount(resource, minlength=count).astype(SMALL)
-    return LineTotals(
+    return ClassTotals(
         tier=tier,
         line=use.line,
         kind=kind,
@@ -106,7 +108,7 @@ def _line_totals(tier: int, kind: Line, use: Use, messages: Messages) -> LineTot
     )
 
 
-def latency(wires: list[Wires], messages: Messages) -> tuple[Floats, Indices]:
+def latency(wires: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
     """Seconds of α and links of each message."""
     alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
     tier = tier_of(wires, messages.src, messages.dst)
@@ -116,3 +118,52 @@ def latency(wires: list[Wires], messages: Messages) -> tuple[Floats, Indices]:
             some = departures(one, messages, chosen)
             alpha[chosen], links[chosen] = one.latency(some.src, some.dst)
     return alpha, links
+
+
+def clean(values: Floats) -> Floats:
+    """Ten digits: without the dust of sums of many parts."""
+    unique, at = np.unique(values, return_inverse=True)
+    return np.array([float(f"{value:.10g}") for value in unique.tolist()])[at]
+
+
+class Baseline(NamedTuple):
+    """A collective alone, packed: seconds on its busiest resource, on its busiest port or link, mean α, most links, the tier.
+
+    ``tiers`` are all that carry a message.
+    """
+
+    busiest_s: float
+    endpoint_s: float
+    alpha_s: float
+    links: int
+    tier: int
+    tiers: tuple[int, ...]
+
+
+def baseline(wires: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
+    """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on a lattice axis by axis.
+
+    Between ``neighbours`` every message inside a lattice is one hop on a link of its own, as along the ring of a full axis.
+    """
+    src, dst = traffic.src, traffic.dst
+    tier = tier_of(wires, src, dst)
+    embedded = np.isin(tier, [i for i, one in enumerate(wires) if one.hop_alpha_s is not None]) & traffic.neighbours
+    messages = Messages(src, dst, size, np.zeros(len(src), dtype=np.int64))
+    busy = np.zeros((len(wires), 2))  # on any resource, and on those of an endpoint
+    for line in totals(wires, messages.some(np.flatnonzero(~embedded))):
+        seconds = float(line.load.max()) / line.kind.capacity_Bps
+        busy[line.tier] = np.maximum(busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0])
+    alpha, links = latency(wires, messages)
+    for number in np.unique(tier[embedded]).tolist():
+        here = embedded & (tier == number)
+        busy[number] = np.maximum(busy[number], float(size[here].max()) / wires[number].rate)
+        alpha[here], links[here] = wires[number].hop_alpha_s, 1
+    worst = int(np.argmax(busy[:, 0]))
+    return Baseline(
+        busiest_s=float(busy[worst, 0]),
+        endpoint_s=float(busy[worst, 1]),
+        alpha_s=float(alpha.mean()),
+        links=int(links.max()),
+        tier=worst,
+        tiers=tuple(np.unique(tier).tolist()),
+    )

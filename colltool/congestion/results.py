@@ -44,7 +44,7 @@ class LinkLoad(NamedTuple):
     groups: int
 
 
-class LineLoad(NamedTuple):
+class LinkClassLoad(NamedTuple):
     """Resources of one kind and direction, for a strip: ``cells`` are the busiest of ``per_cell`` links each, 1 the hottest."""
 
     line: str
@@ -77,7 +77,7 @@ class Contention(Result):
     slowdown: float
     hottest: tuple[LinkLoad, ...]
     links: tuple[LinkLoad, ...]
-    lines: tuple[LineLoad, ...]
+    lines: tuple[LinkClassLoad, ...]
     loaded: int
     shared: int
     etas: tuple[TierEta, ...]

@@ -9,7 +9,7 @@ import numpy as np
 from colltool.base.errors import ColltoolError
 from colltool.base.quoting import shown
 from colltool.base.units import MAX_SIZE
-from colltool.congestion.arrays import Floats
+from colltool.congestion.links import Floats
 from colltool.congestion.traffic import Traffic
 
 MOST_ZIPF = 100

@@ -14,8 +14,8 @@ import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
-from colltool.congestion.arrays import Floats, Indices
-from colltool.congestion.seated import Seated
+from colltool.congestion.links import Floats, Indices
+from colltool.congestion.seats import TierSeats
 from colltool.fabric.model import Fabric
 
 assert _filled
@@ -52,7 +52,7 @@ class Members(NamedTuple):
 
     ranks: int
     lattice: SubLattice | None = None
-    seated: Seated | None = None
+    seated: TierSeats | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -65,7 +65,7 @@ class Members(NamedTuple):
 Maker = Callable[[Members, Primitive], Traffic]
 
 
-class Row(NamedTuple):
+class TrafficRow(NamedTuple):
     """An algorithm whose partners are known.
 
     Args:
@@ -80,10 +80,10 @@ class Row(NamedTuple):
     dense: bool = False
     default: bool = False
     by_axes: bool = False
-    seats: Callable[[Fabric, Indices], Seated] | None = None
+    seats: Callable[[Fabric, Indices], TierSeats] | None = None
 
 
-_ROWS: dict[tuple[Primitive, str], Row] = {}
+_ROWS: dict[tuple[Primitive, str], TrafficRow] = {}
 
 
 def _traffic(
@@ -93,18 +93,18 @@ def _traffic(
 
     def register(maker: Maker) -> Maker:
         for primitive in primitives:
-            _ROWS[primitive, name] = Row(maker, dense, default, by_axes)
+            _ROWS[primitive, name] = TrafficRow(maker, dense, default, by_axes)
         return maker
 
     return register
 
 
-def listed(primitive: Primitive, algorithm: str) -> Row | None:
+def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm whose partners are known, or None."""
     return _ROWS.get((primitive, algorithm))
 
 
-def row_of(primitive: Primitive, algorithm: str) -> Row:
+def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
     """What is known of an algorithm's partners.
 
     Raises:
@@ -141,7 +141,7 @@ def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
     return row_of(primitive, algorithm).maker(members, primitive)
 
 
-def messages_of(row: Row, ranks: int) -> int:
+def messages_of(row: TrafficRow, ranks: int) -> int:
     """About how many pairs :func:`traffic` would list, before it lists them."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 

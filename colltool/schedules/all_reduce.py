@@ -1,12 +1,12 @@
 """All-reduce, message by message."""
 
+from collections.abc import Iterator
 from itertools import chain as joined
 
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import AR
-from colltool.schedules.double_tree import edges, two_trees, up_and_down_the_trees
+from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.schedules.gather_scatter import (
     Batches,
     backwards,
@@ -16,10 +16,9 @@ from colltool.schedules.gather_scatter import (
     scatter_on_ring,
     strides,
 )
-from colltool.schedules.lattice_flat import embedded_ring
-from colltool.schedules.registry import schedule
-from colltool.schedules.rooted import fan_out
-from colltool.schedules.step import Program, step
+from colltool.schedules.lattice import embedded_ring
+from colltool.schedules.program import Indices, Program, Step, schedule, step
+from colltool.schedules.rooted import edges, fan_out, two_trees, up_and_down_the_trees
 
 
 def _program(n: int, chunks: int, batches: Batches) -> Program:
@@ -82,3 +81,90 @@ def two_shot(group: Group, _segments: int) -> Program:
     """Every rank adds up one chunk and hands it to all others."""
     n = group.ranks
     return _program(n, n, joined(backwards(gather_direct(n)), gather_direct(n)))
+
+
+def _on_chunks(primitive: Primitive, n: int, chunks: int, batches: Batches, nodes: int = 0) -> Program:
+    """A schedule on equal chunks, chunk c at home on rank c where there are N of them."""
+    home = np.arange(chunks, dtype=np.int64) % n
+    sizes = np.full(chunks, 1 / chunks)
+    return Program(primitive, n, nodes or n, chunk_bytes=sizes, home=home, target=home, batches=batches)
+
+
+class _Fold:
+    """Who goes on and who is folded: of the first 2r ranks the odd ones stand for both, then come the others."""
+
+    def __init__(self, n: int) -> None:
+        self.kept = 1 << (n.bit_length() - 1)
+        self.extra: Indices = 2 * np.arange(n - self.kept, dtype=np.int64)
+        self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * (n - self.kept), n)])
+
+    def on_kept(self, batches: Batches) -> Batches:
+        """Steps among 0 .. N'-1 as the ranks that go on take them."""
+        for batch in batches:
+            yield tuple(step(self.rank_of[one.src], self.rank_of[one.dst], one.chunk, add=one.add) for one in batch)
+
+    def folded(self, batches: Batches, chunks: int) -> Batches:
+        """Whole vectors in, then the rounds, then whole results out."""
+        here, chunk = self.extra[:, None], np.arange(chunks)
+        yield (step(*np.broadcast_arrays(here, here + 1, chunk), add=True),)
+        yield from self.on_kept(batches)
+        yield (step(*np.broadcast_arrays(here + 1, here, chunk)),)
+
+
+def _halved_and_doubled(n: int) -> Batches:
+    return joined(backwards(gather_by_doubling(n)), gather_by_doubling(n))
+
+
+@schedule("recursive-doubling-fold", AR)
+def recursive_doubling_fold(group: Group, _segments: int) -> Program:
+    """Everybody but the folded swaps and adds."""
+    fold = _Fold(group.ranks)
+    return _on_chunks(AR, group.ranks, 1, fold.folded(exchanged(fold.kept), 1))
+
+
+@schedule("rabenseifner-fold", AR)
+def rabenseifner_fold(group: Group, _segments: int) -> Program:
+    """N' chunks, halved and doubled by those that go on."""
+    fold = _Fold(group.ranks)
+    return _on_chunks(AR, group.ranks, fold.kept, fold.folded(_halved_and_doubled(fold.kept), fold.kept))
+
+
+def _gathered(n: int) -> Iterator[tuple[Step, ...]]:
+    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks take what they lack."""
+    fold = _Fold(n)
+    yield (step(fold.extra, fold.extra + 1, fold.extra),)
+    for (one,) in fold.on_kept(gather_by_doubling(fold.kept)):
+        both = one.chunk < len(fold.extra)  # the chunk of a rank that stands for two is two
+        own = step(one.src, one.dst, fold.rank_of[one.chunk])
+        yield own, step(one.src[both], one.dst[both], fold.extra[one.chunk[both]])
+    missing = np.arange(n) != fold.extra[:, None]
+    folded, chunk = np.nonzero(missing)
+    yield (step(fold.extra[folded] + 1, fold.extra[folded], chunk),)
+
+
+@schedule("recursive-doubling-fold", AG)
+def gather_folded(group: Group, _segments: int) -> Program:
+    """Near to far among those that go on."""
+    return _on_chunks(AG, group.ranks, group.ranks, _gathered(group.ranks))
+
+
+@schedule("recursive-halving-fold", RS)
+def scatter_folded(group: Group, _segments: int) -> Program:
+    """The same backwards."""
+    return _on_chunks(RS, group.ranks, group.ranks, backwards(_gathered(group.ranks)))
+
+
+def _to_the_group(n: int, whole: int) -> Batches:
+    """Doubling among all, the group's and those beside it; in the last round nobody needs to serve those beside it."""
+    *near, (last,) = gather_by_doubling(whole)
+    yield from near
+    needed = last.dst < n
+    yield (step(last.src[needed], last.dst[needed], last.chunk[needed]),)
+
+
+@schedule("rabenseifner-padded", AR)
+def rabenseifner_padded(group: Group, _segments: int) -> Program:
+    """Ranks N .. N''-1 start with nothing: they only take in the first round, and in the last they only give."""
+    n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
+    batches = joined(backwards(_to_the_group(n, whole)), _to_the_group(n, whole))
+    return _on_chunks(AR, n, whole, batches, nodes=whole)

@@ -15,14 +15,13 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
 from colltool.base.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.lines import Cover, Dimension, Places, copies
-from colltool.schedules.registry import maker
-from colltool.schedules.step import Indices, Program, Step
+from colltool.schedules.program import Indices, Program, Step, maker
 
 _SETTLES = {RS: "home", REDUCE: "home", A2A: "target", P2P: "target"}  # elsewhere a phase leaves its chunks everywhere
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 
-class Phase(NamedTuple):
+class TierSchedule(NamedTuple):
     """One tier's schedule within the whole; its chunk j is the tier's chunk ``chunk_at[j]``."""
 
     tier: int
@@ -50,7 +49,7 @@ def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: S
     for one in steps:
         begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
         program = _program(one.primitive, _named(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
-        phases.append(Phase(one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
+        phases.append(TierSchedule(one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
     return _whole(primitive, [firsts[tier] for tier in range(len(groups))], phases)
 
 
@@ -82,7 +81,7 @@ def _aligned(first: Program, later: Program) -> Indices:
     return matching
 
 
-def _whole(primitive: Primitive, tiers: list[Program], phases: list[Phase]) -> Program:
+def _whole(primitive: Primitive, tiers: list[Program], phases: list[TierSchedule]) -> Program:
     sizes, counts = [one.ranks for one in tiers], [len(one.chunk_bytes) for one in tiers]
     node_strides, chunk_strides = (np.cumprod([1, *numbers[:-1]]).tolist() for numbers in (sizes, counts))
     start: list[Places] = [one.home if primitive in _STARTS_AT_HOME else None for one in tiers]
@@ -107,7 +106,7 @@ def _numbered(places: list[Indices], strides: list[int]) -> Indices:
     return reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), scaled)
 
 
-def _batches(phases: list[Phase], dimensions: list[Dimension]) -> Iterator[tuple[Step, ...]]:
+def _batches(phases: list[TierSchedule], dimensions: list[Dimension]) -> Iterator[tuple[Step, ...]]:
     """Each phase over all instances at once; then its tier's chunks stand where it leaves them."""
     for tier, program, chunk_at in phases:
         own = dimensions[tier]

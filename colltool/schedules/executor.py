@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
-from colltool.schedules.step import Program, Step
+from colltool.schedules.program import Program, Step
 
 _SEED = 20260401
 Carry = Callable[[tuple[Step, ...], NDArray[np.float64]], None]

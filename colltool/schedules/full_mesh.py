@@ -14,8 +14,7 @@ import numpy as np
 from colltool.algorithms.group import Group
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import Batches, backwards
-from colltool.schedules.registry import schedule
-from colltool.schedules.step import Indices, Program, step
+from colltool.schedules.program import Indices, Program, schedule, step
 
 
 def zigzag(n: int) -> Indices:

@@ -6,9 +6,8 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import AG, RS, Primitive
-from colltool.schedules.lattice_flat import embedded_ring
-from colltool.schedules.registry import schedule
-from colltool.schedules.step import Program, Step, step
+from colltool.schedules.lattice import embedded_ring
+from colltool.schedules.program import Program, Step, schedule, step
 
 Batches = Iterator[tuple[Step, ...]]
 

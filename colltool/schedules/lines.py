@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.schedules.step import Indices, Step, step
+from colltool.schedules.program import Indices, Step, step
 
 Places = Indices | None
 """Where each index of a dimension is held: one place each, or None for everywhere."""

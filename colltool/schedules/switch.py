@@ -3,13 +3,14 @@
 A rank neither sends up nor takes down what it can keep: its own chunk of an all-gather, its own part of its sum.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import Batches, backwards
-from colltool.schedules.registry import schedule
-from colltool.schedules.step import Indices, Program, step
+from colltool.schedules.program import Indices, Program, Step, schedule, step
 
 
 def _program(primitive: Primitive, n: int, sizes: float, home: Indices, target: Indices, batches: Batches) -> Program:
@@ -87,3 +88,27 @@ def all_to_all(group: Group, _segments: int) -> Program:
     n = group.ranks
     src, dst = np.divmod(np.arange(n * n, dtype=np.int64), n)
     return _program(A2A, n, 1 / n, src, dst, _routed(n))
+
+
+@schedule("parameter-server", AR)
+def through_servers(group: Group, _segments: int) -> Program:
+    """Every rank sends a K-th of its vector to each of K servers and takes that part of the sum from it."""
+    n, k = group.ranks, group.servers
+    part = np.arange(k, dtype=np.int64)
+    return Program(
+        primitive=AR,
+        ranks=n,
+        nodes=n + k,
+        chunk_bytes=np.full(k, 1 / k),
+        home=part,
+        target=part,
+        batches=_there_and_back(n, k),
+        streamed=True,
+        servers=k,
+    )
+
+
+def _there_and_back(n: int, k: int) -> Iterator[tuple[Step, ...]]:
+    rank, part = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(k)))
+    yield (step(rank, n + part, part, add=True),)
+    yield (step(n + part, rank, part),)

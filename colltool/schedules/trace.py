@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
-from colltool.schedules.network import Lattice, Network
-from colltool.schedules.step import Program, Step, step
+from colltool.schedules.links import LatticeLinks, Network
+from colltool.schedules.program import Program, Step, step
 
 Values = tuple[float, ...]
 Vectors = Sequence[Sequence[float]] | Literal["example"]
@@ -89,7 +89,7 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     return state.trace(start, steps)
 
 
-def traced_by_hops(program: Program, lattice: Lattice, vectors: Vectors = ()) -> Trace:
+def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = ()) -> Trace:
     """As :func:`traced`, of chunks that a lattice relays: every hop from neighbour to neighbour is a step.
 
     Axis 1 first, the shorter way round each axis. A chunk that is as far from home either way goes both ways in halves: the
@@ -156,7 +156,7 @@ def _pieces(vector: Values, sizes: NDArray[np.float64]) -> list[Values]:
     return [vector[first:last] for first, last in pairwise([0, *ends])]
 
 
-def _halved(program: Program, batches: Sequence[tuple[Step, ...]], lattice: Lattice) -> tuple[Program, dict[int, int]]:
+def _halved(program: Program, batches: Sequence[tuple[Step, ...]], lattice: LatticeLinks) -> tuple[Program, dict[int, int]]:
     """Every chunk that ever goes two ways as two of half its size; and the second one's number by the first's."""
     every = [message for batch in batches for one in batch for message in _messages(one)]
     tied = sorted({chunk for src, dst, chunk in every if _ties(lattice, src, dst)})
@@ -172,7 +172,7 @@ def _messages(one: Step) -> Iterator[Hop]:
     return zip(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True)
 
 
-def _hops(batch: tuple[Step, ...], lattice: Lattice, second: dict[int, int]) -> Iterator[Step]:
+def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
     """One batch, hop by hop: all messages set out together, and each is passed on as soon as it has come."""
     ways: list[list[Hop]] = []
     for one in batch:
@@ -184,7 +184,7 @@ def _hops(batch: tuple[Step, ...], lattice: Lattice, second: dict[int, int]) -> 
         yield step(*np.array([hop for hop in moving if hop]).T)
 
 
-def _way(lattice: Lattice, src: int, dst: int, *, up: bool) -> Iterator[tuple[int, int]]:
+def _way(lattice: LatticeLinks, src: int, dst: int, *, up: bool) -> Iterator[tuple[int, int]]:
     """The hops between two ranks; ``up``: which way round where both are as long."""
     here = src
     for axis, stride in zip(lattice.axes, lattice.strides.tolist(), strict=True):
@@ -196,7 +196,7 @@ def _way(lattice: Lattice, src: int, dst: int, *, up: bool) -> Iterator[tuple[in
             here, place = there, (place + turn) % axis.size
 
 
-def _ties(lattice: Lattice, src: int, dst: int) -> bool:
+def _ties(lattice: LatticeLinks, src: int, dst: int) -> bool:
     strides = zip(lattice.axes, lattice.strides.tolist(), strict=True)
     return any(_halfway(axis, _ahead(axis, src // stride, dst // stride)) for axis, stride in strides)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from colltool.training.model import Shape
-from colltool.training.setup import Setup, Stage
+from colltool.training.parallel_config import ParallelConfig, PipelineStage
 
 LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 
@@ -22,35 +22,35 @@ class Layer(NamedTuple):
     working: float
 
 
-def layer_activations(setup: Setup, shape: Shape, *, experts: bool) -> Layer:
+def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) -> Layer:
     """One layer of a kind under the setup's recomputation.
 
     Full recomputation keeps a layer's input alone, 2 s b h (a t-th of it with sequence parallelism); selective, and a fused
     attention, keep all but the scores.
     """
-    flash = setup.stack is None or setup.stack.flash
-    whole = _outside_regions(setup, shape) + _inside_regions(setup, shape, experts=experts)
-    scores = 0.0 if flash else 5.0 * shape.heads * setup.sequence / setup.layout.tp * setup.tokens
-    if setup.recompute == "full":
-        return Layer(setup.precision.activation_bytes * setup.tokens_outside * shape.hidden, whole + scores)
-    return Layer(whole + (0.0 if setup.recompute == "selective" else scores), whole + scores)
+    flash = config.stack is None or config.stack.flash
+    whole = _outside_regions(config, shape) + _inside_regions(config, shape, experts=experts)
+    scores = 0.0 if flash else 5.0 * shape.heads * config.sequence / config.layout.tp * config.tokens
+    if config.recompute == "full":
+        return Layer(config.precision.activation_bytes * config.tokens_outside * shape.hidden, whole + scores)
+    return Layer(whole + (0.0 if config.recompute == "selective" else scores), whole + scores)
 
 
-def _outside_regions(setup: Setup, shape: Shape) -> float:
+def _outside_regions(config: ParallelConfig, shape: Shape) -> float:
     """What stands outside tensor parallel regions: inputs of norms and of regions, masks of dropout; 10 s b h of a GPT."""
-    w, masks = setup.precision.activation_bytes, 2 if shape.dropout else 0
-    return setup.tokens_outside * shape.hidden * (4 * w + masks)
+    w, masks = config.precision.activation_bytes, 2 if shape.dropout else 0
+    return config.tokens_outside * shape.hidden * (4 * w + masks)
 
 
-def _inside_regions(setup: Setup, shape: Shape, *, experts: bool) -> float:
+def _inside_regions(config: ParallelConfig, shape: Shape, *, experts: bool) -> float:
     """What tensor parallelism splits: q, k, v and attention's output; what the FFN writes; 24 s b h / t of a GPT."""
-    w, tp = setup.precision.activation_bytes, setup.layout.tp
-    attention = setup.tokens * w * _attention_size(shape, tp)
+    w, tp = config.precision.activation_bytes, config.layout.tp
+    attention = config.tokens * w * _attention_size(shape, tp)
     moe = shape.moe if experts else None
     if moe is None:
-        return attention + setup.tokens * w * _ffn_size(shape, shape.ffn) / tp
-    routed = setup.expert_tokens * moe.top_k * moe.imbalance * w * (2 * shape.hidden + _ffn_size(shape, moe.ffn))
-    return attention + routed + setup.tokens * w * _ffn_size(shape, moe.shared_ffn) / tp
+        return attention + config.tokens * w * _ffn_size(shape, shape.ffn) / tp
+    routed = config.expert_tokens * moe.top_k * moe.imbalance * w * (2 * shape.hidden + _ffn_size(shape, moe.ffn))
+    return attention + routed + config.tokens * w * _ffn_size(shape, moe.shared_ffn) / tp
 
 
 def _attention_size(shape: Shape, tp: int) -> float:
@@ -66,28 +66,28 @@ def _ffn_size(shape: Shape, width: int) -> float:
     return float(shape.matrices * width)
 
 
-def micro_batches_kept(setup: Setup, stage: Stage) -> float:
+def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
     """Micro-batches whose activations of a whole stage are kept at once, at the most.
 
     GPipe all m. 1F1B min(m, p - i). Interleaved: 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage, 1 + (p-1)/(p v) times p on the
     first (Korthikanti 2022, section 4.2.3). ZB-H1 as 1F1B, ZB-V p (arXiv:2401.10241), DualPipe p + 1 (arXiv:2412.19437, table 2).
     """
-    m, p, v = setup.micro_batches, setup.layout.pp, setup.layout.virtual
+    m, p, v = config.micro_batches, config.layout.pp, config.layout.virtual
     behind = p - stage.number
     if p == 1:
         return 1.0
-    if setup.schedule == "gpipe":
+    if config.schedule == "gpipe":
         return float(m)
-    if setup.schedule == "interleaved":
+    if config.schedule == "interleaved":
         return min(m * v, 2 * (behind - 1) + (v - 1) * p + 1) / v
-    if setup.schedule == "zbv":
+    if config.schedule == "zbv":
         return float(min(m, p))
-    if setup.schedule == "dualpipe":
+    if config.schedule == "dualpipe":
         return float(min(m, p + 1))
     return float(min(m, behind))
 
 
-def loss_bytes(setup: Setup, shape: Shape) -> float:
+def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
     """Logits of one micro-batch: as the head wrote them, and what the loss keeps, in fp32 at least: s b V / t (w + 4)."""
-    kept = setup.stack.loss_bytes if setup.stack is not None else LOSS_BYTES
-    return setup.tokens * shape.vocab / setup.layout.tp * (setup.precision.activation_bytes + kept)
+    kept = config.stack.loss_bytes if config.stack is not None else LOSS_BYTES
+    return config.tokens * shape.vocab / config.layout.tp * (config.precision.activation_bytes + kept)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG
-from colltool.training.setup import Compression, Setup
+from colltool.training.parallel_config import Compression, ParallelConfig
 from colltool.training.traffic.call import Call
+
+if TYPE_CHECKING:
+    from colltool.training.step_time import TrainingStep
 
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 """More steps to the same accuracy, lowest and highest, as 002's table of schemes has them."""
@@ -36,14 +40,14 @@ def ratio_of(given: Compression) -> float:
     return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
 
 
-def times_fewer(setup: Setup) -> float:
+def times_fewer(config: ParallelConfig) -> float:
     """How much smaller the payload of a job's compression gets, from the bytes that an element has there; never larger."""
-    assert setup.compression is not None
-    width = setup.shard.grad_bytes if setup.compression.on == "dp" else setup.precision.activation_bytes
-    return max(1.0, ratio_of(setup.compression) * width / 4)
+    assert config.compression is not None
+    width = config.shard.grad_bytes if config.compression.on == "dp" else config.precision.activation_bytes
+    return max(1.0, ratio_of(config.compression) * width / 4)
 
 
-def squeezes(given: Compression, call: Call) -> bool:
+def is_compressed(given: Compression, call: Call) -> bool:
     """Whether a call is compressed: of dp what carries gradients, weights are gathered as they are; of others all they send."""
     if given.on == "dp":
         return call.dimension in ("dp", "expert dp") and call.primitive is not AG
@@ -85,3 +89,72 @@ def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) ->
     0.4286
     """
     return (compute_s + before_s) / (compute_s + after_s) - 1
+
+
+class GradientCompression(NamedTuple):
+    """A job's compression, priced.
+
+    ``ratio`` is against elements of 4 bytes (P9), ``times_fewer`` what the wires carry less here. Of the call that takes longest
+    ``each_s`` and ``plain_each_s`` with and without it, ``largest_overhead_s`` below which it pays (P10). ``plain_step_s``: the
+    step without. ``break_even_extra_steps``: the share of more steps at which a run takes as long as without (P11).
+    """
+
+    given: Compression
+    ratio: float
+    times_fewer: float
+    each_s: float
+    plain_each_s: float
+    largest_overhead_s: float
+    step_s: float
+    plain_step_s: float
+    control_s: float
+    break_even_extra_steps: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether a call is faster with it, its overhead included."""
+        return self.given.overhead_s < self.largest_overhead_s
+
+    @property
+    def gains(self) -> bool:
+        """Whether the same accuracy is reached sooner."""
+        return self.given.extra_steps < self.break_even_extra_steps
+
+    def run_s(self, steps: int) -> float:
+        """Seconds to the accuracy that so many steps without compression reach, the extra steps included."""
+        return time_to_accuracy(steps, self.control_s, self.step_s - self.control_s, self.given.extra_steps)
+
+    def plain_run_s(self, steps: int) -> float:
+        """Seconds of so many steps without compression."""
+        return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
+
+
+def gradient_compression(config: ParallelConfig, now: TrainingStep, without: TrainingStep) -> GradientCompression | None:
+    """What compression does to a step, given the same step without it; None where nothing is compressed.
+
+    Raises:
+        ColltoolError: compression is on a dimension that sends nothing.
+    """
+    given = config.compression
+    if given is None:
+        return None
+    calls = [one for stage in without.stages for one in stage.sent if is_compressed(given, one.call)]
+    longest = max(calls, key=lambda one: one.each_s, default=None)
+    if longest is None:
+        fix = "another dimension of compression.on, or no compression"
+        raise ColltoolError(f"compression is on {given.on}, and no collective of the job is of it", fix=fix)
+    each_s = longest.each_s
+    small = compressed(each_s, times_fewer(config), given.overhead_s, fixed_s=longest.cost.latency_s)
+    network = without.step_s - without.control_s, now.step_s - now.control_s
+    return GradientCompression(
+        given=given,
+        ratio=ratio_of(given),
+        times_fewer=times_fewer(config),
+        each_s=small.total_s,
+        plain_each_s=each_s,
+        largest_overhead_s=small.largest_overhead_s,
+        step_s=now.step_s,
+        plain_step_s=without.step_s,
+        control_s=now.control_s,
+        break_even_extra_steps=break_even_extra_steps(now.control_s, *network) if now.step_s else 0.0,
+    )

@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from colltool.training.flops import attention_core
-from colltool.training.kernels import Gemm, Machine, core_s, gemm_s, moved_s
 from colltool.training.model import Shape
+from colltool.training.parallel_config import ParallelConfig, PipelineStage
 from colltool.training.rank_parameters import stage_parameters
-from colltool.training.setup import Setup, Stage
+from colltool.training.roofline import Gemm, Roofline, core_s, gemm_s, moved_s
 
 FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
@@ -63,7 +63,7 @@ class StageTimes(NamedTuple):
     ``ends`` is what the embedding and the head take. Of times that were given for a whole step there are no layers.
     """
 
-    stage: Stage
+    stage: PipelineStage
     dense: LayerTimes | None
     moe: LayerTimes | None
     ends: Times
@@ -75,64 +75,64 @@ class StageTimes(NamedTuple):
         return StageTimes(self.stage, dense, moe, self.ends.times(factor), self.all.times(factor))
 
 
-def stage_times(setup: Setup, stage: Stage) -> StageTimes:
+def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     """What one micro-batch takes on a stage, its communication left out."""
-    found = _stage_times(setup, stage)
-    return found if setup.slower == 1 else found.times(setup.slower)
+    found = _stage_times(config, stage)
+    return found if config.slower == 1 else found.times(config.slower)
 
 
-def _stage_times(setup: Setup, stage: Stage) -> StageTimes:
-    if setup.compute is not None:
-        given = setup.compute
+def _stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+    if config.compute is not None:
+        given = config.compute
         once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
         if not given.per_layer:
-            return StageTimes(stage, None, None, Times(), once.times(1 / setup.micro_batches))
-        again = Times(again_s=given.forward_s) if setup.recompute == "full" else Times()
+            return StageTimes(stage, None, None, Times(), once.times(1 / config.micro_batches))
+        again = Times(again_s=given.forward_s) if config.recompute == "full" else Times()
         layer = LayerTimes(once.plus(again), Times(), Times())
         return StageTimes(stage, layer, layer if stage.moe_layers else None, Times(), layer.all.times(stage.layers))
-    dense = layer_times(setup, experts=False) if stage.dense_layers else None
-    moe = layer_times(setup, experts=True) if stage.moe_layers else None
-    ends = total = _ends(setup, stage)
+    dense = layer_times(config, experts=False) if stage.dense_layers else None
+    moe = layer_times(config, experts=True) if stage.moe_layers else None
+    ends = total = _ends(config, stage)
     for one, layers in ((dense, stage.dense_layers), (moe, stage.moe_layers)):
         total = total.plus(one.all.times(layers)) if one else total
     return StageTimes(stage, dense, moe, ends, total)
 
 
-def layer_times(setup: Setup, *, experts: bool) -> LayerTimes:
+def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """One layer of a kind, from the kernels of the stack."""
-    layout, model = setup.layout, setup.model
+    layout, model = config.layout, config.model
     assert model is not None
     assert model.shape is not None
     cut = _Cut(
-        tokens=setup.tokens,
-        sequence=setup.sequence,
+        tokens=config.tokens,
+        sequence=config.sequence,
         tp=layout.tp,
         sp=layout.sp,
         ep=layout.ep,
         etp=layout.etp,
-        width=setup.precision.activation_bytes,
+        width=config.precision.activation_bytes,
     )
-    return _layer(model.shape, cut, machine_of(setup), setup.recompute, experts)
+    return _layer(model.shape, cut, roofline_of(config), config.recompute, experts)
 
 
-def machine_of(setup: Setup) -> Machine:
+def roofline_of(config: ParallelConfig) -> Roofline:
     """The device under the stack."""
-    assert setup.device is not None
-    assert setup.stack is not None
-    return Machine(setup.device, setup.stack, setup.precision.compute)
+    assert config.device is not None
+    assert config.stack is not None
+    return Roofline(config.device, config.stack, config.precision.compute)
 
 
-def optimizer_s(setup: Setup, stage: Stage) -> float:
+def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     """The update of a rank's share of the weights: every byte of its states once through memory."""
-    if setup.device is None or setup.stack is None:
+    if config.device is None or config.stack is None:
         return 0.0
-    held = stage_parameters(setup, stage)
-    of_dense, of_experts = (1, 1) if setup.shard.mode in _UPDATE_WITHOUT else (setup.gradient_ranks, setup.layout.expert_dp)
-    if setup.shard.mode == "hsdp":
-        of_dense, of_experts = setup.shard.group, setup.shard.group
+    held = stage_parameters(config, stage)
+    of_dense, of_experts = (1, 1) if config.shard.mode in _UPDATE_WITHOUT else (config.gradient_ranks, config.layout.expert_dp)
+    if config.shard.mode == "hsdp":
+        of_dense, of_experts = config.shard.group, config.shard.group
     updated = held.dense / of_dense + held.experts / of_experts
-    moved = setup.stack.optimizer_bytes * updated
-    return setup.slower * moved / (setup.stack.memory_optimizer * setup.device.bandwidth_Bps)
+    moved = config.stack.optimizer_bytes * updated
+    return config.slower * moved / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
 
 
 class _Cut(NamedTuple):
@@ -148,7 +148,7 @@ class _Cut(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _layer(shape: Shape, cut: _Cut, machine: Machine, recompute: str, experts: bool) -> LayerTimes:
+def _layer(shape: Shape, cut: _Cut, machine: Roofline, recompute: str, experts: bool) -> LayerTimes:
     gemms = _through(_dense_gemms(shape, cut, experts), machine)
     core = _core(shape, cut, machine)
     elementwise = _elementwise(shape, cut, machine)
@@ -213,14 +213,14 @@ def _expert_gemms(shape: Shape, cut: _Cut) -> list[Gemm]:
     ]
 
 
-def _through(gemms: list[Gemm], machine: Machine) -> Times:
+def _through(gemms: list[Gemm], machine: Roofline) -> Times:
     """GEMMs forward and backward."""
     forward = sum(gemm_s(one, machine) for one in gemms)
     inputs, weights = (sum(gemm_s(one.backward[side], machine) for one in gemms) for side in (0, 1))
     return Times(forward, inputs + weights, weight_s=weights)
 
 
-def _core(shape: Shape, cut: _Cut, machine: Machine) -> Times:
+def _core(shape: Shape, cut: _Cut, machine: Roofline) -> Times:
     """Attention's core: fused, the causal half alone; else all scores, written out and passed over by elementwise kernels."""
     flash = machine.stack.flash
     flops = attention_core(shape, cut.tokens, cut.sequence, cut.tp, halved=flash)
@@ -231,7 +231,7 @@ def _core(shape: Shape, cut: _Cut, machine: Machine) -> Times:
     return Times(forward + scores, 2 * forward + machine.stack.backward_elementwise * scores)
 
 
-def _elementwise(shape: Shape, cut: _Cut, machine: Machine) -> Times:
+def _elementwise(shape: Shape, cut: _Cut, machine: Roofline) -> Times:
     """kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest."""
     inside = machine.stack.inside
     tokens = inside * cut.tokens / cut.tp + (1 - inside) * _outside(cut)
@@ -239,16 +239,16 @@ def _elementwise(shape: Shape, cut: _Cut, machine: Machine) -> Times:
     return Times(forward, machine.stack.backward_elementwise * forward)
 
 
-def _ends(setup: Setup, stage: Stage) -> Times:
+def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
     """The head and its loss on the stage that has it; the embedding is a copy, which the fixed part of a step covers."""
-    model = setup.model
+    model = config.model
     if not stage.head or model is None or model.shape is None:
         return Times()
-    shape, machine = model.shape, machine_of(setup)
+    shape, machine = model.shape, roofline_of(config)
     if machine.precision in ("fp8", "int8", "fp4"):
         machine = machine._replace(precision="bf16")  # the head stays in 16 bits
-    head = _through([Gemm(setup.tokens, shape.vocab / setup.layout.tp, shape.hidden)], machine)
-    loss = moved_s(LOGIT_MOVES * setup.tokens * shape.vocab / setup.layout.tp, machine)
+    head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], machine)
+    loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, machine)
     return head.plus(Times(loss, loss))
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.training.model import Model, Shape
-from colltool.training.setup import Setup
+from colltool.training.model import Shape, TransformerModel
+from colltool.training.parallel_config import ParallelConfig
 
 
 class LayerFlops(NamedTuple):
@@ -89,7 +89,7 @@ def head_flops(shape: Shape, tokens: float, tp: int = 1) -> float:
     return 2.0 * tokens * shape.hidden * shape.vocab / tp
 
 
-def forward_flops(model: Model, tokens: float, sequence: int, *, halved: bool = True) -> float:
+def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True) -> float:
     """Forward operations of the whole model on so many tokens."""
     shape = model.shape
     assert shape is not None
@@ -98,35 +98,35 @@ def forward_flops(model: Model, tokens: float, sequence: int, *, halved: bool = 
     return model.dense_layers * dense + model.moe_layers * moe + head_flops(shape, tokens)
 
 
-def model_flops(setup: Setup, *, halved: bool = True) -> float:
+def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     """Operations of a step over all ranks that the model itself needs: forward and twice that backward, nothing recomputed.
 
     Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h + V/12Lh), ``halved=False``.
     """
-    assert setup.model is not None
-    tokens = float(setup.global_batch * setup.sequence)
-    return 3.0 * forward_flops(setup.model, tokens, setup.sequence, halved=halved)
+    assert config.model is not None
+    tokens = float(config.global_batch * config.sequence)
+    return 3.0 * forward_flops(config.model, tokens, config.sequence, halved=halved)
 
 
-def hardware_flops(setup: Setup, *, halved: bool = True) -> float:
+def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     """With what is computed again: all layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), or attention's core.
 
     The head is never computed again: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
-    assert setup.model is not None
-    model, shape = setup.model, setup.model.shape
+    assert config.model is not None
+    model, shape = config.model, config.model.shape
     assert shape is not None
-    tokens = float(setup.global_batch * setup.sequence)
+    tokens = float(config.global_batch * config.sequence)
     again = 0.0
-    if setup.recompute == "full":
-        again = forward_flops(model, tokens, setup.sequence, halved=halved) - head_flops(shape, tokens)
-    elif setup.recompute == "selective":
-        again = model.layers * attention_core(shape, tokens, setup.sequence, halved=halved)
-    return model_flops(setup, halved=halved) + again
+    if config.recompute == "full":
+        again = forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens)
+    elif config.recompute == "selective":
+        again = model.layers * attention_core(shape, tokens, config.sequence, halved=halved)
+    return model_flops(config, halved=halved) + again
 
 
-def utilisation(setup: Setup, step_s: float, *, halved: bool = True, peak: str | None = None) -> float:
+def utilisation(config: ParallelConfig, step_s: float, *, halved: bool = True, peak: str | None = None) -> float:
     """Model FLOPs utilisation of a step: of the dense peak in ``peak``, the precision of the GEMMs when None."""
-    assert setup.device is not None
-    rate = setup.device.peak_flops(peak or setup.precision.compute)
-    return model_flops(setup, halved=halved) / (step_s * setup.layout.ranks * rate)
+    assert config.device is not None
+    rate = config.device.peak_flops(peak or config.precision.compute)
+    return model_flops(config, halved=halved) / (step_s * config.layout.ranks * rate)

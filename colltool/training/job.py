@@ -16,13 +16,13 @@ from colltool.definitions.overrides import Overrides, Shorthand
 from colltool.definitions.reader import Reading, read
 from colltool.definitions.source_map import KeyPath
 from colltool.fabric.load import SUFFIX, exists
-from colltool.training.contradictions import contradictions
+from colltool.training.constraint_violations import Violation, constraint_violations
 from colltool.training.files.job import JobFile
-from colltool.training.layout import Group
-from colltool.training.misfits import Misfit, misfits
+from colltool.training.invalid_overlap import invalid_overlaps
+from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.presets import preset_folder, preset_names, stem_of
 from colltool.training.resolve import draft, lacking
-from colltool.training.setup import Setup
-from colltool.training.shipped import shipped, shipped_folder, stem_of
 from colltool.training.traffic.gradients import tensor_buckets
 
 SHORT = Shorthand(example="layout.tp=4")
@@ -36,7 +36,7 @@ class PlainCall(NamedTuple):
 
     primitive: Primitive
     dimension: str
-    group: Group
+    group: RankGroup
     bytes: float
     calls: int
     time_s: float | None
@@ -52,7 +52,7 @@ class Job:
 
     name: str
     description: str
-    draft: Setup
+    draft: ParallelConfig
     energy: bool
     steps: int | None
     measured_step_s: float | None
@@ -63,7 +63,7 @@ class Job:
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
 
-    def setup(self, ranks: int | None = None) -> Setup:
+    def setup(self, ranks: int | None = None) -> ParallelConfig:
         """The job on so many ranks; on those that its layout gives when None.
 
         Raises:
@@ -79,26 +79,26 @@ class Job:
             raise no_ranks(total, inside)
         if wrong := self._unfilled(inside, total):
             self.refuse([wrong])
-        setup = self.draft._replace(layout=layout._replace(dp=total // inside))
-        if found := misfits(setup) or contradictions(setup):
+        config = self.draft._replace(layout=layout._replace(dp=total // inside))
+        if found := constraint_violations(config) or invalid_overlaps(config):
             self.refuse(found)
-        return setup
+        return config
 
     def takes(self, values: Overrides) -> bool:
         """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
         return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
-    def _unfilled(self, inside: int, ranks: int) -> Misfit | None:
+    def _unfilled(self, inside: int, ranks: int) -> Violation | None:
         """What keeps tp, cp, pp and dp from filling the ranks."""
         dp = self.draft.layout.dp
         if dp and inside * dp != ranks:
             fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
             what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
-            return Misfit(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
+            return Violation(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
         if ranks % inside:
             near = self._nearest(inside, ranks)
             fix = f"{' or '.join(given('ranks', size) for size in near)}{', or ' if near else ''}a smaller tp, cp or pp"
-            return Misfit(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
+            return Violation(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
         return None
 
     def _nearest(self, inside: int, ranks: int) -> list[int]:
@@ -109,9 +109,9 @@ class Job:
         return [dp * inside for dp in found if dp is not None]
 
     def _sound(self, dp: int) -> bool:
-        return not misfits(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
+        return not constraint_violations(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
 
-    def refuse(self, found: list[Misfit]) -> None:
+    def refuse(self, found: list[Violation]) -> None:
         """Raises what does not fit, each thing at its place in the file or at its override."""
         again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
         for one in found:
@@ -122,7 +122,7 @@ class Job:
         """``file:line:column`` of a key path."""
         return self.reading.source.where(path)
 
-    def plain_calls(self, setup: Setup) -> tuple[PlainCall, ...]:
+    def plain_calls(self, config: ParallelConfig) -> tuple[PlainCall, ...]:
         """The collectives that the file gives by themselves, on their groups.
 
         Raises:
@@ -132,12 +132,12 @@ class Job:
         for index, call in enumerate(self.file.calls):
             name = call.group if isinstance(call.group, str) else "group"
             if isinstance(call.group, str):
-                group = _named_group(setup, call.group)
+                group = _named_group(config, call.group)
             else:
-                group = Group(((call.group.ranks, call.group.stride),))
-            if group.ranks < 2 or (group.ranks - 1) * group.stride >= setup.layout.ranks:
-                what = f"a group of {group.ranks} with stride {group.stride} among {setup.layout.ranks} ranks"
-                wrong.append(Misfit(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
+                group = RankGroup(((call.group.ranks, call.group.stride),))
+            if group.ranks < 2 or (group.ranks - 1) * group.stride >= config.layout.ranks:
+                what = f"a group of {group.ranks} with stride {group.stride} among {config.layout.ranks} ranks"
+                wrong.append(Violation(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
             fused = tensor_buckets(call.count, call.size, call.bucket) if call.bucket else ((call.size, call.count),)
             out += [PlainCall(call.primitive, name, group, size, count, call.time) for size, count in fused]
         if wrong:
@@ -170,7 +170,7 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     found = draft(reading, folder)
     if found is not None and not lacking(reading):
-        for one in misfits(found) or contradictions(found):
+        for one in constraint_violations(found) or invalid_overlaps(found):
             reading.refuse(one.path, one.what, one.fix)
     file = reading.result()
     assert found is not None  # nothing was refused
@@ -195,7 +195,7 @@ def _device_from(reading: Reading[JobFile], folder: Path) -> str:
     """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
     if reading.model is None or reading.model.device is None:
         return ""
-    told = folder != shipped_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+    told = folder != preset_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
     return "job" if told else "default"
 
 
@@ -220,9 +220,9 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
-    stem, known = typed.removesuffix(SUFFIX), shipped("jobs")
+    stem, known = typed.removesuffix(SUFFIX), preset_names("jobs")
     if stem in known:
-        return str(shipped_folder("jobs") / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+        return str(preset_folder("jobs") / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if exists(typed):
         raise ColltoolError("is a directory, expected a job file", where=printable(typed), fix="give a file in it")
     hint = nearest(os.path.basename(stem), known)
@@ -236,10 +236,10 @@ def no_ranks(ranks: int, example: int) -> ColltoolError:
 
 def list_jobs() -> list[str]:
     """The names of the shipped jobs, sorted."""
-    return shipped("jobs")
+    return preset_names("jobs")
 
 
-def _named_group(setup: Setup, name: str) -> Group:
+def _named_group(config: ParallelConfig, name: str) -> RankGroup:
     if name == "all":
-        return Group(((setup.layout.ranks, 1),))
-    return setup.layout.group(name, experts=name == "ep")
+        return RankGroup(((config.layout.ranks, 1),))
+    return config.layout.group(name, experts=name == "ep")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 Axes = tuple[tuple[int, int], ...]
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """Ranks that communicate: (size, stride) of each axis, innermost first. One axis wherever the ranks are evenly spaced."""
 
     axes: Axes
@@ -38,7 +38,7 @@ class Group(NamedTuple):
         return tuple(found)
 
 
-class Layout(NamedTuple):
+class ParallelLayout(NamedTuple):
     """Sizes of the dimensions, resolved: dp is a number. ``stages`` are the layers of each pipeline stage.
 
     ``deduplicate``: a token goes once to a rank with several of its experts.
@@ -77,13 +77,13 @@ class Layout(NamedTuple):
         """The sizes by which experts are cut: their tensor parallelism in place of tp, their replicas in place of dp."""
         return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
 
-    def group(self, *names: str, experts: bool = False) -> Group:
+    def group(self, *names: str, experts: bool = False) -> RankGroup:
         """The group over one dimension or several at once: ``group("cp", "dp")`` sums gradients."""
         return _group(self, names, experts)
 
 
 @lru_cache(maxsize=65536)
-def _group(layout: Layout, names: tuple[str, ...], experts: bool) -> Group:
+def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
     """A search asks for the same groups of the same layouts again and again."""
     return group_over(layout.expert_sizes if experts else layout.dense_sizes, layout.order, names)
 
@@ -97,7 +97,7 @@ def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> Group:
+def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
     """The ranks that differ in these dimensions alone; axes that continue each other are one."""
     apart = strides(sizes, order)
     axes: list[tuple[int, int]] = []
@@ -108,10 +108,10 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
             axes[-1] = (axes[-1][0] * sizes[name], axes[-1][1])
         else:
             axes.append((sizes[name], apart[name]))
-    return Group(tuple(axes))
+    return RankGroup(tuple(axes))
 
 
-def cut(group: Group, inner: int) -> tuple[Group, Group]:
+def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
     """A group in two: its first ``inner`` ranks, evenly spaced, and the ranks of equal place in each such part.
 
     Raises:
@@ -131,4 +131,4 @@ def cut(group: Group, inner: int) -> tuple[Group, Group]:
         left //= taken
     if left != 1:
         raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
-    return Group(tuple(inside)), Group(tuple(across))
+    return RankGroup(tuple(inside)), RankGroup(tuple(across))

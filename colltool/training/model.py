@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from colltool.training.files.model import ModelFile
+    from colltool.training.files.schema import ModelFile
 
 
 class Moe(NamedTuple):
@@ -68,7 +68,7 @@ class Shape(NamedTuple):
         return (1 - self.windowed) * whole + self.windowed * (self.window - 0.5 * self.window**2 / sequence)
 
 
-class Model(NamedTuple):
+class TransformerModel(NamedTuple):
     """A model. Without a shape only its layers and parameters are known. ``left_out``: what of it is not counted."""
 
     name: str
@@ -151,7 +151,7 @@ def head_parameters(shape: Shape) -> LayerParameters:
     return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(norm))
 
 
-def parameters(model: Model) -> float:
+def parameters(model: TransformerModel) -> float:
     """All parameters of a model with a shape: what its authors publish, without prediction heads beyond the next token."""
     shape = model.shape
     assert shape is not None
@@ -160,7 +160,7 @@ def parameters(model: Model) -> float:
     return total + model.moe_layers * sum(layer_parameters(shape, experts=True))
 
 
-def active_parameters(model: Model) -> float:
+def active_parameters(model: TransformerModel) -> float:
     """Those that one token meets: of the experts the ``top_k`` that it visits."""
     shape = model.shape
     if shape is None or shape.moe is None:
@@ -169,11 +169,11 @@ def active_parameters(model: Model) -> float:
     return model.parameters - model.moe_layers * idle
 
 
-def model_of(file: ModelFile, name: str = "") -> Model:
+def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
     """The record of a model file."""
     called = file.name or name or "model"
     if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
-        return Model(called, file.layers, None, file.parameters, file.left_out)
+        return TransformerModel(called, file.layers, None, file.parameters, file.left_out)
     shape = Shape(
         hidden=file.hidden,
         heads=file.heads,
@@ -191,7 +191,7 @@ def model_of(file: ModelFile, name: str = "") -> Model:
         window=file.window or 0,
         windowed=(file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers if file.window else 0.0,
     )
-    return Model(called, file.layers, shape, file.parameters, file.left_out)
+    return TransformerModel(called, file.layers, shape, file.parameters, file.left_out)
 
 
 def _numbers(part: object, names: tuple[str, ...]) -> dict[str, int]:

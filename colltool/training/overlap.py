@@ -1,100 +1,159 @@
-"""Communication beside compute: LogP's overhead, buckets behind a backward pass, layers behind each other."""
+"""One micro-batch on a stage: what of each of its collectives hides under compute, and what does not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from typing import NamedTuple
 
+from colltool.base.primitives import AG
+from colltool.training.collective_cost import CollectiveCost
+from colltool.training.compute import LayerTimes, StageTimes
+from colltool.training.flops import attention_projections
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.traffic.call import Call
 
-class Overlapped(NamedTuple):
-    """Seconds of communication that hide under compute, and those that do not."""
-
-    hidden_s: float
-    exposed_s: float
-
-
-def logp_step(compute_s: float, latency_s: float, overhead_s: float) -> float:
-    """T = 2 o + max(T_compute, L), eq P7 (Culler 1993, LogP): the overhead is paid on the compute side.
-
-    >>> round(logp_step(500e-6, 100e-6, 50e-6) * 1e6)
-    600
-    """
-    return 2 * overhead_s + max(compute_s, latency_s)
+SPLIT_LEFT = 0.25  # of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
+BACK = ("backward", "again")
 
 
-def logp(compute_s: float, latency_s: float, overhead_s: float) -> Overlapped:
-    """What of one message hides under a stretch of compute: exposed = 2 o + max(0, L - T_compute)."""
-    exposed = 2 * overhead_s + max(0.0, latency_s - compute_s)
-    return Overlapped(min(latency_s, compute_s), exposed)
+class PricedCall(NamedTuple):
+    """A call of a stage with its price; ``exposed_s`` and ``hidden_s`` over the whole step."""
+
+    call: Call
+    cost: CollectiveCost
+    each_s: float
+    exposed_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of all of its calls."""
+        return self.each_s * self.call.calls
+
+    @property
+    def hidden_s(self) -> float:
+        """What compute covers."""
+        return max(0.0, self.total_s - self.exposed_s)
+
+    @property
+    def back(self) -> bool:
+        """Whether it stands in the backward pass, what is computed again included."""
+        return self.call.phase in BACK
 
 
-def behind_layers(layers: int, backward_s: float, collective_s: float) -> float:
-    """Equal layers, a collective each behind its backward: L t_b + t + (L-1) max(0, t - t_b), eq P8.
+class OverlapModel:
+    """The compute of a stage as something to hide under."""
 
-    >>> round(behind_layers(32, 15e-3, 26.4e-3) * 1e3, 1)
-    859.8
-    """
-    return layers * backward_s + collective_s + (layers - 1) * max(0.0, collective_s - backward_s)
+    def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
+        self.config, self.times = config, times
+        self.micro_batches = config.micro_batches
+
+    def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
+        """Calls of every micro-batch, each with what of it is exposed; LogP's two overheads a call stand on the compute side."""
+        pooled = self._other_batch([one for one in sent if one.call.hides == "other batch"])
+        simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in sent if _simple(one)] + pooled
+        layered = [one for one in sent if one.call.hides == "neighbour layer"]
+        found = [*simple, *self._layered(layered, simple)]
+        return [self._with_overhead(one) for one in found] if self.config.overlap.overhead_s else found
+
+    def _with_overhead(self, one: PricedCall) -> PricedCall:
+        return one._replace(exposed_s=one.exposed_s + 2 * self.config.overlap.overhead_s * one.call.calls)
+
+    def _layer(self, call: Call) -> LayerTimes | None:
+        if call.per == "moe_layer":
+            return self.times.moe
+        return self.times.dense or self.times.moe
+
+    def _alone(self, one: PricedCall) -> float:
+        """Seconds of one call that its own cover leaves."""
+        call, layer = one.call, self._layer(one.call)
+        if call.hides == "nothing" or layer is None:
+            return one.each_s
+        if call.hides == "split gemm":
+            return 0.0 if call.primitive is AG else SPLIT_LEFT * one.each_s
+        return max(0.0, one.each_s - self._cover(call, layer))
+
+    def _cover(self, call: Call, layer: LayerTimes) -> float:
+        """Seconds of compute that one call has for itself."""
+        if call.hides == "weight gradient":
+            return layer.gemms.weight_s / REGIONS
+        if call.hides == "attention block":
+            blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)  # messages a block, times blocks
+            return _of_phase(layer.core, call.phase) / blocks
+        if call.hides == "shared expert":
+            return self._shared(call, layer) / REGIONS
+        return 0.0
+
+    def _other_batch(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
+        """What runs beside another batch hides under all of a layer's compute: one batch sends while the other computes."""
+        if not sent:
+            return []
+        layer = self._layer(sent[0].call)
+        load = sum(one.each_s * one.call.each for one in sent)
+        left = max(0.0, load - (layer.all.total_s if layer is not None else 0.0)) / load if load else 0.0
+        return [one._replace(exposed_s=left * one.total_s) for one in sent]
+
+    def _shared(self, call: Call, layer: LayerTimes) -> float:
+        """The shared expert's part of the GEMMs that every token passes, by its operations."""
+        model = self.config.model
+        shape = model.shape if model else None
+        if shape is None or shape.moe is None or not shape.moe.shared_ffn:
+            return 0.0
+        tp = self.config.layout.tp
+        own = 2.0 * self.config.tokens * shape.matrices * shape.hidden * shape.moe.shared_ffn / tp
+        share = own / (own + attention_projections(shape, self.config.tokens, tp))
+        return share * _of_phase(layer.gemms, call.phase)
+
+    def _layered(self, sent: Sequence[PricedCall], others: Sequence[PricedCall]) -> list[PricedCall]:
+        """FSDP's gathers and scatters behind the neighbour layer.
+
+        The first gather and the last scatter of a micro-batch are exposed; of every layer what its compute does not cover. What
+        others hide there on the same wires counts against the cover: loads of one NIC add.
+        """
+        found: list[PricedCall] = []
+        kinds = [per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)]
+        for per in kinds:
+            for back in (False, True):
+                unit = [one for one in sent if one.call.per == per and one.back is back]
+                if unit:
+                    found += self._unit(unit, others, back=back, outermost=per == kinds[0])
+        for one in (one for one in sent if one.call.per == "micro_batch"):
+            regathered = one.back and one.call.primitive is AG
+            found.append(one._replace(exposed_s=0.0 if regathered else one.total_s))
+        return found
+
+    def _unit(self, unit: Sequence[PricedCall], others: Sequence[PricedCall], *, back: bool, outermost: bool) -> list[PricedCall]:
+        layer = self._layer(unit[0].call)
+        load = sum(one.each_s * one.call.each for one in unit)
+        cover = 0.0
+        if layer is not None:
+            cover = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
+        layers = unit[0].call.calls / unit[0].call.each / self.micro_batches
+        cover += sum(self._a_layer(one, back) * (1 if one.cost.wire != unit[0].cost.wire else 0) for one in others)
+        cover -= sum(self._hidden_a_layer(one, back) for one in others if one.cost.wire == unit[0].cost.wire)
+        left = max(0.0, load - max(0.0, cover)) * layers
+        if outermost:  # nothing stands before the first gather, nothing behind the last scatter
+            edge = sum(one.each_s for one in unit if one.call.primitive is not AG) if back else load
+            left += min(edge, max(0.0, cover))
+        share = left / (load * layers) if load else 0.0
+        return [one._replace(exposed_s=min(1.0, share) * one.total_s) for one in unit]
+
+    def _a_layer(self, one: PricedCall, back: bool) -> float:
+        """Exposed seconds a layer of a call of the same pass: they stretch it."""
+        return one.exposed_s / self._layers if one.back is back else 0.0
+
+    def _hidden_a_layer(self, one: PricedCall, back: bool) -> float:
+        return one.hidden_s / self._layers if one.back is back else 0.0
+
+    @property
+    def _layers(self) -> float:
+        return max(1, self.times.stage.layers) * self.micro_batches
 
 
-def hidden_share(layers: int) -> float:
-    """The share of collectives that hide where each fits under a layer's backward: all but the last, 1 - 1/L."""
-    return 1 - 1 / layers
+def _simple(one: PricedCall) -> bool:
+    return one.call.hides not in ("neighbour layer", "other batch")
 
 
-class Corner(NamedTuple):
-    """A bucket that may set the end: it is ready after this share of the pass, and it and all behind it take so many seconds."""
-
-    ready: float
-    rest_s: float
-
-
-class Buckets(NamedTuple):
-    """Buckets that go out one after the other: their number, their seconds together, and the corners that set the last end."""
-
-    calls: int
-    total_s: float
-    corners: tuple[Corner, ...]
-
-
-def in_a_row(takes_s: Sequence[float]) -> Buckets:
-    """Buckets that become ready evenly over a pass: end_k = max(ready_k, end_(k-1)) + t_k, eq P8, worked out for any pass.
-
-    The last end is max(ready_k + t_k + t_(k+1) + ...) over k: of lines in the length of the pass only the upper envelope counts.
-    Equal buckets have two, however many there are.
-    """
-    count, rest = len(takes_s), 0.0
-    found: list[Corner] = []
-    for index in range(count - 1, -1, -1):
-        rest += takes_s[index]
-        now = Corner((index + 1) / count, rest)
-        while len(found) > 1 and _below(now, found[-1], found[-2]):
-            found.pop()
-        found.append(now)
-    return Buckets(count, rest, tuple(found))
-
-
-def _below(one: Corner, middle: Corner, other: Corner) -> bool:
-    """Whether the middle of three corners never sets the end."""
-    slope = (other.rest_s - one.rest_s) * (middle.ready - one.ready)
-    return (middle.rest_s - one.rest_s) * (other.ready - one.ready) <= slope
-
-
-def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Overlapped:
-    """Buckets behind a pass, each call costing it 2 o. The last is ready when the pass ends, so that it is always exposed."""
-    if not buckets.calls:
-        return Overlapped(0.0, 0.0)
-    calls_s = 2 * overhead_s * buckets.calls
-    exposed = max((pass_s + calls_s) * ready + rest for ready, rest in buckets.corners) - pass_s
-    return Overlapped(max(0.0, buckets.total_s + calls_s - exposed), exposed)
-
-
-def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> Overlapped:
-    """Buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
-    return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
-
-
-def best_bucket(size: float, n_alpha: float, alpha_s: float, overhead_s: float, backward_s: float) -> float:
-    """Bytes of the best bucket where communication sets the time: B* = M sqrt((n_alpha alpha + 2 o)/T_b)."""
-    return size * min(1.0, sqrt((n_alpha * alpha_s + 2 * overhead_s) / backward_s))
+def _of_phase(times: object, phase: str) -> float:
+    name = {"forward": "forward_s", "backward": "backward_s", "again": "again_s"}.get(phase, "forward_s")
+    return float(getattr(times, name))

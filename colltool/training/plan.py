@@ -8,29 +8,26 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.result import Result
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.training.device import on_fabric
+from colltool.training.assumptions import job_assumptions, step_assumptions
+from colltool.training.changes import Change, changes
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.compression import GradientCompression, gradient_compression
 from colltool.training.flops import model_flops
-from colltool.training.grounds import asked, grounds
 from colltool.training.job import Job, no_ranks
-from colltool.training.links import JobLinks, links_of
+from colltool.training.job_placement import job_slice, on_fabric, refuse_impossible_step
+from colltool.training.link_utilisation import JobLinks, links_of
 from colltool.training.memory import Memory, memory
-from colltool.training.possible import refuse_impossible
-from colltool.training.setup import Setup
-from colltool.training.step.anchor import Anchor, anchored
-from colltool.training.step.beside import Sent
-from colltool.training.step.changes import Change, changes
-from colltool.training.step.energy import energy_J
-from colltool.training.step.fare import Fares
-from colltool.training.step.squeezed import Squeezed, squeezed
-from colltool.training.step.whole import Step, StepPart, step_of
-from colltool.training.taken import taken
+from colltool.training.overlap import PricedCall
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.per_step import energy_J
+from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, calibrated, step_of
 
 MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
 
 
-class Planned(NamedTuple):
+class PlannedCall(NamedTuple):
     """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace.
 
     ``paces``: it stands on that stage, so that its hidden and exposed seconds are in the step's parts. ``energy_J``: of all its
@@ -38,12 +35,12 @@ class Planned(NamedTuple):
     """
 
     stages: tuple[int, ...]
-    sent: Sent
+    sent: PricedCall
     paces: bool
     energy_J: float | None = None
 
 
-class Wire(NamedTuple):
+class TierUse(NamedTuple):
     """How long the wires of a tier carry bytes in a step, on the stage that keeps them busiest; ``dimension`` has most of it."""
 
     tier: str
@@ -59,25 +56,25 @@ class Plan(Result):
     ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
     ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
     best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape. ``anchor``: what made the step the measured
-    one, ``squeezed``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
+    one, ``compression``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
     """
 
     subject: ClassVar[str] = "plan"
     job: Job
-    setup: Setup
+    setup: ParallelConfig
     fabric: str
     fabric_overrides: tuple[tuple[str, str], ...]
     step_s: float
     control_step_s: float
     parts: tuple[StepPart, ...]
-    collectives: tuple[Planned, ...]
+    collectives: tuple[PlannedCall, ...]
     memory: Memory | None
-    wires: tuple[Wire, ...]
+    wires: tuple[TierUse, ...]
     changes: tuple[Change, ...]
     tokens_per_s: float | None
     mfu: float | None
-    anchor: Anchor | None
-    squeezed: Squeezed | None
+    anchor: StepCalibration | None
+    compression: GradientCompression | None
     grounds: tuple[str, ...]
     links: JobLinks | None = None
 
@@ -101,8 +98,8 @@ class Plan(Result):
         """The tier whose wires leave most exposed; None where nothing is."""
         found: dict[str, float] = {}
         for one in self.collectives:
-            if one.paces and one.sent.fare.wire:
-                found[one.sent.fare.wire] = found.get(one.sent.fare.wire, 0.0) + one.sent.exposed_s
+            if one.paces and one.sent.cost.wire:
+                found[one.sent.cost.wire] = found.get(one.sent.cost.wire, 0.0) + one.sent.exposed_s
         worst = max(found, key=lambda tier: found[tier], default=None)
         return worst if worst is not None and found[worst] > 0 else None
 
@@ -139,7 +136,7 @@ class Plan(Result):
         steps = self.job.steps
         if steps is None:
             return None
-        return self.squeezed.run_s(steps) if self.squeezed is not None else steps * self.step_s
+        return self.compression.run_s(steps) if self.compression is not None else steps * self.step_s
 
     @property
     def energy_J(self) -> float | None:
@@ -162,36 +159,37 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
-    setup = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
-    seated(job, fabric, setup.layout.ranks)
-    whole, fabric = fabric, taken(fabric, setup.layout.ranks)
-    fares, plain = Fares(fabric, readings), job.plain_calls(setup)
-    step = step_of(setup, fares, plain)
-    anchor = anchored(job, setup, fares, plain, step)
+    config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
+    seated(job, fabric, config.layout.ranks)
+    whole, fabric = fabric, job_slice(fabric, config.layout.ranks)
+    costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
+    step = step_of(config, costs, plain)
+    anchor = calibrated(job, config, costs, plain, step)
     if anchor is not None:
-        setup = setup._replace(slower=anchor.factor)
-        step = step_of(setup, fares, plain)
-    kept = memory(setup) if setup.model is not None else None
-    tokens, share = rates(setup, step.step_s)
-    refuse_impossible(job, step.step_s, share)
+        config = config._replace(slower=anchor.factor)
+        step = step_of(config, costs, plain)
+    without = step if config.compression is None else step_of(config._replace(compression=None), costs, plain)
+    kept = memory(config) if config.model is not None else None
+    tokens, share = rates(config, step.step_s)
+    refuse_impossible_step(job, step.step_s, share)
     return Plan(
         job=job,
-        setup=setup,
+        setup=config,
         fabric=fabric.name,
         fabric_overrides=fabric.overrides,
         step_s=step.step_s,
         control_step_s=step.control_s,
         parts=step.parts,
-        collectives=_collectives(setup, step, energy=job.energy),
+        collectives=_collectives(config, step, energy=job.energy),
         memory=kept,
         wires=_wires(fabric, step),
-        changes=changes(job, setup, fares, plain, step),
+        changes=changes(job, config, costs, plain, step),
         tokens_per_s=tokens,
         mfu=share,
         anchor=anchor,
-        squeezed=squeezed(setup, fares, plain, step),
-        grounds=(*asked(job, whole, fabric, readings), *grounds(setup, fares, step, energy=job.energy)),
-        links=links_of(setup, fabric, step, readings) if links else None,
+        compression=gradient_compression(config, step, without),
+        grounds=(*job_assumptions(job, whole, fabric, readings), *step_assumptions(config, costs, step, energy=job.energy)),
+        links=links_of(config, fabric, step, readings) if links else None,
     )
 
 
@@ -210,18 +208,18 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
         raise ColltoolError(f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
 
 
-def rates(setup: Setup, step_s: float) -> tuple[float | None, float | None]:
+def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
     """Tokens a second and MFU."""
-    if setup.model is None or not step_s:
+    if config.model is None or not step_s:
         return None, None
-    tokens = setup.global_batch * setup.sequence / step_s
-    if setup.model.shape is None or setup.device is None:
+    tokens = config.global_batch * config.sequence / step_s
+    if config.model.shape is None or config.device is None:
         return tokens, None
-    peak = setup.device.peak_flops(setup.precision.compute) * setup.layout.ranks
-    return tokens, model_flops(setup) / step_s / peak
+    peak = config.device.peak_flops(config.precision.compute) * config.layout.ranks
+    return tokens, model_flops(config) / step_s / peak
 
 
-def _collectives(setup: Setup, step: Step, *, energy: bool) -> tuple[Planned, ...]:
+def _collectives(config: ParallelConfig, step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
     """Each collective with the stages that send it so often; those of the stages that set the pace carry the step's figures."""
     paced = {_as_often(key, one): one for key, one in _merged(step.paced).items()}
     first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
@@ -229,20 +227,20 @@ def _collectives(setup: Setup, step: Step, *, energy: bool) -> tuple[Planned, ..
         for key, one in ((_as_often(key, one), one) for key, one in _merged(stage.sent).items()):
             first.setdefault(key, one)
             senders.setdefault(key, []).append(number)
-            if energy and (joule := energy_J(setup, one)) is not None:
+            if energy and (joule := energy_J(config, one)) is not None:
                 spent[key] = spent.get(key, 0.0) + joule
-    planned = [Planned(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
+    planned = [PlannedCall(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
     return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
 
 
-def _as_often(key: object, one: Sent) -> object:
+def _as_often(key: object, one: PricedCall) -> object:
     """What tells a collective apart: also how often a stage sends it."""
     return key, one.call.calls
 
 
-def _merged(sent: Sequence[Sent]) -> dict[object, Sent]:
+def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
     """The calls of a stage that differ in nothing but what sends them, such as attention and FFN, as one."""
-    found: dict[object, Sent] = {}
+    found: dict[object, PricedCall] = {}
     for one in sent:
         call = one.call
         key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
@@ -254,21 +252,21 @@ def _merged(sent: Sequence[Sent]) -> dict[object, Sent]:
     return found
 
 
-def _wires(fabric: Fabric, step: Step) -> tuple[Wire, ...]:
+def _wires(fabric: Fabric, step: TrainingStep) -> tuple[TierUse, ...]:
     found = []
     for tier in fabric.tiers:
         by_stage = [_carried(stage.sent, tier.name) for stage in step.stages]
         carried = max(by_stage, key=lambda one: sum(one.values()))
         busy = sum(carried.values())
         if busy:
-            found.append(Wire(tier.name, busy, busy / step.step_s, max(carried, key=lambda name: carried[name])))
+            found.append(TierUse(tier.name, busy, busy / step.step_s, max(carried, key=lambda name: carried[name])))
     return tuple(found)
 
 
-def _carried(sent: Sequence[Sent], tier: str) -> dict[str, float]:
+def _carried(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
     """Seconds of bandwidth on a tier by dimension."""
     found: dict[str, float] = {}
     for one in sent:
-        seconds = dict(one.fare.busy).get(tier, 0.0) * one.call.calls
+        seconds = dict(one.cost.busy).get(tier, 0.0) * one.call.calls
         found[one.call.dimension] = found.get(one.call.dimension, 0.0) + seconds
     return {name: seconds for name, seconds in found.items() if seconds} or {"": 0.0}

@@ -10,16 +10,16 @@ from colltool.base.errors import ColltoolError, problems_of
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import Reading
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
-from colltool.training.layout import Layout
-from colltool.training.machine import device_of, stack_of
-from colltool.training.model import Model, model_of
-from colltool.training.setup import Compression, GivenTimes, Overlap, Precision, Setup, Shard
-from colltool.training.shipped import read_device, read_model, read_stack
+from colltool.training.layout import ParallelLayout
+from colltool.training.model import TransformerModel, transformer_of
+from colltool.training.parallel_config import Compression, GivenTimes, Overlap, ParallelConfig, Precision, Shard
+from colltool.training.presets import read_device, read_model, read_stack
+from colltool.training.roofline import accelerator_of, stack_of
 
 F = TypeVar("F", bound=Part)
 
 
-def draft(reading: Reading[JobFile], folder: Path) -> Setup | None:
+def draft(reading: Reading[JobFile], folder: Path) -> ParallelConfig | None:
     """The setup of a job that is read, dp 0 where it is auto.
 
     None where the file or one that it names does not hold; what is wrong is then refused in the reading.
@@ -27,9 +27,9 @@ def draft(reading: Reading[JobFile], folder: Path) -> Setup | None:
     file = reading.model
     if file is None:
         return None
-    named = _Named(reading, folder)
-    model = named.part("model", file.model, read_model, model_of)
-    device = named.part("device", file.device, read_device, device_of)
+    named = _NamedParts(reading, folder)
+    model = named.part("model", file.model, read_model, transformer_of)
+    device = named.part("device", file.device, read_device, accelerator_of)
     stack = named.part("stack", file.stack, read_stack, stack_of)
     if named.failed:
         return None
@@ -42,7 +42,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> Setup | None:
         )
         times = GivenTimes(float(forward or 0), float(backward or 0), per_layer)
     schedule = file.schedule or ("interleaved" if layout.virtual > 1 else "1f1b")
-    return Setup(
+    return ParallelConfig(
         layout=layout,
         model=model,
         sequence=file.sequence or 1,
@@ -99,7 +99,7 @@ def _unmatched(reading: Reading[JobFile], file: JobFile) -> bool:
     return False
 
 
-class _Named:
+class _NamedParts:
     """The parts of a job that stand in files of their own."""
 
     def __init__(self, reading: Reading[JobFile], folder: Path) -> None:
@@ -124,12 +124,12 @@ class _Named:
             return None
 
 
-def _layout(file: JobFile, model: Model | None) -> Layout:
+def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     given = file.layout
     sp = given.sp and given.tp > 1
     experts = model is not None and model.shape is not None and model.shape.moe is not None
     etp = given.etp or (given.tp if experts and not sp else 1)
-    return Layout(
+    return ParallelLayout(
         tp=given.tp,
         sp=sp,
         cp=given.cp,
@@ -145,14 +145,14 @@ def _layout(file: JobFile, model: Model | None) -> Layout:
     )
 
 
-def shard_of(file: ShardFile, layout: Layout, grads: str) -> Shard:
+def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     """Under pipelines FSDP keeps what it gathered (``reshard``) unless told."""
     reshard = file.reshard if file.reshard is not None else layout.pp == 1
     gathers = file.gathers or (2 if reshard else 1)
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def overlap_of(file: OverlapFile, layout: Layout, schedule: str, slowed: float) -> Overlap:
+def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: str, slowed: float) -> Overlap:
     """What may hide; DualPipe hides the all-to-alls unless told. ``slowed``: what sharing multiprocessors costs, unless told."""
     asked = {True: "batch", False: "", "shared": "shared"}
     ep = asked[file.ep] if file.ep is not None else "batch" if schedule == "dualpipe" and layout.ep > 1 else ""

@@ -21,18 +21,18 @@ from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.cost import AllPeers, Pair, Peers, Ring, Switch
 from colltool.base.primitives import Primitive
-from colltool.estimate.catalogue import Catalogue, catalogue
-from colltool.estimate.costed import Costed, Part
-from colltool.estimate.distances import Reach
-from colltool.estimate.groups import Placed, flat_group, tier_group
-from colltool.estimate.parts import parts_of
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row, Slow
-from colltool.estimate.who import AnyGroup
-from colltool.estimate.workbench import counterpart
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, SlowRank
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.candidates import Candidates, candidates_for
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, flat_group, tier_group
+from colltool.estimate.hierarchical_candidates import counterpart
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import parts_of
 from colltool.fabric.model import Fabric
-from colltool.schedules.library import effort, maker
+from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for
 
 SEGMENTS = 16
@@ -45,57 +45,57 @@ _STANDS_FOR = {"multi-rail-chain": "chain"}
 """What runs the schedule of another over more wires."""
 
 
-class _Run(NamedTuple):
+class _PhaseRun(NamedTuple):
     """One phase of a schedule: what runs on which group, over which distances; ``inside`` ranks stand behind each endpoint, the
     first of which alone takes part where ``leaders``; ``parts`` are its charges."""
 
     row: Algorithm
     group: Group
-    reach: Reach
+    reach: PathClasses
     inside: int
     leaders: bool
-    parts: tuple[Part, ...]
+    parts: tuple[CostTerm, ...]
 
 
-class Untold(Exception):
+class UnknownCost(Exception):
     """Nothing says what a slow rank costs; the text is why."""
 
 
-def with_slow_rank(rows: Sequence[Row], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
-                   readings: Readings) -> tuple[Row, ...]:  # fmt: skip
+def with_slow_rank(rows: Sequence[AlgorithmEstimate], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
+                   readings: Readings) -> tuple[AlgorithmEstimate, ...]:  # fmt: skip
     """Rows of one size, each with what it takes where one rank runs at a share of its bandwidth.
 
     Args:
         rows: of a price of ``primitive`` on ``group`` of ``fabric`` under ``readings``.
         share: of the bandwidth that is left to all ports and links of the slow rank, above 0 and at most 1.
     """
-    listed = catalogue(fabric, group, primitive, readings)
+    listed = candidates_for(fabric, group, primitive, readings)
     return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
 
 
-def _slowed(row: Row, size: float, share: float, listed: Catalogue) -> Slow:
+def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
     placed, same = listed.placed, listed.named([row.spec], [size])
     costed = next((one for one in same if (one.title, one.protocol) == (row.title, row.protocol)), None)
     if costed is None:
-        return Slow(share, reason="not priced alone")
+        return SlowRank(share, reason="not priced alone")
     under = next(one for one in under_protocols(placed, costed.primitive) if one.protocol == costed.protocol)
     try:
         factors = list(_factors(costed, share, under))
-    except Untold as error:
-        return Slow(share, reason=str(error))
+    except UnknownCost as error:
+        return SlowRank(share, reason=str(error))
     parts = tuple(_slower(part, factor) for part, factor in zip(costed.parts, factors, strict=True))
     seconds: Any = replace(costed, parts=parts).at(size).total_s
     alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
     worst = None if alike else int(seconds.argmax())
     total = float(seconds.max() if is_array(seconds) else seconds)
-    return Slow(share, total, total / float(row.total_s), None if worst is None else worst * placed.seats.stride)
+    return SlowRank(share, total, total / float(row.total_s), None if worst is None else worst * placed.placement.stride)
 
 
-def _slower(part: Part, factor: Any) -> Part:
-    return part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta / factor))
+def _slower(part: CostTerm, factor: Any) -> CostTerm:
+    return part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
 
 
-def _factors(costed: Costed, share: float, placed: Placed) -> Iterator[Any]:
+def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
     """For each part how many times longer its bytes take: a number, or one for each rank that may be slow, shape (N,)."""
     left = list(costed.parts)
     for run in _runs(costed, placed):
@@ -106,46 +106,46 @@ def _factors(costed: Costed, share: float, placed: Placed) -> Iterator[Any]:
             each = _bounded(run, _executed(run.row, run.group, share, streamed=any(part.fill is not None for part in mine)))
         yield from (_spread(factor, run, costed.ranks) for factor in each)
     if any(part.route is not None for part in left):
-        raise Untold("its phases are not told apart")
+        raise UnknownCost("its phases are not told apart")
     yield from (1.0 for _ in left)
 
 
-def _charged_again(run: _Run, share: float, readings: Readings) -> list[float]:
+def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
     """Where all ranks do alike, and wait for the slow one in each step: as if every port had that share. Uplinks keep theirs."""
     levels, peers = (
         tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
         for several in (run.reach.levels, run.reach.peer_levels)
     )
     slow = parts_of(run.row, run.group, replace(run.reach, levels=levels, peer_levels=peers), readings)
-    before, after = ([part.charge.n_beta / part.charge.effective_Bps for part in parts] for parts in (run.parts, slow))
+    before, after = ([part.cost.n_beta / part.cost.effective_Bps for part in parts] for parts in (run.parts, slow))
     if len(before) != len(after):
         return [sum(after) / sum(before)] * len(before)
     return [late / soon if soon else 1.0 for soon, late in zip(before, after, strict=True)]
 
 
-def _bounded(run: _Run, ports: Any) -> list[Any]:
+def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
     """Of each part how much longer it takes where its ports take so much longer: what thins its uplinks out stays what it was."""
     found = []
     for part in run.parts:
-        own, port = part.charge, _port_beta(part, run.reach)
+        own, port = part.cost, _port_beta(part, run.reach)
         found.append(least(port, own.share) / least(port / ports, own.share))
     return found
 
 
-def _port_beta(part: Part, reach: Reach) -> float:
+def _port_beta(part: CostTerm, reach: PathClasses) -> float:
     """η_β of a port on the part's tier, whatever its uplinks leave of it."""
-    own = next((level.eta_beta for level in reach.levels if level.tier == part.charge.tier), 1.0)
+    own = next((level.eta_beta for level in reach.levels if level.tier == part.cost.tier), 1.0)
     return reach.in_switch.own_eta.get(part.route.does, own) if isinstance(part.route, Switch) and reach.in_switch else own
 
 
-def _runs(costed: Costed, placed: Placed) -> Iterator[_Run]:
+def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
     """The phases of a schedule in order; a flat one is one."""
     primitive, choice, readings = costed.primitive, costed.choice, costed.readings
     if choice.base not in [row.name for row in compositions(primitive)]:
         group, reach = flat_group(placed, readings)
         row = find(primitive, choice.base)
         seen = row.on(group, choice)
-        yield _Run(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
+        yield _PhaseRun(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
         return
     order = (natural_order(primitive) or "inner-first") if readings.order == "auto" else readings.order
     begun: dict[int, Primitive] = {}
@@ -156,10 +156,10 @@ def _runs(costed: Costed, placed: Placed) -> Iterator[_Run]:
         scale_out = step.tier > 0 or placed.one_a_node
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=scale_out, leaders=step.leaders)
         parts = parts_of(partner, group, reach, readings)
-        yield _Run(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
+        yield _PhaseRun(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
 
 
-def _spread(ratios: Any, run: _Run, ranks: int) -> Any:
+def _spread(ratios: Any, run: _PhaseRun, ranks: int) -> Any:
     """Of every rank of the whole group what its place in the phase's group says; 1 for those that it does not need."""
     if not is_array(ratios) and not run.leaders:
         return ratios
@@ -183,9 +183,9 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     name = _STANDS_FOR.get(row.name, row.name)
     make = maker(row.primitive, name)
     if make is None:
-        raise Untold(f"no schedule of {row.name} is executed")
+        raise UnknownCost(f"no schedule of {row.name} is executed")
     if effort(row.primitive, name, group.ranks, SEGMENTS if streamed else None) > MOST_WORK:
-        raise Untold(f"{group.ranks} ranks are too many to execute {row.name}")
+        raise UnknownCost(f"{group.ranks} ranks are too many to execute {row.name}")
     program = make(group, SEGMENTS)
     network = network_for(group, program.servers)
     peak, slow, total = 0.0, np.zeros(group.ranks), np.zeros(1)

@@ -16,8 +16,8 @@ from colltool.base.cost import totals
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Ports
+from colltool.schedules.links import Ports
+from colltool.schedules.program import maker
 
 (ROW,) = on_request()
 
@@ -75,7 +75,7 @@ def test_nccl_has_none() -> None:
     found = colltool.price(fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"])
     assert [row.spec for row in found.leading] == ["ring"]
     (other,) = found.others
-    assert other.elsewhere == "NCCL has no such schedule"
+    assert other.not_selected_reason == "NCCL has no such schedule"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 import colltool
 import colltool.algorithms
 from colltool.algorithms.group import Axis, Group
-from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import every_algorithm, find
+from colltool.algorithms.routes import most_partners
 from colltool.base.primitives import AR, BC, Primitive
-from colltool.render.door import document, rendered
-from colltool.schedules.library import maker
+from colltool.render.dispatch import document, rendered
+from colltool.schedules.program import maker
 
 assert colltool.algorithms
 EVERYTHING = frozenset({"reduce", "multicast", "all_to_all"})

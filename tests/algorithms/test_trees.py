@@ -6,8 +6,8 @@ from math import ceil, log2
 
 import pytest
 
-from colltool.algorithms.trees import double_tree, edges_leaving, trees_under_one_root
-from colltool.schedules.double_tree import two_trees, two_trees_under_one_root
+from colltool.algorithms.routes import double_tree, edges_leaving, trees_under_one_root
+from colltool.schedules.rooted import two_trees, two_trees_under_one_root
 
 COUNTS = range(2, 131)
 

@@ -10,7 +10,7 @@ import pytest
 import colltool
 from colltool.cli.completion import complete_job
 from colltool.training.job import load_job
-from colltool.training.results import DIMENSIONS, JobList, check_job, show_job
+from colltool.training.job_results import DIMENSIONS, JobList, check_job, show_job
 
 TEXT = """\
 model: {layers: 8, hidden: 1024, heads: 16, ffn: 4096, vocab: 32000}
@@ -61,7 +61,7 @@ def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None
 
 
 def test_a_job_that_never_fits_says_so(run: Any, folder: Path) -> None:
-    done = run("job", "show", "mine.yaml", "-n", "8", "--set", "model=llama3-405b", "--set", "layout.pp=2")
+    done = run("job", "show", "mine.yaml", "-n", "8", "--set", "model=llama3-405b", "--set", "layout.pp=2", "--all")
     assert "take more ranks" in done.out
 
 

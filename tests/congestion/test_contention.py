@@ -11,11 +11,11 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
-from colltool.congestion.links import Links, Switched, wires_of
+from colltool.congestion.links import LatticeModel, SwitchedModel, link_models
 from colltool.congestion.results import Contention
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
-from colltool.schedules.network import Lattice
+from colltool.schedules.links import LatticeLinks
 from tests.wiring import link_name, on
 
 
@@ -157,7 +157,7 @@ def test_sizes_for_some_groups_only_are_refused() -> None:
 def test_links_are_those_of_the_lattice_that_schedules_run_on(kind: str, shape: tuple[int, ...]) -> None:
     name = {"torus": "torus512", "mesh": "mesh512"}[kind]
     fabric = load_fabric(name, [f"{kind}.shape={list(shape)}"])
-    (links,) = wires_of(fabric)
+    (links,) = link_models(fabric)
     rng = np.random.default_rng(7)
     src, dst = rng.integers(0, fabric.ranks, (2, 200))
     size = rng.random(200)
@@ -166,7 +166,7 @@ def test_links_are_those_of_the_lattice_that_schedules_run_on(kind: str, shape: 
         axis, way = divmod(use.line, 2)
         counted[axis, :, way] += np.bincount(use.resource, size[use.message] * use.share, fabric.ranks)
         assert links.lines[use.line].exists[use.resource].all()
-    lattice = Lattice([Axis(d, kind == "torus") for d in shape])
+    lattice = LatticeLinks([Axis(d, kind == "torus") for d in shape])
     np.testing.assert_allclose(counted.ravel(), lattice.loads(src, dst, size), atol=1e-12)
     assert links.latency(src, dst)[1].max() == lattice.distance(src, dst)
     assert f"axis 1, {links.name(0, 0).partition(' ')[2]}" == link_name(lattice, 0).replace(",)", ")")
@@ -180,9 +180,9 @@ tiers:
   - {name: net, topology: star, size: 3, alpha: 5us, bandwidth: 10GB/s}
 """
     fabric = read_fabric(text, "pods.yaml")
-    inner, outer = wires_of(fabric)
-    assert isinstance(inner, Links)
-    assert isinstance(outer, Switched)
+    inner, outer = link_models(fabric)
+    assert isinstance(inner, LatticeModel)
+    assert isinstance(outer, SwitchedModel)
     (up, *_) = inner.uses(np.array([4, 8]), np.array([5, 9]))
     assert [inner.name(0, int(link)) for link in up.resource] == ["ring 1 (0) -> (1)", "ring 2 (0) -> (1)"]
     result = colltool.contention(fabric, {"kind": "cyclic", "group": 3})

@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.congestion.etas import MAX_ETA_ALPHA, Suffered, etas
+from colltool.congestion.collisions import MAX_ETA_ALPHA, Affected, etas
 from colltool.congestion.groups import GroupLayout
-from colltool.congestion.ideal import Ideal
-from colltool.congestion.links import wires_of
+from colltool.congestion.links import link_models
+from colltool.congestion.loads import Baseline
 from colltool.congestion.results import TierEta
 from tests import small
 
-WIRES = wires_of(small.fabric(small.star(4), small.star(8)))
-INNER = Ideal(busiest_s=1.0, endpoint_s=1.0, alpha_s=1e-6, links=2, tier=0, tiers=(0,))
-BOTH = Ideal(busiest_s=4.0, endpoint_s=2.0, alpha_s=1e-6, links=2, tier=1, tiers=(0, 1))
+WIRES = link_models(small.fabric(small.star(4), small.star(8)))
+INNER = Baseline(busiest_s=1.0, endpoint_s=1.0, alpha_s=1e-6, links=2, tier=0, tiers=(0,))
+BOTH = Baseline(busiest_s=4.0, endpoint_s=2.0, alpha_s=1e-6, links=2, tier=1, tiers=(0, 1))
 
 
-def of(*suffered: tuple[Ideal, Sequence[float], Sequence[float]]) -> list[TierEta]:
+def of(*suffered: tuple[Baseline, Sequence[float], Sequence[float]]) -> list[TierEta]:
     """The coefficients of groups a, b, c ... by their ideal, times as slow and times the α."""
     some, start = [], 0
     for ideal, slow, alpha in suffered:
         slowdown = np.array(slow)
-        some.append(Suffered(start, ideal, slowdown, slowdown * ideal.busiest_s, np.array(alpha)))
+        some.append(Affected(start, ideal, slowdown, slowdown * ideal.busiest_s, np.array(alpha)))
         start += len(slow)
     groups = [GroupLayout(name, (0, 1), (0, 1)) for name in "abcdefgh"]
     return list(etas(some, WIRES, groups))

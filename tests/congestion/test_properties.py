@@ -14,8 +14,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import P2P, Primitive
 from colltool.congestion.groups import GroupLayout, Layout
+from colltool.congestion.jobs import JobDefaults, jobs_of
 from colltool.congestion.results import Contention
-from colltool.congestion.runs import Asked, batches
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import modelled
 from colltool.fabric.model import Fabric, LatticeTier
@@ -104,10 +104,10 @@ def works(seed: int) -> tuple[Fabric, Layout, Options, Contention]:
 def messages(fabric: Fabric, layout: Layout, options: Options) -> list[tuple[int, int, float]]:
     size = options.get("size")
     skew = Skew(options.get("matrix"), options.get("hot"), options.get("hot_members", (0,)), options.get("zipf"))
-    asked = Asked(None, None, None if size is None else colltool.base.units.parse_size(size), skew)
+    asked = JobDefaults(None, None, None if size is None else colltool.base.units.parse_size(size), skew)
     return [
         (int(ends[a]), int(ends[b]), float(bytes_) * batch.run.scale)
-        for batch in batches(fabric, layout, asked)
+        for batch in jobs_of(fabric, layout, asked)
         for ends in batch.ends
         for a, b, bytes_ in zip(batch.traffic.src, batch.traffic.dst, batch.traffic.size, strict=True)
     ]

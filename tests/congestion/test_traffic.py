@@ -16,14 +16,13 @@ from colltool.algorithms.group import Axis, Group
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.congestion.groups import GroupLayout, Layout
-from colltool.congestion.runs import Asked, batches
+from colltool.congestion.jobs import JobDefaults, jobs_of
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from colltool.fabric.model import Fabric
 from colltool.schedules.executor import run
-from colltool.schedules.library import maker
-from colltool.schedules.network import Lattice
-from colltool.schedules.step import Step
+from colltool.schedules.links import LatticeLinks
+from colltool.schedules.program import Step, maker
 from tests import small
 from tests.wiring import link_name
 
@@ -123,11 +122,11 @@ def test_axis_by_axis_it_is_what_the_schedule_sends(
     fabric, layout = placed(kind, shape, box, apart)
     axes = tuple(Axis(taken, kind == "torus" and taken == size) for taken, size in zip(box, shape, strict=True))
     group = Group(prod(box), "torus" if kind == "torus" else "mesh", axes)
-    (batch,) = batches(fabric, layout, Asked(primitive, name, None, Skew()))
+    (batch,) = jobs_of(fabric, layout, JobDefaults(primitive, name, None, Skew()))
     expected = executed(primitive, name, group)
     np.testing.assert_allclose(modelled_pairs(batch.traffic, group.ranks), expected, atol=1e-12)
     src, dst = np.nonzero(expected)
-    net = Lattice(axes)
+    net = LatticeLinks(axes)
     assert net.distance(src, dst) == 1
     np.testing.assert_allclose(
         net.loads(batch.traffic.src, batch.traffic.dst, batch.traffic.size), net.loads(src, dst, expected[src, dst]), atol=1e-12
@@ -137,7 +136,7 @@ def test_axis_by_axis_it_is_what_the_schedule_sends(
 
 def test_places_all_round_a_closed_axis_make_a_ring_themselves() -> None:
     fabric, layout = placed("torus", (8,), (4,), (2,))
-    (batch,) = batches(fabric, layout, Asked(RS, "dim-ring", None, Skew()))
+    (batch,) = jobs_of(fabric, layout, JobDefaults(RS, "dim-ring", None, Skew()))
     np.testing.assert_allclose(
         modelled_pairs(batch.traffic, 4), executed(RS, "dim-ring", Group(4, "torus", (Axis(4, True),))), atol=1e-12
     )
@@ -160,7 +159,7 @@ def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     axes = tuple(Axis(size, kind == "torus") for size in shape)
     group = Group(prod(shape), "torus" if kind == "torus" else "mesh", axes)
     result = colltool.contention(lattice(kind, shape), {}, primitive=primitive, algorithm=name, per_link=True)
-    net = Lattice(axes)
+    net = LatticeLinks(axes)
     if name in ("pairwise", "direct"):  # schedules of any-to-any groups: their pairs, on this lattice
         group = Group(prod(shape), "star", scale_out=True)
     pairs = executed(primitive, name, group)
@@ -170,7 +169,7 @@ def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     assert result.slowdown == 1.0
 
 
-def _named(net: Lattice, link: int) -> str:
+def _named(net: LatticeLinks, link: int) -> str:
     text = link_name(net, link).partition(", ")[2]
     return f"t1 {text.replace(',)', ')')}"
 

@@ -16,12 +16,12 @@ from pictured import EVIL, LONG, MAKERS, made
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.calibration.results import Calibration
-from colltool.render.figures import PAGE_COLOURS, Letters, alternative, page_svg
 from colltool.render.plot import drawn, picture
-from colltool.render.plot_ribbon import ribbons_of
-from colltool.render.plot_style import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
-from colltool.render.plot_trace import longest
-from colltool.render.plot_views import VIEWS
+from colltool.render.plot.page import PAGE_COLOURS, Letters, alternative, page_svg
+from colltool.render.plot.sizes import ribbons_of
+from colltool.render.plot.style import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.render.plot.times import longest
+from colltool.render.plot.views import VIEWS
 
 every_picture = pytest.mark.parametrize("name", MAKERS)
 BYTES = 120_000
@@ -206,7 +206,7 @@ class TestNumbers:
 
     def test_a_map_too_fine_for_a_letter_in_each_cell_has_one_in_each_run(self) -> None:
         result = colltool.sweep("dgx-h100", "ar", ranks=[8, 64], sizes=[2**power for power in range(10, 34)])
-        with drawn(result, "map", across=1) as figure:
+        with drawn(result, "map", paged=True) as figure:
             found = [one.get_text() for one in figure.axes[0].texts]
         winners = [[cell.algorithm for cell in result.cells if cell.at[1] == ranks] for ranks in (8, 64)]
         assert len(found) == sum(1 + sum(a != b for a, b in pairwise(line)) for line in winners) < 10
@@ -279,9 +279,9 @@ class TestNumbers:
 
 
 @every_picture
-@pytest.mark.parametrize("across", [1, 2])
-def test_no_text_is_cut_off_or_lies_on_other_text(name: str, across: int) -> None:
-    with drawn(made(name), MAKERS[name][1], across=across) as figure:
+@pytest.mark.parametrize("paged", [True, False])
+def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> None:
+    with drawn(made(name), MAKERS[name][1], paged=paged) as figure:
         figure.draw_without_rendering()
         width, height = figure.bbox.width, figure.bbox.height
         boxes = {one: one.get_window_extent() for one in all_texts(figure) if one.get_window_extent().width > 0}

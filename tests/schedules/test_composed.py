@@ -9,20 +9,17 @@ import colltool.algorithms
 from colltool.algorithms.composed import Order
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.estimate.catalogue import named_candidates
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
-from colltool.estimate.readings import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.schedules import executor as machine
-from colltool.schedules import library
+from colltool.schedules import executor
 from colltool.schedules.composed import compose
-from colltool.schedules.network import Ports
-from colltool.schedules.network_tiers import Tiers
-from colltool.schedules.registry import maker
+from colltool.schedules.links import Ports, Tiers
+from colltool.schedules.program import maker
 
 assert colltool.algorithms
-assert library
 SEGMENTS = 3
 STAR = "{{name: t{0}, topology: star, size: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x, bandwidth: x, size: x}}}}"
 LATTICE = "{{name: t{0}, topology: {2}, shape: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x, bandwidth: x, shape: x}}}}"
@@ -88,7 +85,7 @@ def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     [costed] = named_candidates(place(one), primitive, readings, [name])
     counts = defaultdict(lambda: [0.0, 0.0])
     for part in costed.parts:
-        own = part.charge
+        own = part.cost
         counted = part.pipeline.counts(SEGMENTS) if part.pipeline else (own.n_alpha, own.n_beta)
         counts[own.tier][0] += counted[0]
         counts[own.tier][1] += counted[1] * part.payload
@@ -100,7 +97,7 @@ def check(tiers, primitive, name, choice, path, order: Order | None = None):
     groups = [tier_group(span, Readings(), scale_out=k > 0)[0] for k, span in enumerate(place(one).spans)]
     network = Tiers(groups)
     program = compose(primitive, name, groups, choice.split("/"), SEGMENTS, order or _natural(primitive))
-    outcome = machine.run(program, network.carry)
+    outcome = executor.run(program, network.carry)
     assert outcome.holds, outcome
     executed = [(tier.hops, pytest.approx(tier.peak)) for tier in network.tiers]
     assert priced(one, primitive, f"{name}:{choice}", order) == executed
@@ -144,8 +141,8 @@ def test_a_phase_carries_what_its_schedule_carries_alone():
     """Also where a schedule and its formula differ: the double binary tree in lock step."""
     groups = [Group(4, "star"), Group(8, "star")]
     network, alone = Tiers(groups), Ports(8)
-    assert machine.run(compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry).holds
-    assert machine.run(maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry).holds
+    assert executor.run(compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry).holds
+    assert executor.run(maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry).holds
     assert network.tiers[1].hops == alone.hops
     assert network.tiers[1].peak == pytest.approx(alone.peak / 4)
     assert network.tiers[1].busiest == pytest.approx(alone.busiest / 4)

@@ -7,8 +7,8 @@ import pytest
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.executor import run
-from colltool.schedules.network import Ports
-from colltool.schedules.step import Program, Step, step
+from colltool.schedules.links import Ports
+from colltool.schedules.program import Program, Step, step
 
 
 def program(

@@ -11,11 +11,10 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
-from colltool.schedules import executor as machine
-from colltool.schedules import library
-from colltool.schedules.lattice_flat import hamiltonian_cycle, snake
+from colltool.schedules import executor, program
+from colltool.schedules.lattice import hamiltonian_cycle, snake
 from colltool.schedules.lines import both_ways, halving, one_way, open_line
-from colltool.schedules.network import Lattice
+from colltool.schedules.links import LatticeLinks
 
 assert colltool.algorithms
 SEGMENTS = 4
@@ -67,8 +66,8 @@ def lattice(kind, shape) -> Group:
 
 
 def execute(primitive, name, group):
-    network = Lattice(group.axes)
-    outcome = machine.run(library.maker(primitive, name)(group, SEGMENTS), network.carry)
+    network = LatticeLinks(group.axes)
+    outcome = executor.run(program.maker(primitive, name)(group, SEGMENTS), network.carry)
     assert outcome.holds, outcome
     return network
 
@@ -121,11 +120,11 @@ def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
 
     def carry(batch, chunk_bytes):
         if not phases or phases[-1][0] == steps_per_phase:
-            phases.append([0, Lattice(group.axes)])
+            phases.append([0, LatticeLinks(group.axes)])
         phases[-1][0] += 1
         phases[-1][1].carry(batch, chunk_bytes)
 
-    assert machine.run(library.maker(primitive, "multi-ring")(group, 1), carry).holds
+    assert executor.run(program.maker(primitive, "multi-ring")(group, 1), carry).holds
     terms = find(primitive, "multi-ring").schedule(group)
     assert [pytest.approx(network.busiest) for _, network in phases] == [one.n_beta for one in terms]
     assert [network.hops for _, network in phases] == [one.n_alpha for one in terms]
@@ -147,8 +146,8 @@ def test_every_message_goes_to_a_neighbour(name, kind, shape):
     group = lattice(kind, shape)
     if find(AR, name).why_not(group) is not None:
         pytest.skip("needs wraparound")
-    network = Lattice(group.axes)
-    for batch in library.maker(AR, name)(group, 1).batches:
+    network = LatticeLinks(group.axes)
+    for batch in program.maker(AR, name)(group, 1).batches:
         assert all(network.distance(one.src, one.dst) == 1 for one in batch)
 
 
@@ -158,7 +157,7 @@ def test_a_cycle_of_links_wherever_there_is_one(kind, shape):
     group = lattice(kind, shape)
     if group.ranks == 1:
         return
-    network, long = Lattice(group.axes), [axis for axis in group.axes if axis.size > 1]
+    network, long = LatticeLinks(group.axes), [axis for axis in group.axes if axis.size > 1]
     walk, cycle = snake(group.axes), hamiltonian_cycle(group.axes)
     assert sorted(walk) == list(range(group.ranks))
     assert network.distance(walk[:-1], walk[1:]) == 1

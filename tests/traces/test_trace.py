@@ -16,9 +16,9 @@ from tracing import RING_LL, START, call, kernel, labels, step, text, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.traces.placed import axes_of
-from colltool.traces.results import Trace
-from colltool.training.layout import Group
+from colltool.traces.mapping import axes_of
+from colltool.traces.results import TraceComparison
+from colltool.training.layout import RankGroup
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))
 MIB = 2**20
@@ -28,7 +28,7 @@ MIB = 2**20
 def traced(tmp_path: Path) -> Any:
     """Traces of ranks 0, 1 ... with these events, against the fabric."""
 
-    def run(*ranks: list[Any], on: Fabric = WHERE, world: int = 16, **more: Any) -> Trace:
+    def run(*ranks: list[Any], on: Fabric = WHERE, world: int = 16, **more: Any) -> TraceComparison:
         files = [write(tmp_path / f"r{rank}.json.gz", events, rank, world, **more) for rank, events in enumerate(ranks)]
         return colltool.trace(on, files)
 
@@ -124,9 +124,9 @@ def test_axes_give_the_ranks_again(steps: list[tuple[int, int]], first: int) -> 
     for size, times in steps:
         axes.append((size, reach * times))
         reach *= size * times
-    ranks = sorted(first + member for member in Group(tuple(axes)).members)
+    ranks = sorted(first + member for member in RankGroup(tuple(axes)).members)
     found = axes_of(ranks)
-    assert sorted(first + member for member in Group(found).members) == ranks
+    assert sorted(first + member for member in RankGroup(found).members) == ranks
 
 
 def test_a_rank_beyond_the_fabric_is_refused(traced: Any) -> None:
@@ -238,7 +238,16 @@ def test_names_of_a_trace_are_data(traced: Any) -> None:
 
 
 ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
-KEYS = ["Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Ranks", "Seq", "Src Rank"]
+KEYS = [
+    "Collective name",
+    "In msg nelems",
+    "Out msg nelems",
+    "Group size",
+    "dtype",
+    "Process Group Ranks",
+    "Seq",
+    "Src Rank",
+]
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), ANY), st.dictionaries(st.sampled_from(["ts", "dur", "args", "name", "cat"]), ANY))

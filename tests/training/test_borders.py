@@ -8,8 +8,8 @@ import pytest
 
 import colltool
 from colltool.base.primitives import P2P
-from colltool.training.layout import Group
-from colltool.training.step.fare import Fares
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.layout import RankGroup
 
 FORWARD, BACKWARD = 4e-3, 8e-3  # of a layer
 Op = tuple[str, int, int]  # a pass, its micro-batch and its chunk
@@ -102,14 +102,14 @@ def test_zero_bubble_v_turns_round_on_the_last_stage() -> None:
 
 def test_the_way_back_of_a_ring() -> None:
     """On a mesh from the last rank of a line to the first, on a torus that it closes a hop; among switches no border more."""
-    ring = Group(((8, 8),))
+    ring = RankGroup(((8, 8),))
     for name, hops in (("mesh512", 7), ("torus512", 1)):
-        fares = Fares(colltool.load_fabric(name))
-        near, closed = (fares.of(P2P, ring, 1.0, closed=closed).latency_s for closed in (False, True))
+        costs = CollectiveCostCache(colltool.load_fabric(name))
+        near, closed = (costs.of(P2P, ring, 1.0, closed=closed).latency_s for closed in (False, True))
         assert closed == pytest.approx(hops * near)
-    half = Fares(colltool.load_fabric("torus512"))
-    assert half.of(P2P, Group(((4, 8),)), 1.0, closed=True).latency_s == pytest.approx(
-        3 * half.of(P2P, Group(((4, 8),)), 1.0).latency_s
+    half = CollectiveCostCache(colltool.load_fabric("torus512"))
+    assert half.of(P2P, RankGroup(((4, 8),)), 1.0, closed=True).latency_s == pytest.approx(
+        3 * half.of(P2P, RankGroup(((4, 8),)), 1.0).latency_s
     )
-    switched = Fares(colltool.load_fabric("dgx-h100"))
+    switched = CollectiveCostCache(colltool.load_fabric("dgx-h100"))
     assert switched.of(P2P, ring, 1e6, closed=True).each_s == switched.of(P2P, ring, 1e6).each_s

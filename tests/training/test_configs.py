@@ -13,12 +13,11 @@ from planning import dense, two_tiers
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.training.files.config_keys import HARMLESS, NEUTRAL
-from colltool.training.files.families import FAMILIES, REASONS
+from colltool.training.files.config_keys import FAMILIES, HARMLESS, NEUTRAL, REASONS
 from colltool.training.files.huggingface import USED
-from colltool.training.model import Model, Shape, model_of
-from colltool.training.results import check_job
-from colltool.training.shipped import read_model
+from colltool.training.job_results import check_job
+from colltool.training.model import Shape, TransformerModel, transformer_of
+from colltool.training.presets import read_model
 
 Config = dict[str, Any]
 
@@ -115,11 +114,11 @@ def written(tmp_path: Path, content: Config) -> str:
     return str(path)
 
 
-def read(tmp_path: Path, content: Config) -> Model:
-    return model_of(read_model(written(tmp_path, content), Path()))
+def read(tmp_path: Path, content: Config) -> TransformerModel:
+    return transformer_of(read_model(written(tmp_path, content), Path()))
 
 
-def shape(model: Model) -> Shape:
+def shape(model: TransformerModel) -> Shape:
     assert model.shape is not None
     return model.shape
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.training.layout import Group, Layout, cut, group_over, strides
+from colltool.training.layout import ParallelLayout, RankGroup, cut, group_over, strides
 
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 
@@ -21,37 +21,37 @@ def test_strides_are_the_product_of_the_sizes_inside() -> None:
 
 
 def test_groups_of_each_dimension() -> None:
-    layout = Layout(tp=8, cp=2, dp=4, pp=3)
+    layout = ParallelLayout(tp=8, cp=2, dp=4, pp=3)
     assert layout.ranks == 192
-    assert layout.group("tp") == Group(((8, 1),))
-    assert layout.group("dp") == Group(((4, 16),))
-    assert layout.group("pp") == Group(((3, 64),))
-    assert layout.group("cp", "dp") == Group(((8, 8),)), "two dimensions that continue each other are one axis"
-    assert layout.group("tp", "pp") == Group(((8, 1), (3, 64)))
-    assert layout.group("ep") == Group(()), "one rank alone"
+    assert layout.group("tp") == RankGroup(((8, 1),))
+    assert layout.group("dp") == RankGroup(((4, 16),))
+    assert layout.group("pp") == RankGroup(((3, 64),))
+    assert layout.group("cp", "dp") == RankGroup(((8, 8),)), "two dimensions that continue each other are one axis"
+    assert layout.group("tp", "pp") == RankGroup(((8, 1), (3, 64)))
+    assert layout.group("ep") == RankGroup(()), "one rank alone"
     assert layout.group("ep").ranks == 1
 
 
 def test_members() -> None:
-    assert Group(((4, 16),)).members == (0, 16, 32, 48)
-    assert Group(((2, 1), (2, 8))).members == (0, 1, 8, 9)
+    assert RankGroup(((4, 16),)).members == (0, 16, 32, 48)
+    assert RankGroup(((2, 1), (2, 8))).members == (0, 1, 8, 9)
 
 
 def test_experts_have_a_grid_of_their_own() -> None:
     """Megatron-Core: tp 2 x dp 32 of attention, 8 experts over neighbours and 8 replicas of each."""
-    layout = Layout(tp=2, sp=True, ep=8, etp=1, dp=32, pp=4)
+    layout = ParallelLayout(tp=2, sp=True, ep=8, etp=1, dp=32, pp=4)
     assert layout.expert_dp == 2 * 32 // 8
-    assert layout.group("ep", experts=True) == Group(((8, 1),))
-    assert layout.group("dp", experts=True) == Group(((8, 8),))
-    assert layout.group("pp", experts=True) == layout.group("pp") == Group(((4, 64),))
+    assert layout.group("ep", experts=True) == RankGroup(((8, 1),))
+    assert layout.group("dp", experts=True) == RankGroup(((8, 8),))
+    assert layout.group("pp", experts=True) == layout.group("pp") == RankGroup(((4, 64),))
     wide = layout._replace(etp=2)
-    assert wide.group("ep", experts=True) == Group(((8, 2),))
+    assert wide.group("ep", experts=True) == RankGroup(((8, 2),))
     assert wide.expert_dp == 4
 
 
 def test_data_parallel_outside_of_experts_is_across_nodes() -> None:
     """64 nodes of 8, TP 8: a data parallel group is one rank a node."""
-    assert Layout(tp=8, dp=64).group("dp") == Group(((64, 8),))
+    assert ParallelLayout(tp=8, dp=64).group("dp") == RankGroup(((64, 8),))
 
 
 sizes = st.fixed_dictionaries({name: st.integers(1, 4) for name in ORDER})
@@ -86,4 +86,4 @@ def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner
 @pytest.mark.parametrize(("axes", "inner"), [(((8, 1),), 3), (((4, 1), (4, 16)), 6), (((2, 1),), 4)])
 def test_parts_that_do_not_tile(axes: Any, inner: int) -> None:
     with pytest.raises(ValueError, match="do not tile"):
-        cut(Group(axes), inner)
+        cut(RankGroup(axes), inner)

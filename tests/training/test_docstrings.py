@@ -10,7 +10,7 @@ import pytest
 MODULES = {
     "flops": 2,
     "pipelines": 2,
-    "overlap": 2,
+    "per_step": 2,
     "compression": 2,
     "traffic.experts": 1,
     "traffic.gradients": 2,

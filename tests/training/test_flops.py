@@ -18,18 +18,17 @@ from colltool.training.flops import (
     utilisation,
 )
 from colltool.training.job import load_job
-from colltool.training.kernels import Gemm, Machine, core_s, gemm_s, moved_s
-from colltool.training.machine import Device, Stack, device_of, stack_of
-from colltool.training.model import Mla, Model, Moe, Shape
-from colltool.training.setup import Setup, stages_of
-from colltool.training.shipped import read_device, read_stack
+from colltool.training.model import Mla, Moe, Shape, TransformerModel
+from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.presets import read_device, read_stack
+from colltool.training.roofline import Accelerator, Gemm, Roofline, Stack, accelerator_of, core_s, gemm_s, moved_s, stack_of
 
 GPT3 = Shape(hidden=12288, heads=96, kv_heads=96, head_dim=128, ffn=49152, matrices=2, vocab=51200)
 
 
-def setup(**changed: Any) -> Setup:
+def setup(**changed: Any) -> ParallelConfig:
     job = load_job("gpt3-175b")
-    model = Model("gpt3", 96, GPT3)
+    model = TransformerModel("gpt3", 96, GPT3)
     return job.setup(512)._replace(model=model)._replace(**changed)
 
 
@@ -106,8 +105,8 @@ def test_a_layer_with_experts_by_hand() -> None:
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-def machine(precision: str = "bf16", device: str = "h100", stack: str = "megatron") -> Machine:
-    return Machine(device_of(read_device(device, Path()), device), stack_of(read_stack(stack, Path()), stack), precision)
+def machine(precision: str = "bf16", device: str = "h100", stack: str = "megatron") -> Roofline:
+    return Roofline(accelerator_of(read_device(device, Path()), device), stack_of(read_stack(stack, Path()), stack), precision)
 
 
 def test_a_large_gemm_is_bound_by_its_share_of_the_peak() -> None:
@@ -175,13 +174,13 @@ PLAIN = Stack(
     backward_elementwise=2, launch=(("bf16", 0.0),), memory_gemm=1, memory_elementwise=1, memory_optimizer=0.5,
     optimizer_bytes=18, fixed_s=0, jitter=0, runtime_bytes=1e9,
 )  # fmt: skip
-FAST_MEMORY = Device("d", "x", (("bf16", 1e14),), 80e9, 1e15)
+FAST_MEMORY = Accelerator("d", "x", (("bf16", 1e14),), 80e9, 1e15)
 TINY = Shape(hidden=1024, heads=8, kv_heads=8, head_dim=128, ffn=4096, matrices=2, vocab=1024)
 
 
-def tiny(**changed: Any) -> Setup:
+def tiny(**changed: Any) -> ParallelConfig:
     job = load_job("llama3-70b", {"layout": {"pp": 2}, "schedule": "1f1b", "batch": {"global": 8}})
-    base = job.setup(2)._replace(model=Model("tiny", 4, TINY), sequence=1024, device=FAST_MEMORY, stack=PLAIN)
+    base = job.setup(2)._replace(model=TransformerModel("tiny", 4, TINY), sequence=1024, device=FAST_MEMORY, stack=PLAIN)
     return base._replace(**changed)
 
 
@@ -196,7 +195,7 @@ def test_a_stage_by_hand() -> None:
     assert layer.gemms.weight_s == pytest.approx(gemms)
     assert (layer.core.forward_s, layer.core.backward_s) == pytest.approx((core, 2.5 * core))
     assert (layer.elementwise.forward_s, layer.elementwise.backward_s) == pytest.approx((moved, 2 * moved))
-    first, last = (stage_times(run, stage) for stage in stages_of(run))
+    first, last = (stage_times(run, stage) for stage in pipeline_stages(run))
     assert first.all.forward_s == pytest.approx(2 * (gemms + core + moved))
     head = 2 * 1024 * 1024 * 1024 / 0.5e14
     assert last.all.forward_s - first.all.forward_s == pytest.approx(head, rel=0.01)
@@ -231,7 +230,7 @@ def test_without_flash_all_scores_are_computed_and_written() -> None:
 
 
 def test_imbalance_slows_experts() -> None:
-    even, skewed = (Model("moe", 4, TINY._replace(moe=Moe(8, 2, 1024, imbalance=x))) for x in (1.0, 1.5))
+    even, skewed = (TransformerModel("moe", 4, TINY._replace(moe=Moe(8, 2, 1024, imbalance=x))) for x in (1.0, 1.5))
     a, b = (layer_times(tiny(model=model), experts=True) for model in (even, skewed))
     assert 1.3 < b.experts.forward_s / a.experts.forward_s < 1.5, "fuller tiles make up for a part"
     assert b.gemms == a.gemms
@@ -241,7 +240,7 @@ def test_given_times() -> None:
     job = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
                     "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}})  # fmt: skip
     run = job.setup(8)
-    (stage,) = stages_of(run)
+    (stage,) = pipeline_stages(run)
     assert stage_times(run, stage).all == pytest.approx(Times(32 * 7e-3, 32 * 15e-3, 0, 32 * 7.5e-3))
     assert isinstance(stage_times(run, stage).dense, LayerTimes)
     whole = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
@@ -252,7 +251,7 @@ def test_given_times() -> None:
 
 def test_the_update_reads_what_a_rank_keeps() -> None:
     run = load_job("llama3-70b").setup(512)  # zero1: a 16th of its weights
-    first = stages_of(run)[0]
+    first = pipeline_stages(run)[0]
     layer = (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672) / 8 + 2 * 8192
     held = 20 * layer + 128256 * 8192 / 8
     assert optimizer_s(run, first) == pytest.approx(18 * held / 16 / (0.7 * 3.35e12))

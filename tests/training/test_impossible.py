@@ -9,7 +9,7 @@ from planning import dense, two_tiers
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.training.search import candidates
+from colltool.training import search_space as candidates
 
 ONE_CALL = {"primitive": "ar", "group": "all", "size": "1MB", "time": "1ms", "count": 3}
 TINY = {"parameters": 1.0, "layers": 1}

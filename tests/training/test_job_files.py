@@ -15,10 +15,10 @@ from colltool.base.primitives import A2A, AR
 from colltool.fabric.schema import JOB, json_schema
 from colltool.training.files.job import JobFile
 from colltool.training.job import Job, read_job
-from colltool.training.layout import Group
-from colltool.training.setup import Compression, GivenTimes, Overlap, Precision, Shard
-from colltool.training.shipped import shipped, shipped_folder
-from colltool.training.unusual import odd
+from colltool.training.job_results import job_warnings
+from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import Compression, GivenTimes, Overlap, Precision, Shard
+from colltool.training.presets import preset_folder, preset_names
 
 WHOLE = """\
 schema: colltool.job/1
@@ -94,8 +94,8 @@ def test_everything_that_a_job_may_say() -> None:
     assert run.tokens == 2 * 8192 / 2
     calls = read.plain_calls(run)
     assert [(one.primitive, one.group, one.bytes, one.calls, one.time_s) for one in calls] == [
-        (AR, Group(((32, 4),)), 1e6, 1000, 26.4e-3),
-        (A2A, Group(((8, 4),)), 64e6, 1, None),
+        (AR, RankGroup(((32, 4),)), 1e6, 1000, 26.4e-3),
+        (A2A, RankGroup(((8, 4),)), 64e6, 1, None),
     ]
 
 
@@ -103,18 +103,18 @@ def test_a_job_without_a_model() -> None:
     read = job("calls:\n  - {primitive: ar, size: 1MB}\n")
     run = read.setup(64)
     assert run.layout.dp == 64
-    assert [one.group for one in read.plain_calls(run)] == [Group(((64, 1),))]
+    assert [one.group for one in read.plain_calls(run)] == [RankGroup(((64, 1),))]
     timed = job("compute: {forward: 1s, backward: 2s}\n").setup(8)
     assert timed.compute == GivenTimes(1.0, 2.0, per_layer=False)
 
 
-@pytest.mark.parametrize("name", shipped("jobs"))
+@pytest.mark.parametrize("name", preset_names("jobs"))
 def test_shipped_jobs_hold_and_pass_the_schema(name: str) -> None:
-    text = (shipped_folder("jobs") / f"{name}.yaml").read_text()
+    text = (preset_folder("jobs") / f"{name}.yaml").read_text()
     assert not list(Draft202012Validator(json_schema(JobFile, JOB)).iter_errors(read_source(text, "j.yaml").data))
     read = colltool.load_job(name)
     assert read.name == name
-    assert not odd(read)
+    assert not job_warnings(read)
     assert read.setup(2048 if name == "deepseek-v3" else 512).layout.ranks in (512, 2048)
 
 
@@ -425,8 +425,8 @@ def test_what_is_no_job() -> None:
 def test_sizes_that_fill_no_tiles_are_odd() -> None:
     shape = {"layers": 32, "hidden": 4100, "heads": 41, "ffn": 10000, "vocab": 32000}
     text = BASE.replace("pp: 4, virtual: 5", "pp: 4").replace("tp: 8, sp: true, ", "")
-    found = odd(job(text, {"model": shape}))
+    found = job_warnings(job(text, {"model": shape}))
     assert [one.what for one in found] == ["hidden is 4100, no multiple of 64", "head_dim is 100, no multiple of 64",
                                            "ffn / tp is 10000, no multiple of 64"]  # fmt: skip
-    few = odd(job(text, {"layout.dp": 512, "layout.pp": 4, "batch.global": 1024}))
+    few = job_warnings(job(text, {"layout.dp": 512, "layout.pp": 4, "batch.global": 1024}))
     assert [one.what for one in few] == ["2 micro-batches for 4 pipeline stages"]

@@ -11,19 +11,19 @@ from colltool.training.activations import layer_activations, loss_bytes, micro_b
 from colltool.training.job import load_job
 from colltool.training.memory import Memory, memory, smallest_change, stage_parts, state_bytes
 from colltool.training.model import Shape
-from colltool.training.setup import Setup, stages_of
+from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
 GPT = {"layers": 48, "hidden": H, "heads": A, "ffn": 4 * H, "gated": False, "vocab": V, "bias": True}  # 22B of the paper
 
 
-def setup(ranks: int = 8, **keys: Any) -> Setup:
+def setup(ranks: int = 8, **keys: Any) -> ParallelConfig:
     content = {"model": GPT, "sequence": S, "batch": {"global": 32, "micro": B}, "layout": {"tp": 8}, "device": "a100-80gb",
                "stack": "megatron-2021"} | keys  # fmt: skip
     return load_job(content).setup(ranks)
 
 
-def shape(run: Setup) -> Shape:
+def shape(run: ParallelConfig) -> Shape:
     assert run.model is not None
     assert run.model.shape is not None
     return run.model.shape
@@ -98,12 +98,12 @@ def test_latent_attention_keeps_its_bottlenecks() -> None:
 )
 def test_micro_batches_that_are_kept(schedule: str, virtual: int, kept: list[float]) -> None:
     run = setup(4, layout={"pp": 4, "virtual": virtual}, schedule=schedule, batch={"global": 16})
-    assert [micro_batches_kept(run, stage) for stage in stages_of(run)] == pytest.approx(kept)
+    assert [micro_batches_kept(run, stage) for stage in pipeline_stages(run)] == pytest.approx(kept)
 
 
 def test_no_more_are_kept_than_there_are() -> None:
     run = setup(4, layout={"pp": 4}, batch={"global": 2})
-    assert [micro_batches_kept(run, stage) for stage in stages_of(run)] == [2, 2, 2, 1]
+    assert [micro_batches_kept(run, stage) for stage in pipeline_stages(run)] == [2, 2, 2, 1]
 
 
 def test_logits_stand_on_the_last_stage() -> None:
@@ -223,7 +223,7 @@ def test_without_a_device_nothing_says_whether_it_fits() -> None:
 
 def test_every_stage_has_its_states() -> None:
     run = setup(16, layout={"tp": 8, "pp": 2})
-    for stage in stages_of(run):
+    for stage in pipeline_stages(run):
         assert run.model is not None
         names = [one.part for one in stage_parts(run, stage, run.model)]
         assert names[:4] == ["weights", "gradients", "optimizer", "activations"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.training.links import JobLink
+from colltool.training.link_utilisation import JobLink
 from colltool.training.plan import Plan
 
 GB = 1e9
@@ -79,7 +79,7 @@ def test_a_port_carries_what_the_formula_says(primitive: str, name: str, n_beta:
     net = star(8, algorithms={long: [name]}, in_network=can)
     found = planned(fabric({**net, "topology": "clos"} if name == "pat" else net), sent(primitive, count=3))
     busiest = link(found, "ports")
-    assert found.collectives[0].sent.fare.algorithm == name
+    assert found.collectives[0].sent.cost.algorithm == name
     assert busiest.bytes == pytest.approx(3 * n_beta * GB)
     assert busiest.by == (("all", pytest.approx(busiest.bytes)),)
     assert busiest.busy_s == pytest.approx(busiest.bytes / 100e9)
@@ -102,7 +102,7 @@ def test_a_port_carries_what_the_formula_says(primitive: str, name: str, n_beta:
 def test_tiers_carry_what_their_phases_say(primitive: str, name: str) -> None:
     inner = star(8, "nvlink", "400GB/s", in_network={"reduce": True, "multicast": True, "alpha_switch": "1us"})
     found = planned(fabric(inner, clos(4, 2, 1, algorithms={primitive: [name]})), sent(primitive))
-    assert found.collectives[0].sent.fare.algorithm.startswith(name.partition(":")[0])
+    assert found.collectives[0].sent.cost.algorithm.startswith(name.partition(":")[0])
     apart = {"leader:binomial/ring": ("ib",), "multi-rail-ring": ("ib",)}  # see below
     held_to_the_price(found, *apart.get(name, ()))
     ports = {tier: link(found, "ports", tier).bytes for tier in ("nvlink", "ib")}

@@ -9,10 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files.machine import DeviceFile, StackFile
-from colltool.training.files.model import ModelFile
-from colltool.training.machine import device_of, stack_of
-from colltool.training.shipped import read_device, read_model, read_stack, shipped
+from colltool.training.files.schema import DeviceFile, ModelFile, StackFile
+from colltool.training.presets import preset_names, read_device, read_model, read_stack
+from colltool.training.roofline import accelerator_of, stack_of
 
 WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source", "assumed"}
 DEVICES = [
@@ -32,9 +31,9 @@ def sourced(file: BaseModel) -> None:
 
 
 def test_what_is_shipped() -> None:
-    assert shipped("devices") == DEVICES
-    assert shipped("stacks") == ["fsdp", "jax", "megatron", "megatron-2021"]
-    assert shipped("jobs") == ["deepseek-v3", "gpt3-175b", "llama3-70b", "mixtral-8x7b"]
+    assert preset_names("devices") == DEVICES
+    assert preset_names("stacks") == ["fsdp", "jax", "megatron", "megatron-2021"]
+    assert preset_names("jobs") == ["deepseek-v3", "gpt3-175b", "llama3-70b", "mixtral-8x7b"]
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -42,14 +41,14 @@ def test_every_number_of_a_device_has_a_source(name: str) -> None:
     sourced(read_device(name, Path()))
 
 
-@pytest.mark.parametrize("name", shipped("stacks"))
+@pytest.mark.parametrize("name", preset_names("stacks"))
 def test_every_number_of_a_stack_has_a_source_and_a_date(name: str) -> None:
     file = read_stack(name, Path())
     sourced(file)
     assert file.date.startswith("20")
 
 
-@pytest.mark.parametrize("name", shipped("models"))
+@pytest.mark.parametrize("name", preset_names("models"))
 def test_every_model_has_a_source(name: str) -> None:
     source = read_model(name, Path()).source
     assert isinstance(source, str)
@@ -70,7 +69,7 @@ def test_every_model_has_a_source(name: str) -> None:
     ],
 )
 def test_published_figures(name: str, bf16: float, memory: float, bandwidth: float) -> None:
-    device = device_of(read_device(name, Path()), name)
+    device = accelerator_of(read_device(name, Path()), name)
     assert device.peak_flops("bf16") == pytest.approx(bf16, rel=0.001)
     assert device.memory_bytes == pytest.approx(memory, rel=0.005)
     assert device.bandwidth_Bps == pytest.approx(bandwidth)
@@ -78,7 +77,7 @@ def test_published_figures(name: str, bf16: float, memory: float, bandwidth: flo
 
 def test_a_peak_that_is_not_there_is_refused() -> None:
     with pytest.raises(ColltoolError, match="a100-80gb has no peak for fp8"):
-        device_of(read_device("a100-80gb", Path()), "a100-80gb").peak_flops("fp8")
+        accelerator_of(read_device("a100-80gb", Path()), "a100-80gb").peak_flops("fp8")
 
 
 def test_a_stack_says_nothing_of_other_devices() -> None:
@@ -92,7 +91,7 @@ def test_a_stack_says_nothing_of_other_devices() -> None:
 
 
 def test_every_device_has_a_stack() -> None:
-    tables = [stack_of(read_stack(name, Path()), name) for name in shipped("stacks")]
+    tables = [stack_of(read_stack(name, Path()), name) for name in preset_names("stacks")]
     for name in DEVICES:
         generation = read_device(name, Path()).generation
         assert any(generation in dict(dict(stack.gemm)["bf16"]) for stack in tables), name

@@ -11,10 +11,10 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.job import load_job
-from colltool.training.model import Model, Shape, active_parameters, layer_parameters, model_of, parameters
-from colltool.training.rank_parameters import Held, layer_held, stage_parameters
-from colltool.training.setup import Setup, stages_of
-from colltool.training.shipped import read_model, shipped
+from colltool.training.model import Shape, TransformerModel, active_parameters, layer_parameters, parameters, transformer_of
+from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.presets import preset_names, read_model
+from colltool.training.rank_parameters import RankParameters, layer_parameters_of, stage_parameters
 
 
 def shape(**changed: Any) -> Shape:
@@ -22,8 +22,8 @@ def shape(**changed: Any) -> Shape:
     return Shape(hidden=512, heads=8, kv_heads=8, head_dim=64, ffn=2048, matrices=2, vocab=1000)._replace(**changed)
 
 
-def loaded(name: str) -> Model:
-    return model_of(read_model(name, Path()), name)
+def loaded(name: str) -> TransformerModel:
+    return transformer_of(read_model(name, Path()), name)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_published_totals(name: str, published: float, rtol: float) -> None:
 
 
 def test_every_shipped_model_is_held_to_its_total() -> None:
-    assert shipped("models") == ["deepseek-v3", "gpt3-175b", "llama3-405b", "llama3-70b", "llama3-8b", "mixtral-8x7b"]
+    assert preset_names("models") == ["deepseek-v3", "gpt3-175b", "llama3-405b", "llama3-70b", "llama3-8b", "mixtral-8x7b"]
 
 
 @pytest.mark.parametrize(("name", "published"), [("mixtral-8x7b", 12.9e9), ("deepseek-v3", 37e9)])
@@ -80,7 +80,7 @@ def test_parameters_of_a_rank_under_tensor_and_pipeline_parallelism() -> None:
     setup = load_job("llama3-70b").setup(512)  # tp 8, pp 4
     layer = (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672) / 8 + 2 * 8192
     table = 128256 * 8192 / 8
-    stages = stages_of(setup)
+    stages = pipeline_stages(setup)
     assert stage_parameters(setup, stages[0]).total == 20 * layer + table
     assert stage_parameters(setup, stages[1]).total == 20 * layer
     assert stage_parameters(setup, stages[3]).total == 20 * layer + table + 8192  # the head, and the norm before it
@@ -88,7 +88,7 @@ def test_parameters_of_a_rank_under_tensor_and_pipeline_parallelism() -> None:
 
 def test_parameters_of_a_rank_under_expert_parallelism() -> None:
     setup = load_job("mixtral-8x7b").setup(128)  # pp 4, ep 8
-    held = layer_held(setup, experts=True)
+    held = layer_parameters_of(setup, experts=True)
     assert held.experts == 3 * 4096 * 14336  # one of eight
     assert held.dense == 2 * 4096 * 4096 + 2 * 4096 * 1024 + 4096 * 8 + 2 * 4096
 
@@ -97,23 +97,23 @@ def test_what_all_ranks_hold_is_the_model() -> None:
     """Split parts add up; what is on every rank is counted once."""
     setup = load_job("llama3-70b").setup(512)
     whole = 2 * 8192 * 80 + 8192
-    total = sum(8 * stage_parameters(setup, stage).total for stage in stages_of(setup)) - 7 * whole
+    total = sum(8 * stage_parameters(setup, stage).total for stage in pipeline_stages(setup)) - 7 * whole
     assert setup.model is not None
     assert total == setup.model.parameters
 
 
 def test_a_tied_head_is_counted_once_and_held_twice_by_a_pipeline() -> None:
-    tied = Model("tied", 4, shape(tied=True))
+    tied = TransformerModel("tied", 4, shape(tied=True))
     assert parameters(tied) == 4 * (12 * 512**2 + 2 * 512) + 1000 * 512 + 512
     setup = load_job("gpt3-175b").setup(512)
-    first, *_, last = (stage_parameters(setup, stage).total for stage in stages_of(setup))
+    first, *_, last = (stage_parameters(setup, stage).total for stage in pipeline_stages(setup))
     assert first - last == 2048 * 12288 - 2 * 12288  # learned positions on the first, the norm with its bias on the last
 
 
 def test_a_bare_model_is_spread_evenly() -> None:
     job = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 8},
                     "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}})  # fmt: skip
-    assert layer_held(job.setup(8), experts=False) == Held(7e9 / 32)
+    assert layer_parameters_of(job.setup(8), experts=False) == RankParameters(7e9 / 32)
 
 
 # --- Hugging Face -----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def config(tmp_path: Path, content: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("content", "same"), [(LLAMA, "llama3-70b"), (MIXTRAL, "mixtral-8x7b"), (DEEPSEEK, "deepseek-v3")])
 def test_a_config_is_the_shipped_shape(content: dict[str, Any], same: str, tmp_path: Path) -> None:
-    found = model_of(read_model(config(tmp_path, content), Path()))
+    found = transformer_of(read_model(config(tmp_path, content), Path()))
     assert found.name == "some-model"
     expected = loaded(same)
     assert found.layers == expected.layers
@@ -162,14 +162,14 @@ def test_a_config_is_the_shipped_shape(content: dict[str, Any], same: str, tmp_p
 
 
 def test_a_qwen_like_config(tmp_path: Path) -> None:
-    found = model_of(read_model(config(tmp_path, QWEN_MOE), Path()))
+    found = transformer_of(read_model(config(tmp_path, QWEN_MOE), Path()))
     assert found.parameters == pytest.approx(30.5e9, rel=0.01)  # Qwen3-30B-A3B: 30.5e9, 3.3e9 active
     assert active_parameters(found) == pytest.approx(3.3e9, rel=0.02)
 
 
 def test_a_gpt2_config(tmp_path: Path) -> None:
     gpt2 = {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "vocab_size": 50257}
-    assert model_of(read_model(config(tmp_path, gpt2), Path())).parameters == pytest.approx(124.4e6, rel=0.001)
+    assert transformer_of(read_model(config(tmp_path, gpt2), Path())).parameters == pytest.approx(124.4e6, rel=0.001)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ def test_a_fifo_or_a_folder_is_no_endless_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_setup_has_no_ranks_to_share() -> None:
-    assert Setup(load_job("llama3-70b").setup(32).layout).micro_batches == 1
+    assert ParallelConfig(load_job("llama3-70b").setup(32).layout).micro_batches == 1

@@ -8,7 +8,7 @@ import pytest
 from planning import part, star
 
 import colltool
-from colltool.training.results import show_job
+from colltool.training.job_results import show_job
 
 RTOL = 0.02  # the documents' own rounding
 EIGHT = star(8, "10us", "100GB/s", algorithms={"all_reduce": ["ring"]})
@@ -41,7 +41,7 @@ def test_collectives_of_fsdp(gathers: int, calls: int, volume: float) -> None:
     listed = show_job(colltool.load_job(job), 8).sent
     assert sum(one.call.calls for one in listed if one.call.dimension == "dp") == calls
     all_reduce = colltool.price(EIGHT, "ar", size=14e9, ranks=8).best.bandwidth_s
-    assert sum(one.fare.bandwidth_s * one.call.calls for one in found) == pytest.approx(volume * all_reduce)
+    assert sum(one.cost.bandwidth_s * one.call.calls for one in found) == pytest.approx(volume * all_reduce)
 
 
 @pytest.mark.parametrize(("launch", "expect"), [("25us", 5e-3), ("50us", 10e-3)])

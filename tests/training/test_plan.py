@@ -10,8 +10,8 @@ from planning import adds_up, dense, part, star, thin, two_tiers
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS
-from colltool.training.layout import Group
-from colltool.training.step.fare import Fares, in_axes
+from colltool.training.collective_cost import CollectiveCostCache, in_axes
+from colltool.training.layout import RankGroup
 
 RTOL = 0.02  # the documents' own rounding
 
@@ -27,7 +27,7 @@ def test_a_thousand_tensors_one_by_one_and_in_buckets() -> None:
     ]
     assert [one.step_s for one in each] == pytest.approx([157.5e-3, 23.1e-3])
     assert each[0].step_s / each[1].step_s == pytest.approx(6.8, rel=RTOL)
-    assert [one.collectives[0].sent.fare.latency_s * one.collectives[0].sent.call.calls for one in each] == pytest.approx(
+    assert [one.collectives[0].sent.cost.latency_s * one.collectives[0].sent.call.calls for one in each] == pytest.approx(
         [140e-3, 5.6e-3]
     )
     assert each[0].wires[0].busy_s == pytest.approx(17.5e-3)
@@ -172,40 +172,42 @@ def test_tokens_cross_once_a_node_where_they_are_deduplicated() -> None:
     model = {"layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024, "moe": {"experts": 16, "top_k": 4, "ffn": 512}}
     job = {"model": model, "sequence": 4096, "batch": {"global": 64}, "device": "h100", "stack": "megatron"}
     plain, once = (colltool.plan(job | {"layout": {"ep": 16, "deduplicate": dedup}}, two_tiers(), 64) for dedup in (False, True))
-    fares = [next(one.sent.fare for one in found.collectives if one.sent.call.dimension == "ep") for found in (plain, once)]
-    assert fares[1].bandwidth_s / fares[0].bandwidth_s == pytest.approx(1.875 / 4, rel=1e-6)
+    costs = [next(one.sent.cost for one in found.collectives if one.sent.call.dimension == "ep") for found in (plain, once)]
+    assert costs[1].bandwidth_s / costs[0].bandwidth_s == pytest.approx(1.875 / 4, rel=1e-6)
 
 
 def test_the_worst_neighbours_set_the_price_of_a_border() -> None:
     """Four stages of 4 ranks in nodes of 8: two borders stay inside a node, the one between the nodes is what counts."""
-    fares = Fares(colltool.load_fabric(two_tiers()))
-    border = fares.of(P2P, Group(((4, 4),)), 1e7)
+    costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
+    border = costs.of(P2P, RankGroup(((4, 4),)), 1e7)
     assert border.tiers == ("ib",)
     assert border.each_s == pytest.approx(colltool.price(two_tiers(), "p2p", size=1e7, ranks=2, stride=8).best.total_s)
-    assert fares.of(P2P, Group(((2, 4),)), 1e7).tiers == ("nvlink",)
+    assert costs.of(P2P, RankGroup(((2, 4),)), 1e7).tiers == ("nvlink",)
 
 
 def test_strides_that_do_not_tile_the_fabric() -> None:
     """Five stages of 3 nodes on 16: what is beyond the fifteenth changes nothing; on 15 they tile."""
     for size in (1e3, 1e8):
-        uneven, even = (Fares(colltool.load_fabric(two_tiers(nodes))).of(P2P, Group(((5, 24),)), size) for nodes in (16, 15))
+        uneven, even = (
+            CollectiveCostCache(colltool.load_fabric(two_tiers(nodes))).of(P2P, RankGroup(((5, 24),)), size) for nodes in (16, 15)
+        )
         assert uneven.each_s == pytest.approx(even.each_s)
 
 
 def test_strides_that_do_not_tile_the_leaves() -> None:
     """Leaves of 4 nodes, stages of 3: a pair that stands for all crosses the spine."""
-    found = Fares(colltool.load_fabric(thin(4))).of(P2P, Group(((5, 24),)), 1e8)
+    found = CollectiveCostCache(colltool.load_fabric(thin(4))).of(P2P, RankGroup(((5, 24),)), 1e8)
     assert found.each_s == pytest.approx(4 * 1e8 / 50e9, rel=1e-2)
 
 
 def test_groups_of_several_strides_go_axis_by_axis() -> None:
-    group = Group(((2, 1), (4, 8)))
+    group = RankGroup(((2, 1), (4, 8)))
     assert in_axes(RS, group, 8.0) == [(RS, (2, 1), 8.0), (RS, (4, 8), 4.0)]
     assert in_axes(A2A, group, 8.0) == [(A2A, (2, 1), 8.0), (A2A, (4, 8), 8.0)]
     assert [kind for kind, _, _ in in_axes(AR, group, 8.0)] == [RS, RS, AG, AG]
-    fares = Fares(colltool.load_fabric(two_tiers()))
-    apart = fares.of(AG, group, 1e8)
-    parts = [fares.of(AG, Group((axis,)), size) for _, axis, size in in_axes(AG, group, 1e8)]
+    costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
+    apart = costs.of(AG, group, 1e8)
+    parts = [costs.of(AG, RankGroup((axis,)), size) for _, axis, size in in_axes(AG, group, 1e8)]
     assert apart.each_s == pytest.approx(sum(one.each_s for one in parts))
 
 
@@ -254,12 +256,12 @@ def test_compression_divides_the_bandwidth_alone() -> None:
     plain = colltool.plan(job, two_tiers(), 64)
     small = colltool.plan(job | {"compression": {"on": "dp", "scheme": "fp16", "overhead": "1ms"}}, two_tiers(), 64)
     before, after = (next(one.sent for one in found.collectives if one.sent.call.dimension == "dp") for found in (plain, small))
-    assert after.each_s == pytest.approx(before.fare.latency_s + before.fare.bandwidth_s / 2 + 1e-3)
+    assert after.each_s == pytest.approx(before.cost.latency_s + before.cost.bandwidth_s / 2 + 1e-3)
 
 
 def test_the_library_picks() -> None:
     found = colltool.plan("llama3-70b", "dgx-h100", 256, library="nccl")
-    picked = [one.sent.fare.pick for one in found.collectives if one.sent.call.primitive is not P2P]
+    picked = [one.sent.cost.pick for one in found.collectives if one.sent.call.primitive is not P2P]
     assert "nccl" in picked
     adds_up(found)
 

@@ -8,8 +8,8 @@ import pytest
 from planning import adds_up, dense, part, shown, star, two_tiers
 
 import colltool
+from colltool.training.compression import GradientCompression
 from colltool.training.plan import Plan
-from colltool.training.step.squeezed import Squeezed
 
 RTOL = 0.02  # the documents' own rounding
 SCHEMES = {
@@ -34,9 +34,9 @@ def known(compute: str, collective: str, compression: dict[str, Any] | None = No
     return colltool.plan(job | ({"compression": compression} if compression else {}), star(8, "1us", "100GB/s"))
 
 
-def small(found: Plan) -> Squeezed:
-    assert found.squeezed is not None
-    return found.squeezed
+def small(found: Plan) -> GradientCompression:
+    assert found.compression is not None
+    return found.compression
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -82,7 +82,7 @@ def test_time_to_accuracy(t: str, before: float, after: float, change: float, br
 def test_a_run_without_compression() -> None:
     found = known("300ms", "200ms", steps=100000)
     assert found.run_s == pytest.approx(50000)
-    assert found.squeezed is None
+    assert found.compression is None
     assert "100,000 steps take 13.89 h\n" in shown(found)
     assert known("300ms", "200ms").run_s is None
 
@@ -92,7 +92,7 @@ def test_gathered_weights_are_no_gradients() -> None:
     job = dense(layout={"dp": 64}, overlap={"dp": False})
     plain = colltool.plan(job, two_tiers(), 64)
     found = colltool.plan(job | {"compression": {"scheme": "fp16"}}, two_tiers(), 64)
-    times = [{str(one.sent.call.primitive): one.sent.fare.bandwidth_s for one in each.collectives if one.sent.call.calls > 1}
+    times = [{str(one.sent.call.primitive): one.sent.cost.bandwidth_s for one in each.collectives if one.sent.call.calls > 1}
              for each in (plain, found)]  # fmt: skip
     assert times[1]["reduce_scatter"] == pytest.approx(times[0]["reduce_scatter"] / 2)
     assert times[1]["all_gather"] == times[0]["all_gather"]

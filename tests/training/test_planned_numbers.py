@@ -17,7 +17,8 @@ from colltool.training.compression import (
     time_to_accuracy,
 )
 from colltool.training.job import load_job
-from colltool.training.overlap import (
+from colltool.training.parallel_config import pipeline_stages
+from colltool.training.per_step import (
     behind_backward,
     behind_layers,
     behind_pass,
@@ -28,7 +29,6 @@ from colltool.training.overlap import (
     logp_step,
 )
 from colltool.training.pipelines import Pass, bubble_share, least_micro_batches, pipeline_s
-from colltool.training.setup import stages_of
 from colltool.training.traffic.gradients import tensor_buckets
 from colltool.training.traffic.step import stage_calls
 
@@ -39,7 +39,7 @@ def bare(parameters: float, layers: int, ranks: int = 8, **keys: Any) -> Any:
     content = {"model": {"parameters": parameters, "layers": layers}, "sequence": 1, "batch": {"global": ranks},
                "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}} | keys  # fmt: skip
     run = load_job(content).setup(ranks)
-    return run, stage_calls(run, stages_of(run)[0])
+    return run, stage_calls(run, pipeline_stages(run)[0])
 
 
 def test_bytes_of_a_model() -> None:
@@ -84,7 +84,7 @@ def test_tokens_of_a_mixture_of_experts() -> None:
                               "moe": {"experts": 64, "top_k": 1, "ffn": 1024}}, "sequence": 512, "batch": {"global": 8},
                     "layout": {"ep": 8}, "device": "h100", "stack": "megatron"})  # fmt: skip
     run = job.setup(8)
-    dispatch = next(call for call in stage_calls(run, stages_of(run)[0]) if call.dimension == "ep")
+    dispatch = next(call for call in stage_calls(run, pipeline_stages(run)[0]) if call.dimension == "ep")
     assert dispatch.bytes == 2097152
     assert dispatch.bytes / 8 == 262144
     assert dispatch.bytes * 7 / 8 == 1835008

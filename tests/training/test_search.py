@@ -9,14 +9,13 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.layout_search import values_of
 from colltool.training.memory import memory, worst_stage
-from colltool.training.search.candidates import Space, divisors
-from colltool.training.search.keep import Kept, kept_of
-from colltool.training.search.results import TIE, Search
-from colltool.training.search.values import values_of
-from colltool.training.setup import Setup
-from colltool.training.step.fare import Fares
-from colltool.training.step.whole import step_of, timed
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.search_results import TIE, Constraints, LayoutSearch, constraints_of
+from colltool.training.search_space import Space, divisors
+from colltool.training.step_time import step_of, step_time
 
 RANKS, FEWER = 16, 8
 FABRIC: dict[str, Any] = {"schema": "colltool.fabric/1", "name": "nodes", "tiers": [
@@ -34,26 +33,26 @@ EXPERTS = SMALL | {
 WITHOUT_FLASH = SMALL | {"stack": "megatron-2021", "sequence": 2048, "shard": {"mode": "hsdp", "group": 2}}
 
 
-def searched(job: dict[str, Any], **keys: Any) -> Search:
+def searched(job: dict[str, Any], **keys: Any) -> LayoutSearch:
     return colltool.search_layouts(job, FABRIC, RANKS, **keys)
 
 
 @pytest.fixture(scope="module")
-def small() -> Search:
+def small() -> LayoutSearch:
     """All layouts of the small job."""
     return searched(SMALL)
 
 
-def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Setup]:
+def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[ParallelConfig]:
     loaded = colltool.load_job(job)
     assert loaded.draft.model is not None
     assert loaded.draft.model.shape is not None
-    space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Kept(**keep))
+    space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Constraints(**keep))
     frames = filter(None, map(space.frame, space.sizes()))
     return [setup for frame in frames for setup in space.variants(frame.setup)]
 
 
-def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], Setup]:
+def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
     """Every combination of sizes as a job file of its own, those left out that the reader refuses; of 8192 tokens cp halves."""
     found = {}
     micros = [size for size in (1, 2, 3, 4, 8, 16, 32) if size != 3 or job["batch"].get("micro") == 3]
@@ -85,12 +84,12 @@ def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
     keys = [(c.tp, c.cp, c.ep, c.pp, c.virtual, c.micro, c.shard, c.recompute) for c in (one.choice for one in found.layouts)]
     assert set(keys) == set(fit)
     assert len(keys) == len(fit) == found.priced
-    fares = Fares(colltool.load_fabric(FABRIC))
+    costs = CollectiveCostCache(colltool.load_fabric(FABRIC))
     for key, one in list(zip(keys, found.layouts, strict=True))[::7]:
-        step = step_of(fit[key], fares)
+        step = step_of(fit[key], costs)
         assert (one.step_s, one.control_step_s) == pytest.approx((step.step_s, step.control_s), rel=1e-12)
         assert one.memory_bytes == memory(fit[key]).bytes
-    assert found.best.step_s == pytest.approx(min(step_of(setup, fares).step_s for setup in fit.values()), rel=1e-12)
+    assert found.best.step_s == pytest.approx(min(step_of(setup, costs).step_s for setup in fit.values()), rel=1e-12)
     steps = [(one.step_s, one.memory_bytes) for one in found.layouts]
     assert steps == sorted(steps)
 
@@ -148,17 +147,17 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
 def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
     """Fares that have seen every other layout give the step that fares of its own give."""
     fabric = colltool.load_fabric(FABRIC)
-    shared = Fares(fabric)
+    shared = CollectiveCostCache(fabric)
     setups = every_setup(job | {"overlap": keys})
     every = max(1, len(setups) // 300)
     for index, setup in enumerate(setups[::every]):
-        found = timed(setup, shared)
+        found = step_time(setup, shared)
         if index % 40 == 0:
-            alone = timed(setup, Fares(fabric))
+            alone = step_time(setup, CollectiveCostCache(fabric))
             assert (found.step_s, found.control_s) == (alone.step_s, alone.control_s)
 
 
-def test_what_is_kept_is_kept(small: Search) -> None:
+def test_what_is_kept_is_kept(small: LayoutSearch) -> None:
     keep = {"tp": 2, "sp": False, "cp": 1, "pp": 2, "virtual": 2, "micro": 3, "shard": "zero1", "recompute": "none"}
     for name, value in keep.items():
         found = searched(SMALL, keep={name: value})
@@ -187,7 +186,7 @@ def test_the_jobs_own_ring_is_tried_however_short() -> None:
     assert {one.choice.cp for one in found.layouts} == {1, 2, 4}
 
 
-def test_ties_are_all_within_three_percent(small: Search) -> None:
+def test_ties_are_all_within_three_percent(small: LayoutSearch) -> None:
     found = small
     tied = [one for one in found.layouts if one.step_s <= found.best.step_s * (1 + TIE)]
     assert found.ties.layouts == len(tied) == sum(one.tie for one in found.layouts)
@@ -210,7 +209,7 @@ def test_the_second_level_of_zero_sends_what_the_first_does() -> None:
         assert one.memory_bytes > other.memory_bytes or one.choice.dp * one.choice.cp == 1
 
 
-def test_the_jobs_own_layout_stands_beside(small: Search) -> None:
+def test_the_jobs_own_layout_stands_beside(small: LayoutSearch) -> None:
     own = searched(SMALL | {"layout": {"tp": 4, "pp": 2}, "shard": {"mode": "zero1"}}).own
     assert own.searched is not None
     assert own.fits is True
@@ -227,7 +226,7 @@ def test_sequence_parallelism_unless_the_job_says_otherwise() -> None:
     assert not any(one.choice.sp for one in searched(SMALL | {"layout": {"tp": 4, "sp": False}}).layouts)
 
 
-def test_schedules_follow_from_the_layout_or_the_job(small: Search) -> None:
+def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> None:
     plain = {(one.choice.pp > 1, one.choice.virtual > 1): one.choice.schedule for one in small.layouts}
     assert plain == {(False, False): "1f1b", (True, False): "1f1b", (True, True): "interleaved"}
     named = {
@@ -328,5 +327,5 @@ def test_layouts_that_do_not_sit_on_the_fabric_are_not_priced() -> None:
 
 
 def test_keeping_reads_texts_and_values_alike() -> None:
-    assert kept_of(["tp=8", "sp=false", "shard=zero1"]) == kept_of({"tp": 8, "sp": False, "shard": "zero1"})
-    assert kept_of(None) == Kept()
+    assert constraints_of(["tp=8", "sp=false", "shard=zero1"]) == constraints_of({"tp": 8, "sp": False, "shard": "zero1"})
+    assert constraints_of(None) == Constraints()

@@ -8,9 +8,9 @@ import pytest
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.training.job import load_job
-from colltool.training.layout import Group
-from colltool.training.setup import Setup, Stage, stages_of
-from colltool.training.traffic.call import COVERS, Call, Hiding
+from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.traffic.call import OVERLAP_RULES, Call, Hiding
 from colltool.training.traffic.experts import copies
 from colltool.training.traffic.gradients import buckets
 from colltool.training.traffic.step import stage_calls, step_calls
@@ -21,14 +21,14 @@ MOE = MODEL | {"moe": {"experts": 16, "top_k": 2, "ffn": 512}}
 ACTIVATION = SEQ * H * 2  # T h w of one sequence: 4 MiB
 
 
-def setup(ranks: int, model: dict[str, Any] | None = None, batch: int = 0, **keys: Any) -> Setup:
+def setup(ranks: int, model: dict[str, Any] | None = None, batch: int = 0, **keys: Any) -> ParallelConfig:
     content = {"model": model or MODEL, "sequence": SEQ, "batch": {"global": batch or 2 * ranks}, "device": "h100",
                "stack": "megatron"} | keys  # fmt: skip
     return load_job(content).setup(ranks)
 
 
-def sent(run: Setup, dimension: str, stage: int = 0) -> list[Call]:
-    return [call for call in stage_calls(run, stages_of(run)[stage]) if call.dimension == dimension]
+def sent(run: ParallelConfig, dimension: str, stage: int = 0) -> list[Call]:
+    return [call for call in stage_calls(run, pipeline_stages(run)[stage]) if call.dimension == dimension]
 
 
 Told = tuple[Primitive, str, float, float, Hiding]
@@ -45,7 +45,7 @@ def told(calls: list[Call]) -> list[Told]:
 def test_tensor_parallelism_is_two_all_reduces_a_layer_each_way() -> None:
     """4 sequences on one replica: m = 4, 8 layers, an all-reduce behind attention and one behind the FFN."""
     calls = sent(setup(4, layout={"tp": 4}, batch=4), "tp")
-    assert {call.group for call in calls} == {Group(((4, 1),))}
+    assert {call.group for call in calls} == {RankGroup(((4, 1),))}
     assert {call.primitive for call in calls} == {AR}
     assert {call.bytes for call in calls} == {ACTIVATION}
     by_phase = {phase: sum(call.calls for call in calls if call.phase == phase) for phase in ("forward", "backward", "again")}
@@ -112,7 +112,7 @@ def test_ring_attention() -> None:
         (P2P, "forward", BLOCK, 3 * 8 * 2, "attention block"),
         (P2P, "backward", BLOCK, 2 * 3 * 8 * 2, "attention block"),
     ]
-    assert sent(run, "cp")[0].group == Group(((4, 1),))
+    assert sent(run, "cp")[0].group == RankGroup(((4, 1),))
 
 
 def test_ring_attention_with_tensor_parallelism_and_recomputation() -> None:
@@ -122,7 +122,7 @@ def test_ring_attention_with_tensor_parallelism_and_recomputation() -> None:
         ("again", BLOCK / 2, 3 * 8 * 4),
         ("backward", BLOCK / 2, 6 * 8 * 4),
     ]
-    assert sent(run, "cp")[0].group == Group(((4, 2),))
+    assert sent(run, "cp")[0].group == RankGroup(((4, 2),))
 
 
 def test_all_gather_of_keys_and_values() -> None:
@@ -152,7 +152,7 @@ def test_dispatch_and_combine() -> None:
         (A2A, "forward", size, 2 * 8 * 2, "nothing"),
         (A2A, "backward", size, 2 * 8 * 2, "nothing"),
     ]
-    assert sent(run, "ep")[0].group == Group(((8, 1),))
+    assert sent(run, "ep")[0].group == RankGroup(((8, 1),))
 
 
 def test_tokens_go_once_to_a_rank_with_several_of_their_experts() -> None:
@@ -176,14 +176,14 @@ def test_sequence_parallelism_divides_the_tokens_and_leaves_experts_out_of_tenso
     run = setup(8, MOE, layout={"tp": 2, "sp": True, "ep": 8}, batch=16)
     assert {call.bytes for call in sent(run, "ep")} == {SEQ / 2 * 2 * H * 2}
     assert {call.per for call in sent(run, "tp")} == {"layer"}, "attention alone"
-    assert sent(run, "ep")[0].group == Group(((8, 1),)), "over the ranks of a tensor group too"
+    assert sent(run, "ep")[0].group == RankGroup(((8, 1),)), "over the ranks of a tensor group too"
 
 
 def test_experts_that_are_cut_gather_their_tokens() -> None:
     run = setup(8, MOE, layout={"tp": 2, "sp": True, "ep": 4, "etp": 2}, batch=16)
     gathers = [call for call in sent(run, "etp") if call.primitive is AG and call.phase == "forward"]
-    assert [(call.group, call.bytes) for call in gathers] == [(Group(((2, 1),)), 2 * SEQ / 2 * 2 * H * 2)]
-    assert sent(run, "ep")[0].group == Group(((4, 2),))
+    assert [(call.group, call.bytes) for call in gathers] == [(RankGroup(((2, 1),)), 2 * SEQ / 2 * 2 * H * 2)]
+    assert sent(run, "ep")[0].group == RankGroup(((4, 2),))
 
 
 def test_what_all_to_alls_may_hide_under() -> None:
@@ -207,14 +207,14 @@ def test_every_border_of_two_chunks() -> None:
     twice = setup(4, layout={"pp": 4, "virtual": 2}, batch=8)
     assert {call.calls for call in sent(twice, "pp")} == {16}
     spread = setup(16, layout={"pp": 4, "tp": 4, "sp": True}, batch=8)
-    assert {(call.bytes, call.group) for call in sent(spread, "pp")} == {(ACTIVATION / 4, Group(((4, 4),)))}
+    assert {(call.bytes, call.group) for call in sent(spread, "pp")} == {(ACTIVATION / 4, RankGroup(((4, 4),)))}
 
 
 def test_a_tied_embedding_is_summed_over_both_ends() -> None:
     run = setup(8, MODEL | {"tied": True}, layout={"pp": 4, "tp": 2}, batch=8)
     for stage in (0, 3):
         (call,) = sent(run, "embedding", stage)
-        assert (call.primitive, call.group, call.bytes) == (AR, Group(((2, 6),)), VOCAB * H / 2 * 4)
+        assert (call.primitive, call.group, call.bytes) == (AR, RankGroup(((2, 6),)), VOCAB * H / 2 * 4)
     assert not sent(run, "embedding", 1)
     assert not sent(setup(8, layout={"pp": 4, "tp": 2}, batch=8), "embedding")
 
@@ -237,7 +237,7 @@ def test_ddp_sums_in_buckets() -> None:
 
 def test_context_ranks_sum_gradients_too() -> None:
     run = setup(8, layout={"cp": 4}, batch=4)
-    assert {call.group for call in sent(run, "dp")} == {Group(((8, 1),))}
+    assert {call.group for call in sent(run, "dp")} == {RankGroup(((8, 1),))}
 
 
 @pytest.mark.parametrize("mode", ["zero1", "zero2"])
@@ -281,13 +281,13 @@ def test_fsdp_under_a_pipeline_gathers_once_a_step() -> None:
 def test_hsdp_shards_inside_and_sums_across() -> None:
     run = setup(16, shard={"mode": "hsdp", "group": 8, "grad_bytes": 2})
     inside = [call for call in sent(run, "dp") if call.primitive is not AR]
-    assert {call.group for call in inside} == {Group(((8, 1),))}
+    assert {call.group for call in inside} == {RankGroup(((8, 1),))}
     across = [call for call in sent(run, "dp") if call.primitive is AR]
     assert told(across) == [
         (AR, "backward", LAYER / 8 * 2, LAYERS, "last backward"),
         (AR, "backward", (WEIGHTS - LAYERS * LAYER) / 8 * 2, 1, "last backward"),
     ], "a layer as soon as its gradient is scattered, the embedding with the head"
-    assert {call.group for call in across} == {Group(((2, 8),))}
+    assert {call.group for call in across} == {RankGroup(((2, 8),))}
     assert sum(call.bytes_a_step for call in across) == pytest.approx(WEIGHTS / 8 * 2)
 
 
@@ -298,8 +298,8 @@ def test_experts_have_replicas_of_their_own() -> None:
         (RS, "backward", experts * 4, 1, "last backward"),
         (AG, "forward", experts * 2, 1, "first forward"),
     ]
-    assert {call.group for call in sent(run, "expert dp")} == {Group(((2, 8),))}
-    assert {call.group for call in sent(run, "dp")} == {Group(((16, 1),))}
+    assert {call.group for call in sent(run, "expert dp")} == {RankGroup(((2, 8),))}
+    assert {call.group for call in sent(run, "dp")} == {RankGroup(((16, 1),))}
     alone = setup(8, MOE, layout={"ep": 8}, batch=16)
     assert not sent(alone, "expert dp"), "each expert is there once"
 
@@ -308,7 +308,7 @@ def test_the_norm_of_gradients_goes_over_all_ranks() -> None:
     run = setup(16, layout={"tp": 2, "pp": 2}, batch=16)
     for stage in (0, 1):
         (call,) = sent(run, "norm", stage)
-        assert (call.primitive, call.group, call.bytes, call.calls) == (AR, Group(((16, 1),)), 4.0, 1)
+        assert (call.primitive, call.group, call.bytes, call.calls) == (AR, RankGroup(((16, 1),)), 4.0, 1)
 
 
 # --- all of them --------------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_every_call_says_where_it_comes_from_and_what_it_hides_under() -> None:
             for call in calls:
                 seen.add(call.dimension)
                 assert len(call.source) > 15
-                assert call.hides in COVERS
+                assert call.hides in OVERLAP_RULES
                 assert call.group.ranks > 1
                 assert max(call.group.members) < 64
                 assert call.bytes > 0
@@ -346,22 +346,22 @@ def test_every_call_says_where_it_comes_from_and_what_it_hides_under() -> None:
 
 
 def test_what_hides_has_a_rule() -> None:
-    assert COVERS["nothing"].exposed == "all"
-    assert all(cover.under for name, cover in COVERS.items() if name != "nothing")
+    assert OVERLAP_RULES["nothing"].exposed == "all"
+    assert all(cover.under for name, cover in OVERLAP_RULES.items() if name != "nothing")
 
 
 def test_layers_of_a_folded_pipeline_stand_at_both_ends() -> None:
     run = setup(4, layout={"pp": 4}, batch=8, schedule="zbv")
-    assert stages_of(run)[0] == Stage(0, 2, 0, embedding=True, head=True)
-    assert not any(stage.head for stage in stages_of(run)[1:])
+    assert pipeline_stages(run)[0] == PipelineStage(0, 2, 0, embedding=True, head=True)
+    assert not any(stage.head for stage in pipeline_stages(run)[1:])
 
 
 def test_dense_layers_come_first() -> None:
     deep = MOE | {"layers": 8, "moe": {"experts": 16, "top_k": 2, "ffn": 512, "dense_layers": 3}}
     run = setup(4, deep, layout={"pp": 4}, batch=8)
-    assert [(stage.dense_layers, stage.moe_layers) for stage in stages_of(run)] == [(2, 0), (1, 1), (0, 2), (0, 2)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [(2, 0), (1, 1), (0, 2), (0, 2)]
     interleaved = setup(4, deep, layout={"pp": 4, "virtual": 2}, batch=8)
-    assert [(stage.dense_layers, stage.moe_layers) for stage in stages_of(interleaved)] == [(1, 1), (1, 1), (1, 1), (0, 2)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(interleaved)] == [(1, 1), (1, 1), (1, 1), (0, 2)]
 
 
 def test_buckets_hold_everything() -> None:

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from colltool.render.subjects.job import layout_text
+from colltool.render.views.job import layout_text
 from colltool.training.job import load_job
-from colltool.training.setup import Setup, ends_as_layers, stages_of
+from colltool.training.parallel_config import ParallelConfig, ends_as_layers, pipeline_stages
 
 SMALL = {"layers": 14, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024}
 
 
-def setup(ranks: int, model: Any = "llama3-405b", **keys: Any) -> Setup:
+def setup(ranks: int, model: Any = "llama3-405b", **keys: Any) -> ParallelConfig:
     content = {"model": model, "sequence": 1024, "batch": {"global": 64}, "device": "h100", "stack": "megatron"} | keys
     return load_job(content).setup(ranks)
 
 
-def layers(run: Setup) -> list[int]:
-    return [stage.layers for stage in stages_of(run)]
+def layers(run: ParallelConfig) -> list[int]:
+    return [stage.layers for stage in pipeline_stages(run)]
 
 
 @pytest.mark.parametrize("virtual", [1, 2, 4, 8, 16])
@@ -46,7 +46,7 @@ def test_the_first_chunk_of_all_is_the_short_one() -> None:
     """14 layers, 2 stages of 4 chunks of 2: the first 3 layers are the first chunk, of 1, and the second stage's, of 2."""
     moe = {"moe": {"experts": 4, "top_k": 1, "ffn": 512, "dense_layers": 3}}
     run = setup(2, model=SMALL | moe, layout={"pp": 2, "virtual": 4})
-    assert [(stage.dense_layers, stage.moe_layers) for stage in stages_of(run)] == [(1, 6), (2, 5)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [(1, 6), (2, 5)]
 
 
 @pytest.mark.parametrize(("pp", "said"), [(4, True), (2, False)])

@@ -10,7 +10,7 @@ from planning import dense, two_tiers
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
-from colltool.training.taken import taken
+from colltool.training.job_placement import job_slice
 
 
 def job(**layout: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_a_job_on_a_part_is_the_job_on_its_slice(ranks: int, shape: str, tp: int
     part = colltool.plan(sized, "tpu-v5p", ranks)
     alone = colltool.plan(sized, load_fabric("tpu-v5p", [f"ici.shape=[{shape}]"]), ranks)
     assert part.step_s == alone.step_s
-    assert [one.sent.fare for one in part.collectives] == [one.sent.fare for one in alone.collectives]
+    assert [one.sent.cost for one in part.collectives] == [one.sent.cost for one in alone.collectives]
     assert part.grounds[0].startswith(f"the ranks are a slice of {shape.replace(',', 'x')} of ici; another, such as ")
     assert not any("slice" in ground for ground in alone.grounds)
 
@@ -52,5 +52,5 @@ def test_a_search_and_a_spread_lie_in_it_too() -> None:
 
 def test_what_takes_all_of_it_or_is_no_lattice_stays() -> None:
     torus, nodes = load_fabric("tpu-v4-512"), load_fabric(two_tiers())
-    assert taken(torus, 512) is torus
-    assert taken(nodes, 16) is nodes
+    assert job_slice(torus, 512) is torus
+    assert job_slice(nodes, 16) is nodes

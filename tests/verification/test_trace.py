@@ -12,8 +12,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
-from colltool.render.door import document, rendered
-from colltool.schedules.network import network_of
+from colltool.render.dispatch import document, rendered
+from colltool.schedules.links import network_of
 from colltool.schedules.trace import Trace
 from colltool.verification.verify import verify
 from tests import small

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import nearest
 from colltool.base.quoting import printable
-from colltool.training.files.families import FAMILIES, REASONS
 
 KNOWN_TIMES = "parameters and layers of the model as a mapping, with the times of compute: {forward_per_layer: 7ms, ...}"
 SHAPE = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers, with the times of compute"
@@ -124,3 +123,83 @@ def _is_nothing(value: Any) -> bool:
 def _told(value: Any) -> str:
     text = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else printable(str(value))
     return text[:60]
+
+
+Slides = Literal["every", "alternate", "upper", "pattern"]
+
+
+class Family(NamedTuple):
+    """How the layers of a model type are made.
+
+    ``gated``: three matrices of the FFN. ``bias``: of all linear layers and norms. ``tied``: the head is the embedding unless the
+    config says otherwise. ``positions``: the key with the number of learned positions. ``wide``: times hidden is the FFN where no
+    key says it. ``slides``: the layers that ``sliding_window`` is of, where no list says it: every layer, every other one, those
+    from ``max_window_layers`` on, all but each ``sliding_window_pattern``-th.
+    """
+
+    gated: bool = True
+    bias: bool = False
+    tied: bool = False
+    positions: str = ""
+    wide: int = 0
+    slides: Slides = "every"
+    pattern: int = 6
+
+
+_GPT = Family(gated=False, bias=True, tied=True, wide=4)
+FAMILIES: dict[str, Family] = {
+    "llama": Family(),
+    "mistral": Family(),
+    "mixtral": Family(),
+    "qwen2": Family(slides="upper"),
+    "qwen2_moe": Family(slides="upper"),
+    "qwen3": Family(slides="upper"),
+    "qwen3_moe": Family(slides="upper"),
+    "gemma": Family(tied=True),
+    "gemma2": Family(tied=True, slides="alternate"),
+    "gemma3_text": Family(tied=True, slides="pattern"),
+    "deepseek_v2": Family(),
+    "deepseek_v3": Family(),
+    "kimi_k2": Family(),
+    "gpt_oss": Family(slides="alternate"),
+    "glm4_moe": Family(),
+    "olmo": Family(),
+    "olmo2": Family(),
+    "olmoe": Family(),
+    "granite": Family(),
+    "granitemoe": Family(),
+    "cohere": Family(tied=True),
+    "cohere2": Family(tied=True, slides="pattern", pattern=4),
+    "stablelm": Family(),
+    "phi3": Family(),
+    "internlm2": Family(),
+    "smollm3": Family(tied=True),
+    "nemotron": Family(gated=False),  # squared ReLU
+    "starcoder2": Family(gated=False, bias=True, tied=True),
+    "phi": Family(gated=False, bias=True),
+    "gpt_neox": Family(gated=False, bias=True),
+    "gptj": Family(gated=False, bias=True, wide=4),
+    "gpt2": _GPT._replace(positions="n_positions"),
+    "gpt_bigcode": _GPT._replace(positions="n_positions"),
+    "bloom": _GPT,
+    "opt": _GPT._replace(positions="max_position_embeddings"),
+    "falcon": Family(gated=False, tied=True, wide=4),
+    "mpt": Family(gated=False, tied=True, wide=4),
+}
+"""What is modelled, by ``model_type``."""
+
+_LACKING = {
+    "Mamba layers": "jamba bamba zamba zamba2 nemotron_h falcon_h1 granitemoehybrid mamba mamba2 falcon_mamba",
+    "layers of linear attention": "qwen3_next minimax minimax_text_01 kimi_linear rwkv rwkv5 bailing_moe_linear",
+    "recurrent layers": "recurrent_gemma retnet xlstm",
+    "several parts, images or sound beside the text": "gemma3 gemma3n llama4 mllama llava llava_next mistral3 pixtral qwen2_vl "
+    "qwen2_5_vl qwen3_vl qwen3_vl_moe qwen2_5_omni paligemma idefics3 internvl_chat deepseek_vl_v2",
+    "an encoder": "bert roberta deberta-v2 modernbert t5 mt5 bart whisper",
+    "attention in chunks, and experts in every other layer": "llama4_text",
+    "local attention in every other layer": "gpt_neo",
+    "sparse attention": "deepseek_v32",
+    "layers of different shapes": "nemotron-nas",
+    "keys of its own (ffn_config, attn_config)": "dbrx",
+}
+REASONS = {kind: why for why, kinds in _LACKING.items() for kind in kinds.split()}
+"""What some types have that is not modelled."""

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 
 from colltool.definitions.field_types import Flag, Part
 from colltool.definitions.schema_hints import Accepted
-from colltool.training.files.families import FAMILIES, Family
-from colltool.training.files.values import Dimension
+from colltool.training.files.config_keys import FAMILIES, Family
+from colltool.training.files.schema import Dimension
 
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True), Accepted("a whole number")]
 _Types = Annotated[tuple[str, ...], Field(max_length=100_000), Accepted("a list with the type of each layer")]

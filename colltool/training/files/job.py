@@ -8,17 +8,18 @@ from pydantic import Field, model_validator
 
 from colltool.definitions.field_types import MAX_LISTED, Flag, Label, Part, PrimitiveName, Size, Words
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.training.files.machine import DeviceFile, StackFile
-from colltool.training.files.model import ModelFile
-from colltool.training.files.values import (
+from colltool.training.files.schema import (
+    DeviceFile,
     Dimension,
     Duration,
     MaybeFlag,
+    ModelFile,
     Parallel,
     ParallelOrAuto,
     PercentOrShare,
     Precision,
     SmallShare,
+    StackFile,
 )
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
@@ -36,7 +37,7 @@ class BatchFile(Part):
     micro: Dimension = 1
 
 
-class LayoutFile(Part):
+class ParallelLayoutFile(Part):
     """How ranks are cut: the sizes of the dimensions, the order of their ranks (innermost first), layers of each stage."""
 
     tp: Parallel = 1
@@ -61,7 +62,7 @@ class LayoutFile(Part):
     ] = None
 
     @model_validator(mode="after")
-    def _order_is_whole(self) -> LayoutFile:
+    def _order_is_whole(self) -> ParallelLayoutFile:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
             what = f"the order leaves out {', '.join(missing)}" if missing else "the order names a dimension twice"
@@ -216,7 +217,7 @@ class JobFile(Part):
     ] = None
     sequence: Dimension | None = None
     batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = None
-    layout: Annotated[LayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = LayoutFile()
+    layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = ParallelLayoutFile()
     shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"] | None = None
     recompute: Literal["none", "selective", "full"] = "none"

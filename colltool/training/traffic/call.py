@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from colltool.base.primitives import Primitive
-from colltool.training.layout import Group
-from colltool.training.setup import Setup, Stage
+from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import ParallelConfig, PipelineStage
 
 Phase = Literal["forward", "backward", "again", "update"]
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
     dimension: str
     primitive: Primitive
-    group: Group
+    group: RankGroup
     bytes: float
     each: float
     per: Per
@@ -45,46 +45,46 @@ class Call(NamedTuple):
         return self.bytes * self.calls
 
 
-class Cover(NamedTuple):
+class OverlapRule(NamedTuple):
     """What a communication may hide under, and what of it stays exposed."""
 
     under: str
     exposed: str
 
 
-COVERS: dict[Hiding, Cover] = {
-    "nothing": Cover("", "all"),
-    "last backward": Cover("backward of the last micro-batch", "the last bucket, and what exceeds that backward"),
-    "first forward": Cover("forward of the first micro-batch", "the first bucket, and what exceeds that forward"),
-    "neighbour layer": Cover(
+OVERLAP_RULES: dict[Hiding, OverlapRule] = {
+    "nothing": OverlapRule("", "all"),
+    "last backward": OverlapRule("backward of the last micro-batch", "the last bucket, and what exceeds that backward"),
+    "first forward": OverlapRule("forward of the first micro-batch", "the first bucket, and what exceeds that forward"),
+    "neighbour layer": OverlapRule(
         "the layer before or after, one prefetched", "the first gather, the last scatter, max(0, t - compute)"
     ),
-    "weight gradient": Cover("the GEMM of the weight's gradient", "max(0, t - that GEMM)"),
-    "split gemm": Cover("the GEMM that it feeds, in pieces", "of an all-gather about 0, of a reduce-scatter a quarter"),
-    "attention block": Cover("attention of the block before", "max(0, t - block) a step of the ring"),
-    "steady pipeline": Cover("other micro-batches of steady 1F1B", "warm-up and drain"),
-    "other batch": Cover("compute of the other batch", "max(0, t - that compute)"),
-    "shared expert": Cover("the GEMMs of the shared expert", "max(0, t - those GEMMs)"),
+    "weight gradient": OverlapRule("the GEMM of the weight's gradient", "max(0, t - that GEMM)"),
+    "split gemm": OverlapRule("the GEMM that it feeds, in pieces", "of an all-gather about 0, of a reduce-scatter a quarter"),
+    "attention block": OverlapRule("attention of the block before", "max(0, t - block) a step of the ring"),
+    "steady pipeline": OverlapRule("other micro-batches of steady 1F1B", "warm-up and drain"),
+    "other batch": OverlapRule("compute of the other batch", "max(0, t - that compute)"),
+    "shared expert": OverlapRule("the GEMMs of the shared expert", "max(0, t - those GEMMs)"),
 }
 """The rules of overlap, by name."""
 
 
-class Sender:
+class CallBuilder:
     """Makes the calls of one stage; ``every`` is how often a step has one of each kind there."""
 
-    def __init__(self, setup: Setup, stage: Stage) -> None:
-        self.setup, self.stage = setup, stage
-        m = setup.micro_batches
+    def __init__(self, config: ParallelConfig, stage: PipelineStage) -> None:
+        self.config, self.stage = config, stage
+        m = config.micro_batches
         self.every: dict[Per, int] = {
             "layer": stage.layers * m,
             "dense_layer": stage.dense_layers * m,
             "moe_layer": stage.moe_layers * m,
             "micro_batch": m,
-            "border": setup.chunks * m,
+            "border": config.chunks * m,
             "step": 1,
         }
 
-    def call(self, dimension: str, primitive: Primitive, group: Group, size: float, *, per: Per, phase: Phase, source: str,
+    def call(self, dimension: str, primitive: Primitive, group: RankGroup, size: float, *, per: Per, phase: Phase, source: str,
              each: float = 1, hides: Hiding = "nothing", skew: float = 1.0, closed: bool = False) -> Call:  # fmt: skip
         """A call, its number a step filled in."""
         return Call(
@@ -104,5 +104,5 @@ class Sender:
 
     def phases(self, *, core: bool = False) -> tuple[Phase, ...]:
         """The passes that send what the forward pass sends; ``core``: also where attention's core alone is computed again."""
-        again = self.setup.recompute == "full" or (core and self.setup.recompute == "selective")
+        again = self.config.recompute == "full" or (core and self.config.recompute == "selective")
         return ("forward", "again") if again else ("forward",)

@@ -6,29 +6,29 @@ from collections.abc import Iterator
 
 from colltool.base.primitives import A2A, AG, P2P, RS
 from colltool.training.model import Shape
-from colltool.training.traffic.call import Call, Hiding, Sender
+from colltool.training.traffic.call import Call, CallBuilder, Hiding
 
 RING = "Ring attention, Liu 2023, arXiv:2310.01889"
 GATHER = "The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.2"
 ULYSSES = "DeepSpeed Ulysses, Jacobs 2023, arXiv:2309.14509"
 
 
-def context_calls(send: Sender) -> Iterator[Call]:
+def context_calls(send: CallBuilder) -> Iterator[Call]:
     """Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients). All-gather of keys and
     values, their gradients' reduce-scatter backward. Ulysses: four all-to-alls each way: q, k, v in, the output back.
     """  # fmt: skip
-    setup = send.setup
-    model, layout = setup.model, setup.layout
+    config = send.config
+    model, layout = config.model, config.layout
     if layout.cp == 1 or model is None or model.shape is None:
         return
-    shape, width = model.shape, setup.precision.activation_bytes
-    block = setup.tokens * _kv_size(shape, layout.tp) * width
+    shape, width = model.shape, config.precision.activation_bytes
+    block = config.tokens * _kv_size(shape, layout.tp) * width
     again = send.phases(core=True)
     if layout.cp_mode == "ulysses":
         yield from _ulysses(send, shape)
         return
     group = layout.group("cp")
-    hides: Hiding = "attention block" if setup.overlap.cp else "nothing"
+    hides: Hiding = "attention block" if config.overlap.cp else "nothing"
     if layout.cp_mode == "ring":
         around = layout.cp - 1
         for phase in again:
@@ -42,10 +42,10 @@ def context_calls(send: Sender) -> Iterator[Call]:
     yield send.call("cp", RS, group, whole, per="layer", phase="backward", source=GATHER)
 
 
-def _ulysses(send: Sender, shape: Shape) -> Iterator[Call]:
-    setup = send.setup
-    group, tp = setup.layout.group("cp"), setup.layout.tp
-    width = setup.precision.activation_bytes
+def _ulysses(send: CallBuilder, shape: Shape) -> Iterator[Call]:
+    config = send.config
+    group, tp = config.layout.group("cp"), config.layout.tp
+    width = config.precision.activation_bytes
     if shape.mla is None:
         heads, kv = shape.heads * shape.head_dim / tp, max(shape.kv_heads / tp, 1.0) * shape.head_dim
         parts = ((2, heads), (2, kv))  # q and the output; k and v
@@ -54,7 +54,7 @@ def _ulysses(send: Sender, shape: Shape) -> Iterator[Call]:
         parts = ((2, a * (mla.nope + mla.rope)), (2, a * mla.value))  # q and k; v and the output
     for phase in (*send.phases(core=True), "backward"):
         for count, size in parts:
-            yield send.call("cp", A2A, group, setup.tokens * size * width, per="layer", phase=phase, each=count, source=ULYSSES)
+            yield send.call("cp", A2A, group, config.tokens * size * width, per="layer", phase=phase, each=count, source=ULYSSES)
 
 
 def _kv_size(shape: Shape, tp: int) -> float:

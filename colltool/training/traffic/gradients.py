@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from colltool.base.primitives import AG, AR, RS
-from colltool.training.layout import Group, cut
-from colltool.training.rank_parameters import Held, ends_held, layer_held, stage_parameters
-from colltool.training.traffic.call import Call, Hiding, Per, Phase, Sender
+from colltool.training.layout import RankGroup, cut
+from colltool.training.rank_parameters import RankParameters, ends_parameters, layer_parameters_of, stage_parameters
+from colltool.training.traffic.call import Call, CallBuilder, Hiding, Per, Phase
 
 DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
 ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
@@ -38,15 +38,15 @@ def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[floa
     return tuple((held * size, count) for held, count in ((together, full), (rest, 1)) if held and count)
 
 
-def gradient_calls(send: Sender) -> Iterator[Call]:
+def gradient_calls(send: CallBuilder) -> Iterator[Call]:
     """Those of the dense weights over D c ranks, and those of experts over their own replicas."""
-    setup = send.setup
-    if setup.model is None:
+    config = send.config
+    if config.model is None:
         return
-    layout = setup.layout
-    held = stage_parameters(setup, send.stage)
+    layout = config.layout
+    held = stage_parameters(config, send.stage)
     parts = (("dp", layout.group("cp", "dp"), held.dense), ("expert dp", layout.group("dp", experts=True), held.experts))
-    if setup.shard.layers:
+    if config.shard.layers:
         yield from _layered(send)
         return
     for name, group, parameters in parts:
@@ -54,79 +54,79 @@ def gradient_calls(send: Sender) -> Iterator[Call]:
             yield from _bucketed(send, name, group, parameters)
 
 
-def norm_calls(send: Sender) -> Iterator[Call]:
+def norm_calls(send: CallBuilder) -> Iterator[Call]:
     """The norm of all gradients: 4 bytes over all ranks."""
-    ranks = send.setup.layout.ranks
-    if ranks > 1 and send.setup.model is not None:
-        everybody = Group(((ranks, 1),))
+    ranks = send.config.layout.ranks
+    if ranks > 1 and send.config.model is not None:
+        everybody = RankGroup(((ranks, 1),))
         yield send.call("norm", AR, everybody, 4.0, per="step", phase="update", source=NORM)
 
 
-def _bucketed(send: Sender, name: str, group: Group, parameters: float) -> Iterator[Call]:
+def _bucketed(send: CallBuilder, name: str, group: RankGroup, parameters: float) -> Iterator[Call]:
     """DDP: an all-reduce of P_l in buckets. ZeRO-1 and 2: a reduce-scatter of the gradients, an all-gather of the weights."""
-    setup = send.setup
-    grads, weights = setup.shard.grad_bytes, setup.precision.param_bytes
-    bucket = setup.bucket_bytes(grads, group.ranks)
-    under: Hiding = "last backward" if setup.overlap.dp else "nothing"
-    reduced = AR if setup.shard.mode == "ddp" else RS
-    source = DDP if setup.shard.mode == "ddp" else ZERO
+    config = send.config
+    grads, weights = config.shard.grad_bytes, config.precision.param_bytes
+    bucket = config.bucket_bytes(grads, group.ranks)
+    under: Hiding = "last backward" if config.overlap.dp else "nothing"
+    reduced = AR if config.shard.mode == "ddp" else RS
+    source = DDP if config.shard.mode == "ddp" else ZERO
     for size, count in buckets(parameters * grads, bucket):
         yield send.call(name, reduced, group, size, per="step", phase="backward", each=count, hides=under, source=source)
-    if setup.shard.mode == "ddp":
+    if config.shard.mode == "ddp":
         return
-    under = "first forward" if setup.overlap.dp else "nothing"
+    under = "first forward" if config.overlap.dp else "nothing"
     for size, count in buckets(parameters * weights, bucket * weights / grads):
         yield send.call(name, AG, group, size, per="step", phase="forward", each=count, hides=under, source=source)
 
 
-def _layered(send: Sender) -> Iterator[Call]:
+def _layered(send: CallBuilder) -> Iterator[Call]:
     """FSDP: a layer is gathered for each pass, and its gradient scattered; what is not resharded is gathered once a step.
 
     HSDP: what a rank keeps of a layer's gradient is then summed over the shard groups, in the last backward pass of a step:
     a call a layer, as soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
     """
-    setup = send.setup
+    config = send.config
     for per, layers, held in _units(send):
         for name, shards, replicas, parameters in _shard_groups(send, held):
             if shards.ranks > 1:
                 yield from _unit(send, per, layers, name, group=shards, parameters=parameters)
             if replicas.ranks > 1:
-                size = parameters / shards.ranks * setup.shard.grad_bytes
-                hides: Hiding = "last backward" if setup.overlap.dp else "nothing"
+                size = parameters / shards.ranks * config.shard.grad_bytes
+                hides: Hiding = "last backward" if config.overlap.dp else "nothing"
                 yield send.call(name, AR, replicas, size, per="step", phase="backward", each=layers, hides=hides, source=FSDP)
 
 
-def _units(send: Sender) -> Iterator[tuple[Per, int, Held]]:
+def _units(send: CallBuilder) -> Iterator[tuple[Per, int, RankParameters]]:
     """What is gathered together, how many of each a stage has: layers of a kind, the embedding with the head."""
-    setup, stage = send.setup, send.stage
+    config, stage = send.config, send.stage
     if stage.dense_layers:
-        yield "dense_layer", stage.dense_layers, layer_held(setup, experts=False)
+        yield "dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False)
     if stage.moe_layers:
-        yield "moe_layer", stage.moe_layers, layer_held(setup, experts=True)
-    if (ends := ends_held(setup, stage)).total:
+        yield "moe_layer", stage.moe_layers, layer_parameters_of(config, experts=True)
+    if (ends := ends_parameters(config, stage)).total:
         yield "micro_batch", 1, ends
 
 
-def _shard_groups(send: Sender, held: Held) -> Iterator[tuple[str, Group, Group, float]]:
+def _shard_groups(send: CallBuilder, held: RankParameters) -> Iterator[tuple[str, RankGroup, RankGroup, float]]:
     """The groups that shard a unit's weights, and those that hold the same shard, with the parameters that a group has."""
-    layout, shard = send.setup.layout, send.setup.shard
+    layout, shard = send.config.layout, send.config.shard
     for name, group, parameters in (
         ("dp", layout.group("cp", "dp"), held.dense),
         ("expert dp", layout.group("dp", experts=True), held.experts),
     ):
         if group.ranks > 1 and parameters:
-            inner, outer = cut(group, shard.group) if shard.mode == "hsdp" else (group, Group(()))
+            inner, outer = cut(group, shard.group) if shard.mode == "hsdp" else (group, RankGroup(()))
             yield name, inner, outer, parameters
 
 
-def _unit(send: Sender, per: Per, layers: int, name: str, *, group: Group, parameters: float) -> Iterator[Call]:
+def _unit(send: CallBuilder, per: Per, layers: int, name: str, *, group: RankGroup, parameters: float) -> Iterator[Call]:
     """One unit's gathers and scatter, each micro-batch; once a step where it stays gathered."""
-    setup = send.setup
-    shard = setup.shard
+    config = send.config
+    shard = config.shard
     often: Per = per if shard.reshard else "step"
     count = 1 if shard.reshard else layers
-    hides: Hiding = "neighbour layer" if setup.overlap.dp else "nothing"
-    weights, grads = parameters * setup.precision.param_bytes, parameters * shard.grad_bytes
+    hides: Hiding = "neighbour layer" if config.overlap.dp else "nothing"
+    weights, grads = parameters * config.precision.param_bytes, parameters * shard.grad_bytes
     passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
     for phase in passes:
         yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=FSDP)

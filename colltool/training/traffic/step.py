@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from colltool.training.setup import Setup, Stage, stages_of
-from colltool.training.traffic.call import Call, Sender
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.traffic.call import Call, CallBuilder
 from colltool.training.traffic.context import context_calls
 from colltool.training.traffic.experts import expert_calls
 from colltool.training.traffic.gradients import gradient_calls, norm_calls
 from colltool.training.traffic.pipeline import pipeline_calls, tied_calls
 from colltool.training.traffic.tensor import tensor_calls, vocabulary_calls
 
-Rows = tuple[Callable[[Sender], Iterator[Call]], ...]
+Rows = tuple[Callable[[CallBuilder], Iterator[Call]], ...]
 
 OFTEN: Rows = (tensor_calls, vocabulary_calls, context_calls, expert_calls)
 BORDERS: Rows = (pipeline_calls,)
@@ -23,12 +23,12 @@ ROWS: Rows = OFTEN + BORDERS + GRADIENTS + ONCE
 data parallelism every micro-batch or once a step as it is sharded, and once a step."""
 
 
-def stage_calls(setup: Setup, stage: Stage, rows: Rows = ROWS) -> tuple[Call, ...]:
+def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS) -> tuple[Call, ...]:
     """The collectives of a rank of a stage, in the order of the table, without those that never happen or send no byte.
 
     Calls that differ in nothing are one record with their numbers summed.
     """
-    send = Sender(setup, stage)
+    send = CallBuilder(config, stage)
     found: dict[tuple[object, ...], Call] = {}
     for one in (call for row in rows for call in row(send) if call.calls and call.bytes > 0.5):
         key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
@@ -37,8 +37,8 @@ def stage_calls(setup: Setup, stage: Stage, rows: Rows = ROWS) -> tuple[Call, ..
     return tuple(found.values())
 
 
-def step_calls(setup: Setup) -> tuple[tuple[Stage, tuple[Call, ...]], ...]:
+def step_calls(config: ParallelConfig) -> tuple[tuple[PipelineStage, tuple[Call, ...]], ...]:
     """Those of every stage; stages of one kind share theirs."""
-    stages = stages_of(setup)
-    by_kind = {stage.kind: stage_calls(setup, stage) for stage in {stage.kind: stage for stage in stages}.values()}
+    stages = pipeline_stages(config)
+    by_kind = {stage.kind: stage_calls(config, stage) for stage in {stage.kind: stage for stage in stages}.values()}
     return tuple((stage, by_kind[stage.kind]) for stage in stages)

@@ -1,0 +1,186 @@
+"""What each group meets on the resources that it uses, all groups together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import eq
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from colltool.congestion.groups import GroupLayout
+from colltool.congestion.jobs import GroupJob
+from colltool.congestion.links import SMALL, Floats, Indices, LinkModel
+from colltool.congestion.loads import Baseline, ClassTotals, clean
+from colltool.congestion.results import GroupCost, TierEta
+
+_TIE = 1e-12
+
+
+class Collisions:
+    """Filled line by line; shape (groups,) each.
+
+    Attributes:
+        busiest_s: load/capacity of the group's busiest resource.
+        alone_s: the same in the same places, with nobody else there.
+        mean_s: over the resources that the group uses of the line of its busiest.
+        tier, line, resource: the busiest; of equal ones that of the line that comes first, and the first there.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.busiest_s, self.alone_s, self.mean_s = np.zeros(groups), np.zeros(groups), np.zeros(groups)
+        self.tier, self.line, self.resource = (np.zeros(groups, dtype=SMALL) for _ in range(3))
+
+    def add(self, line: ClassTotals) -> None:
+        """What groups meet on one more line."""
+        groups, capacity = len(self.busiest_s), line.kind.capacity_Bps
+        by = line.group.astype(np.intp)  # what ``at`` is fast with
+        np.maximum.at(self.alone_s, by, line.own / capacity)
+        load = line.load[line.resource]
+        most = np.zeros(groups)
+        np.maximum.at(most, by, load)
+        mean = np.bincount(by, load / capacity, groups) / np.maximum(np.bincount(by, minlength=groups), 1)
+        busier = most / capacity > self.busiest_s * (1 + _TIE)
+        self.busiest_s[busier], self.mean_s[busier] = most[busier] / capacity, mean[busier]
+        self.tier[busier], self.line[busier] = line.tier, line.line
+        self.resource[busier] = _first_with(most, line, load)[busier]
+
+
+def _first_with(most: Floats, line: ClassTotals, load: Floats) -> Indices:
+    """For each group the first resource that carries the most of those it uses."""
+    top = np.flatnonzero(load == most[line.group])[::-1]  # from the last resource to the first, so that it stays
+    first = np.zeros(len(most), dtype=SMALL)
+    first[line.group[top]] = line.resource[top]
+    return first
+
+
+MAX_ETA_ALPHA = 1000.0  # what a fabric file takes
+
+
+class Affected(NamedTuple):
+    """Groups that follow each other and have one ideal.
+
+    Args:
+        start: the number of the first.
+        ideal: of each.
+        slowdown, busiest_s, eta_alpha: of each, shape (groups,).
+    """
+
+    start: int
+    ideal: Baseline
+    slowdown: Floats
+    busiest_s: Floats
+    eta_alpha: Floats
+
+
+class _Worst(NamedTuple):
+    """Of one tier so far: the coefficients, and the number of the group that gave the last of them."""
+
+    alpha: float
+    beta: float | None
+    group: int
+
+
+def etas(suffered: Sequence[Affected], wires: Sequence[LinkModel], groups: Sequence[GroupLayout]) -> tuple[TierEta, ...]:
+    """What makes a price of a packed group that of the worst group here.
+
+    α goes to every tier that the ideal spans, β to the one that bounds it. A price takes min(η_β, share of the uplinks), so
+    where uplinks bound the ideal already, β is the share of one port that survives both: a cautious one for its other traffic.
+    """
+    worst: dict[int, _Worst] = {}
+    for some in suffered:
+        beta = np.where(some.slowdown > 1, np.minimum(1.0, clean(some.ideal.endpoint_s / some.busiest_s)), 1.0)
+        for number in _different(some.eta_alpha, beta):
+            for tier in some.ideal.tiers:
+                before = worst.get(tier, _Worst(1.0, None, some.start + number))
+                own_beta = float(beta[number]) if tier == some.ideal.tier else None
+                worst[tier] = _worse(before, _Worst(float(some.eta_alpha[number]), own_beta, some.start + number))
+    ordered = ((wires[tier].tier.name, one) for tier, one in sorted(worst.items()))
+    return tuple(TierEta(tier, one.alpha, one.beta, groups[one.group].name) for tier, one in ordered)
+
+
+def _worse(before: _Worst, now: _Worst) -> _Worst:
+    """The larger α and the smaller β of two groups."""
+    alpha = min(MAX_ETA_ALPHA, max(before.alpha, now.alpha))
+    lower = now.beta is not None and (before.beta is None or now.beta < before.beta)
+    return _Worst(alpha, now.beta if lower else before.beta, now.group if lower or alpha > before.alpha else before.group)
+
+
+def _different(alpha: Floats, beta: Floats) -> list[int]:
+    """The first of each pair of coefficients, in the order of the groups: the others can be no worse."""
+    first = np.unique(np.stack([alpha, beta]), axis=1, return_index=True)[1]
+    return sorted(first.tolist())
+
+
+class GroupColumns(NamedTuple):
+    """What groups cost, shape (groups,) each, as :class:`GroupCost` has it; ``busiest`` are (tier, line, resource)."""
+
+    slowdown: Floats
+    interference: Floats
+    extra_hops: Indices
+    eta_alpha: Floats
+    tail_over_mean: Floats
+    ideal_s: Floats
+    together_s: Floats
+    busiest: tuple[Indices, Indices, Indices]
+
+
+class GroupCosts(Sequence[GroupCost]):
+    """The groups of a layout and what they cost, each made when it is looked at: half a million are a dozen arrays.
+
+    Args:
+        groups: of the layout.
+        runs: what groups run, each with the number of the first that does.
+        columns: what they cost.
+        wires: of every tier, for the names of resources.
+    """
+
+    def __init__(
+        self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: GroupColumns, wires: list[LinkModel]
+    ) -> None:
+        self._groups, self._columns, self._wires = groups, columns, wires
+        self._starts, self._runs = np.array([start for start, _ in runs]), [run for _, run in runs]
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupCost: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[GroupCost, ...]: ...
+    def __getitem__(self, index: int | slice) -> GroupCost | tuple[GroupCost, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(len(self))))
+        return self._cost(range(len(self))[index])
+
+    def _cost(self, number: int) -> GroupCost:
+        group, columns = self._groups[number], self._columns
+        run = self._runs[int(np.searchsorted(self._starts, number, side="right")) - 1]
+        slowdown = float(columns.slowdown[number])
+        tier, line, resource = (int(part[number]) for part in columns.busiest)
+        sized = run.size is not None
+        return GroupCost(
+            name=group.name,
+            ranks=len(group.endpoints),
+            primitive=run.primitive,
+            algorithm=run.algorithm,
+            slowdown=slowdown,
+            interference=float(columns.interference[number]),
+            extra_hops=int(columns.extra_hops[number]),
+            eta_alpha=float(columns.eta_alpha[number]),
+            eta_beta=min(1.0, 1 / slowdown),
+            tail_over_mean=float(columns.tail_over_mean[number]),
+            busiest=self._wires[tier].name(line, resource),
+            bytes=run.size,
+            ideal_s=float(columns.ideal_s[number]) if sized else None,
+            together_s=float(columns.together_s[number]) if sized else None,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} groups)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))

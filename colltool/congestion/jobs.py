@@ -1,0 +1,223 @@
+"""What the groups of a layout run: primitive, algorithm, size and traffic, and where their members stand."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import A2A, AR, Primitive
+from colltool.base.units import MAX_SIZE
+from colltool.congestion.groups import Alike, GroupLayout, Layout, alike
+from colltool.congestion.links import SMALL, Floats, Indices
+from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
+from colltool.congestion.traffic import (
+    MOST_MESSAGES,
+    Members,
+    SubLattice,
+    Traffic,
+    TrafficRow,
+    default_of,
+    listed,
+    messages_of,
+    row_of,
+)
+from colltool.congestion.traffic_from_schedule import executed
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+
+
+class GroupJob(NamedTuple):
+    """What a group runs; ``size`` in bytes per rank, None for loads in units of M."""
+
+    primitive: Primitive
+    algorithm: str
+    size: float | None
+
+    @property
+    def scale(self) -> float:
+        """Bytes in a unit of M."""
+        return 1.0 if self.size is None else self.size
+
+
+class JobBatch(NamedTuple):
+    """Groups that follow each other in the layout and run alike.
+
+    Args:
+        run: what each runs.
+        start: the number of the first.
+        ends: their members' endpoints, shape (groups, N).
+        traffic: messages between members.
+        even: the sizes of the uniform traffic to compare with, shape of ``traffic.size``.
+        key: the same for batches of the same run and traffic.
+    """
+
+    run: GroupJob
+    start: int
+    ends: Indices
+    traffic: Traffic
+    even: Floats
+    key: tuple[object, ...]
+
+
+class JobDefaults(NamedTuple):
+    """What groups run that do not say so themselves."""
+
+    primitive: Primitive | None
+    algorithm: str | None
+    size: float | None
+    skew: Skew
+
+
+def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
+    """The groups of a layout in order, with their traffic.
+
+    Raises:
+        ColltoolError: members that the fabric does not have, an algorithm that is not modelled or cannot run on a group, a skew
+            that does not fit, sizes for some groups only, too many messages.
+    """
+    if not layout.groups:
+        raise ColltoolError(f"layout '{layout.name}' has no groups", argument="layout", fix="at least one of 2 ranks")
+    some = list(alike(layout.groups))
+    for one in some:
+        _check_members(one, fabric)
+    runs = [_run(one.first, asked) for one in some]
+    if asked.skew.given and not any(run.primitive is A2A for run in runs):
+        raise ColltoolError(
+            "a skew is of an all-to-all, and no group runs one", argument="primitive", fix=f"take {given('primitive', 'a2a')}"
+        )
+    _check_sizes(some, runs)
+    rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
+    _check_messages(some, rows)
+    known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
+    out = []
+    for one, run, row in zip(some, runs, rows, strict=True):
+        for start, ends, members in _standing(fabric, one, row):
+            key = (run.primitive, run.algorithm, members.key)
+            if key not in known:
+                with _named(one.first):
+                    known[key] = _traffic(run, row, members, asked.skew)
+            out.append(JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
+    _check_followed(out)
+    return out
+
+
+def _check_members(some: Alike, fabric: Fabric) -> None:
+    """A layout file is checked where it is read; one that is built in Python is not."""
+    name, place, ranks = some.first.name, some.first.where, some.ends.shape[1]
+    if ranks < 2:
+        raise ColltoolError(
+            f"group '{name}' has {ranks} ranks", where=place, argument="" if place else "group", fix="a group has at least 2"
+        )
+    outside = (some.ends < 0) | (some.ends >= fabric.ranks)
+    if outside.any():
+        what = f"endpoint {some.ends[outside][0]} is outside {fabric.name}"
+        raise ColltoolError(what, where=place, argument="" if place else "layout", fix=f"0 .. {fabric.ranks - 1}")
+    ordered = np.sort(some.ends, axis=1)
+    twice = ordered[:, 1:] == ordered[:, :-1]
+    if twice.any():
+        what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
+        raise ColltoolError(what, where=place, argument="" if place else "layout", fix="one rank on each endpoint")
+
+
+def _run(group: GroupLayout, asked: JobDefaults) -> GroupJob:
+    primitive = group.primitive or asked.primitive or (A2A if asked.skew.given else AR)
+    size = group.size if group.size is not None else asked.size
+    if asked.skew.matrix is not None and primitive is A2A:
+        size = mean_bytes(asked.skew)
+    if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
+        what, fix = f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
+        raise ColltoolError(what, where=group.where, argument="" if group.where else "size", fix=fix)
+    return GroupJob(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
+
+
+def _check_sizes(some: list[Alike], runs: list[GroupJob]) -> None:
+    sized = [run.size is not None for run in runs]
+    if any(sized) and not all(sized):
+        late = some[sized.index(False)].first
+        what = f"group '{late.name}' has no size, others have one"
+        fix = f"{given('size', '16MB')} holds for every group that gives none"
+        raise ColltoolError(what, where=late.where, argument="" if late.where else "size", fix=fix)
+
+
+def _check_messages(some: list[Alike], rows: list[TrafficRow]) -> None:
+    _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
+
+
+def _check_followed(running: list[JobBatch]) -> None:
+    """What schedules send is known only once they have run."""
+    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in running))
+
+
+def _check_few(pairs: int) -> None:
+    if pairs > MOST_MESSAGES:
+        what = f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed one by one"
+        raise ColltoolError(what, argument="group", fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer")
+
+
+@contextmanager
+def _named(group: GroupLayout) -> Iterator[None]:
+    """Says of which group an error is, and where the group is given where no option is to blame."""
+    try:
+        yield
+    except ColltoolError as error:
+        placed = group.where and error.argument in ("", "algorithm")
+        what, place = f"group '{group.name}': {error.what}", group.where if placed else error.where
+        argument = "" if place else error.argument or "algorithm"
+        raise ColltoolError(what, where=place, argument=argument, fix=error.fix) from error
+
+
+def _row(group: GroupLayout, run: GroupJob) -> TrafficRow:
+    with _named(group):
+        by_schedule = None if listed(run.primitive, run.algorithm) else executed(run.primitive, run.algorithm)
+        return by_schedule or row_of(run.primitive, run.algorithm)
+
+
+def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tuple[Traffic, Floats]:
+    plain = row.maker(members, run.primitive)
+    if run.primitive is not A2A or not skew.given:
+        return plain, plain.size
+    if not row.dense:
+        what = f"{run.algorithm} passes blocks on through others and is not modelled under a skew"
+        raise ColltoolError(what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}")
+    return skewed(skew, members.ranks)
+
+
+def _standing(fabric: Fabric, some: Alike, row: TrafficRow) -> Iterator[tuple[int, Indices, Members]]:
+    """Groups with how they stand: one by one where their traffic goes by that, else all at once."""
+    ranks = some.ends.shape[1]
+    if not row.by_axes and row.seats is None:
+        yield some.start, some.ends, Members(ranks)
+        return
+    for number, ends in enumerate(some.ends):
+        with _named(some.first):
+            seats = row.seats(fabric, ends) if row.seats else None
+        lattice = _sub_lattice(fabric, ends) if row.by_axes else None
+        placed = ends if seats is None else ends[seats.order]
+        yield some.start + number, placed[None], Members(ranks, lattice, seats)
+
+
+def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
+    """The members by lattice coordinates, where they fill a sub-lattice of one domain of the innermost tier."""
+    lattice, inside = capabilities_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
+    if not lattice or len(np.unique(ends // inside)) > 1:
+        return None
+    axes, rings, here = [], [], ends % inside
+    for axis in lattice:
+        places, place = np.unique(here % axis.size, return_inverse=True)
+        axes.append(place)
+        rings.append(axis.is_ring and _goes_round(places, axis.size))
+        here = here // axis.size
+    extents = [int(place.max()) + 1 for place in axes]
+    if prod(extents) != len(ends):
+        return None
+    grid = np.full(extents[::-1], -1, dtype=np.int64)
+    grid[tuple(reversed(axes))] = np.arange(len(ends))
+    return SubLattice(grid, tuple(reversed(rings)))
+
+
+def _goes_round(places: Indices, size: int) -> bool:
+    """Whether places on a closed axis make a ring: at least 3, as far from each other all the way round."""
+    return len(places) >= 3 and len(set(np.diff(places, append=places[0] + size).tolist())) == 1

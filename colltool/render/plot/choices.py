@@ -1,0 +1,283 @@
+"""Pictures of choices: winners over two axes, sweeps and fabrics as lines, what numbers that may be off move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+from colltool.analysis.compare import CompareLine, Comparison
+from colltool.analysis.grid import Cell
+from colltool.analysis.sensitivity import Sensitivity, Spread
+from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_rate, format_time, percent, size_text
+from colltool.render.plot.chart import Chart, Key, Panel, colour_of, name_rows
+from colltool.render.plot.style import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKS,
+    PAPER,
+    PENS,
+    apart,
+    letter,
+    log_scale,
+    text_on,
+    thinned,
+    wrapped,
+)
+from colltool.render.views.compare import verdict as compared
+from colltool.render.views.sensitivity import quantity, sensitivity_title
+from colltool.render.views.sensitivity import verdict as safe
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_BARS = 12
+_MOST_LINES = 8
+_MOST_MARKS = 12  # on a line
+_LETTER_WIDE = 0.17  # inches of a cell that holds a letter
+
+
+def _pivot(result: Sweep) -> Pivot:
+    # the axes of its table, or sizes across and the first other axis down
+    if not result.varied:
+        raise ColltoolError("one value on every axis makes no map", argument="plot", fix="several sizes or ranks")
+    pivot = result.pivot or result.pivoted("algorithm").pivot
+    assert pivot is not None
+    return pivot
+
+
+def _most(paged: bool) -> int:
+    return 3 if paged else 6
+
+
+def _fewer(panels: int, paged: bool) -> str:
+    return f" ({_most(paged)} of {panels} tables)" if panels > _most(paged) else ""
+
+
+def _columns(panels: int, paged: bool) -> int:
+    return 1 if paged else min(2, panels)
+
+
+def _winners(result: Sweep) -> list[str]:
+    return list(dict.fromkeys(cell.algorithm for cell in result.cells if cell.algorithm))
+
+
+def map_chart(result: Sweep, paged: bool) -> Chart:
+    """Who wins over two axes: a colour and a letter for each schedule.
+
+    Raises:
+        ColltoolError: one value on every axis.
+    """
+    pivot, names = _pivot(result), _winners(result)
+    tables = list(pivot_tables(result, pivot))
+    columns = _columns(len(tables), paged)
+    across = len(axis_values(result, pivot.cols)) * columns
+    width = 5.2 if paged else min(16.0, max(6.8, 0.42 * across + 2))
+    lettered = (width - 1.2) / across > _LETTER_WIDE
+    height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
+    panels = tuple(
+        Panel(partial(_map, result, pivot, cells, names, lettered), height, pivot_title(result, fixed))
+        for fixed, cells in tables[: _most(paged)]
+    )
+    won = [cell.algorithm for cell in result.cells if cell.algorithm]
+    most = sorted(names, key=lambda name: -won.count(name))
+    counts = ", ".join(f"{name} in {won.count(name)}" for name in most[:6]) + (" and others" if len(most) > 6 else "")
+    axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
+    alt = f"Map of the fastest schedule, {axes}: {sweep_title(result)}. Of {len(result.cells)} cells {counts}."
+    keys = [Key(f"{letter(at)}  {name}", colour_of(at)) for at, name in enumerate(names)]
+    return Chart(f"fastest: {sweep_title(result)}{_fewer(len(tables), paged)}", alt, panels, keys, columns, width)
+
+
+def _map(
+    result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str], lettered: bool, axes: Axes, _inches: float
+) -> None:
+    for row, line in enumerate(cells):
+        for name, run in groupby(range(len(line)), key=lambda column: line[column].algorithm):
+            if name is not None:
+                _won(axes, row, list(run), names.index(name), lettered=lettered)
+    across, down = ([_label(key, value) for value in axis_values(result, key)] for key in (pivot.cols, pivot.rows))
+    places = thinned(range(len(across)), 14)
+    axes.set_xticks(places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0)
+    places = thinned(range(len(down)), 20)
+    axes.set_yticks(places, [wrapped(down[place], 1.6) for place in places])
+    axes.set_xlabel(axis_title(pivot.cols))
+    axes.set_ylabel(axis_title(pivot.rows))
+    axes.set_xlim(-0.5, len(across) - 0.5)
+    axes.set_ylim(len(down) - 0.5, -0.5)
+    axes.grid(visible=False)
+
+
+def _label(key: str, value: Any) -> str:
+    return size_text(float(value)) if key == "bytes" else shown(key, value)
+
+
+def _won(axes: Axes, row: int, run: list[int], at: int, *, lettered: bool) -> None:
+    # neighbouring cells with one winner: its letter in each, or where cells are too narrow for that once in the middle
+    ends = [run[0] - 0.5, run[-1] + 0.5]
+    axes.fill_between(ends, row - 0.5, row + 0.5, color=colour_of(at), linewidth=0)
+    for column in run if lettered else [sum(ends) / 2]:
+        axes.text(column, row, letter(at), ha="center", va="center", color=text_on(colour_of(at)))
+
+
+def lines_chart(result: Sweep, paged: bool) -> Chart:
+    """Bus bandwidth of the fastest schedule, over sizes where they are several; a hollow mark where another one takes over.
+
+    Raises:
+        ColltoolError: one value on every axis.
+    """
+    pivot = _pivot(result)
+    if pivot.rows == "bytes":
+        pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
+    tables = list(pivot_tables(result, pivot))
+    columns = _columns(len(tables), paged)
+    panels = []
+    for at, (fixed, cells) in enumerate(tables[: _most(paged)]):
+        drawn = _drawn_rows(cells)
+        left = f"{len(drawn)} of {len(cells)} lines" if len(drawn) < len(cells) else ""
+        title = ", ".join(filter(None, (pivot_title(result, fixed), left)))
+        panels.append(Panel(partial(_lines, result, pivot, cells, at % columns == 0), 2.9, title))
+    rates = [cell.busbw_Bps for cell in result.cells if cell.busbw_Bps]
+    per = f", a line for each of {axis_title(pivot.rows)}" if len(axis_values(result, pivot.rows)) > 1 else ""
+    reached = f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}" if rates else "Nothing runs"
+    fastest = ", ".join(_winners(result)[:6])
+    alt = f"Bus bandwidth over {axis_title(pivot.cols)}{per}: {sweep_title(result)}. {reached}; fastest: {fastest}."
+    title = f"busbw of the fastest: {sweep_title(result)}{_fewer(len(tables), paged)}"
+    return Chart(title, alt, tuple(panels), columns=columns)
+
+
+def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
+    # those with a price, or of too many as many as can be told apart, evenly spread
+    priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
+    if len(priced) <= _MOST_LINES:
+        return priced
+    return [priced[round(step * (len(priced) - 1) / (_MOST_LINES - 1))] for step in range(_MOST_LINES)]
+
+
+def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, axes: Axes, inches: float) -> None:
+    over, down = axis_values(result, pivot.cols), axis_values(result, pivot.rows)
+    numbers = pivot.cols in ("bytes", "ranks") and all(isinstance(value, int | float) for value in over)
+    places = [float(value) if numbers else float(place + 1) for place, value in enumerate(over)]
+    rates: list[float] = []
+    for pen, row in enumerate(_drawn_rows(cells)):
+        name = f"{axis_title(pivot.rows)} {shown(pivot.rows, down[row])}"
+        rates += _sweep_line(axes, places, cells[row], pen, name if len(down) > 1 else None)
+    if any(_changed(one, other) for line in cells for one, other in pairwise(line)):
+        axes.plot([], [], "o", color=INK, markerfacecolor=PAPER, markersize=7, label="the fastest schedule changes")
+    _over_size(axes, places, rates, inches - 1, first=first)
+    if pivot.cols != "bytes":
+        logs = pivot.cols == "ranks" and len(set(places)) == len(over) > 1
+        kept = apart(places, inches - 1, logs=logs)
+        axes.set_xscale("log" if logs else "linear")
+        names = [shown(pivot.cols, over[at]) for at in kept]
+        axes.set_xticks([places[at] for at in kept], names, rotation=45 if len(kept) > 5 else 0)
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel(axis_title(pivot.cols))
+
+
+def _sweep_line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, name: str | None) -> list[float]:
+    # a gap where nothing can be priced
+    rates = [cell.busbw_Bps or float("nan") for cell in cells]
+    _pen_line(axes, places, rates, pen, name)
+    for at, (one, other) in enumerate(pairwise(cells)):
+        if _changed(one, other) and one.busbw_Bps and other.busbw_Bps:
+            middle = ([sqrt(places[at] * places[at + 1])], [sqrt(one.busbw_Bps * other.busbw_Bps)])
+            axes.plot(*middle, "o", color=PENS[pen], markerfacecolor=PAPER, markersize=7, zorder=4)
+    return [rate for rate in rates if rate == rate]
+
+
+def _pen_line(axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None) -> None:
+    turn = pen + pen // len(PENS)  # from the second round on a colour goes with another dash and mark
+    dash, mark = (pens[turn % len(pens)] for pens in (DASHES, MARKS))
+    every = max(1, len(places) // _MOST_MARKS)
+    axes.plot(places, rates, color=PENS[pen % len(PENS)], linestyle=dash, marker=mark, markersize=4, markevery=every, label=name)
+
+
+def _changed(one: Cell, other: Cell) -> bool:
+    return bool(one.algorithm and other.algorithm and one.algorithm != other.algorithm)
+
+
+def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float, *, first: bool) -> None:
+    if rates:
+        log_scale(axes, "y", (min(rates) / 1.4, max(rates) * 1.4), lambda rate: format_rate(rate, 3))
+    axes.set_xscale("log")
+    ticks = sorted(sizes)
+    ticks = [ticks[at] for at in apart(ticks, inches, logs=True)]
+    axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("message size")
+    axes.set_ylabel("busbw" if first else "")
+
+
+def comparison_chart(result: Comparison, paged: bool) -> Chart:
+    """Bus bandwidth of every column over size, a panel for each primitive and group; the band ends without contention."""
+    every = list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))
+    columns = _columns(len(every), paged)
+    panels = []
+    for at, (primitive, ranks) in enumerate(every[: _most(paged)]):
+        lines = [line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)]
+        panels.append(Panel(partial(_compared, result, lines, at % columns == 0), 2.9, f"{primitive.spoken}, {ranks} ranks"))
+    names = ", ".join(one.name for one in result.columns)
+    where = ", ".join(f"{primitive.spoken} on {ranks} ranks" for primitive, ranks in every)
+    said = "; ".join(compared(result)[:3])
+    title = f"{said} (bands: up to no contention){_fewer(len(every), paged)}"
+    alt = f"Bus bandwidth over message size of {names}: {where}. {said}."
+    return Chart(title, alt, tuple(panels), columns=columns, points=9)
+
+
+def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: Axes, inches: float) -> None:
+    rates: list[float] = []
+    for column, one in enumerate(result.columns):
+        cells = [(line.bytes, line.cells[column]) for line in lines]
+        points = [(size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)
+                  for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
+        sizes, own, quiet = ([point[part] for point in points] for part in range(3))
+        _pen_line(axes, sizes, own, column, one.name)
+        axes.fill_between(sizes, own, quiet, color=PENS[column % len(PENS)], alpha=0.15, linewidth=0)
+        rates += [*own, *quiet]
+    _over_size(axes, [line.bytes for line in lines], rates, inches - 1, first=first)
+
+
+def sensitivity_chart(result: Sensitivity, _paged: bool) -> Chart:
+    """Above what each schedule takes over all samples, below what each number moves by itself."""
+    moved = [one for one in result.moves if one.low_s != one.high_s]
+    rows, moves = result.rows[:_MOST_BARS], moved[:_MOST_BARS]
+    above = Panel(partial(_spreads, result, rows), 0.32 * len(rows) + 1, "5th to 95th percentile and median over all samples")
+    below = Panel(partial(_tornado, result, moves), 0.32 * len(moves) + 1, f"{result.winner} with one number changed")
+    often = ", ".join(f"{row.algorithm} {percent(row.wins)}" for row in result.rows[:3])
+    most = f" {moved[0].key} moves it most." if moved else ""
+    title = sensitivity_title(result)
+    alt = f"{title}. Of all samples these win: {often}.{most}"
+    return Chart(f"{title}: {safe(result)}", alt, (above, below), points=9)
+
+
+def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: float) -> None:
+    for at, row in enumerate(rows):
+        colour = COLOURS[6] if row.algorithm == result.winner else COLOURS[7]
+        axes.plot([row.p5_s, row.p95_s], [at, at], color=colour, linewidth=7, solid_capstyle="butt", alpha=0.5)
+        axes.plot([row.p50_s], [at], "|", color=INK, markersize=9)
+        axes.text(row.p95_s, at, f"  wins {percent(row.wins)}", va="center")
+    _time_rows(axes, [row.algorithm for row in rows], inches)
+
+
+def _tornado(result: Sensitivity, moves: Sequence[Any], axes: Axes, inches: float) -> None:
+    today = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
+    for at, one in enumerate(moves):
+        for end, value, colour in ((one.low_s, one.low, COLOURS[0]), (one.high_s, one.high, COLOURS[1])):
+            axes.barh(at, end - today, left=today, color=colour, height=0.6)
+            side = "left" if end > today else "right"
+            axes.text(end, at, f" {quantity(one.key, value)} ", va="center", ha=side, fontsize=7)
+    axes.axvline(today, color=INK, linewidth=0.8)
+    _time_rows(axes, [one.key for one in moves], inches)
+
+
+def _time_rows(axes: Axes, names: list[str], inches: float) -> None:
+    name_rows(axes, names, 0.28 * inches)
+    axes.margins(x=0.2)
+    axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda seconds, _: format_time(seconds, 3))

@@ -1,0 +1,275 @@
+"""Measured and modelled values over size, a panel a series: points, model lines, and the strip of errors below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import ceil, floor, log10, sqrt
+from textwrap import shorten
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
+from colltool.render.plot.chart import Chart, Panel
+from colltool.render.plot.series import (
+    MAX_PANELS,
+    Modelled,
+    SeriesCurve,
+    SizePanel,
+    What,
+    calibration_panels,
+    every,
+    judged_panels,
+)
+from colltool.render.plot.style import DASHES, INK, LINE, MARKS, PAPER, PENS, SOFT, Dash, first_of_three, letters
+from colltool.render.view import on_fabric
+from colltool.render.views.doctor import verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
+_MOST_ON_A_PAGE = 4
+_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, by reason
+_OTHER_SHAPE = "h"
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # how much ink: the inner band lies on the outer one
+_SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
+_TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+
+
+def calibration_chart(result: Calibration, paged: bool, what: What) -> Chart:
+    """Every series with the fit through it and the points left out.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    title = f"{result.fabric.name}, tier {result.tier}: measured and fitted"
+    return _chart(calibration_panels(result, what, _most(paged)), title, paged, what)
+
+
+def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
+    """Every series with the price of each point.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
+    return _chart(judged_panels(result.series, what, _most(paged)), title, paged, what)
+
+
+def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
+    """The measured busbw of every series beside the expected one; in words what each reaches, and the verdict.
+
+    Raises:
+        ColltoolError: no series.
+    """
+    title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
+    found = _chart(judged_panels([one.judged for one in result.series], "busbw", _most(paged)), title, paged, "busbw")
+    reached = "; ".join(map(_reached, result.series))
+    return found._replace(alt=f"Measured busbw beside what is expected, over message size: {reached}. {title}.")
+
+
+def _reached(one: SeriesHealth) -> str:
+    kinds = (("large", one.large), ("small", one.small))
+    shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
+    return f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}"
+
+
+def _most(paged: bool) -> int:
+    return _MOST_ON_A_PAGE if paged else MAX_PANELS
+
+
+def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> Chart:
+    if not panels:
+        raise ColltoolError("there is no series to plot", argument="plot", fix="give logs with at least one row")
+    columns = 1 if paged else _COLUMNS.get(len(panels), 4)
+    styles = _styles(panels)
+    drawn = tuple(Panel(partial(_panel, panel, panels, styles, what, (at, columns)), 3.7) for at, panel in enumerate(panels))
+    alt = f"{title}. {what} over message size: " + "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
+    return Chart(title, alt, drawn, columns=columns)
+
+
+class _Line(NamedTuple):
+    colour: str
+    dash: Dash
+    dot: str
+
+
+class _Styles(NamedTuple):
+    shared: bool
+    lines: dict[str, _Line]
+    shapes: dict[str, str]
+
+    def name(self, curve: SeriesCurve, row: Modelled) -> str:
+        return curve.name if self.shared else row.law
+
+    def measured(self, curve: SeriesCurve) -> _Line:
+        return self.lines[curve.name] if self.shared else _Line(INK, "-", "o")
+
+
+def _styles(panels: Sequence[SizePanel]) -> _Styles:
+    curves = sorted((curve for panel in panels for curve in panel.curves), key=lambda curve: curve.ranks)
+    shared = len(curves) > len(panels)
+    laws = every(spot.row.law for curve in curves for spot in curve.spots if spot.row)
+    names = every(curve.name for curve in curves) if shared else laws
+    reasons = every(spot.left_out for curve in curves for spot in curve.spots)
+    shapes = dict.fromkeys(reasons, _OTHER_SHAPE) | dict(zip(reasons, _SHAPES, strict=False))
+    return _Styles(shared, {name: _line(i) for i, name in enumerate(names)}, shapes)
+
+
+def _line(i: int) -> _Line:
+    turn = i + i // len(PENS)  # names that share a colour share neither dash nor dot
+    return _Line(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
+
+
+def _panel(
+    panel: SizePanel, panels: Sequence[SizePanel], pens: _Styles, what: What, place: tuple[int, int], main: Axes, inches: float
+) -> None:
+    at, columns = place
+    spec = main.get_subplotspec()
+    assert spec is not None
+    halves = spec.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
+    main.set_subplotspec(halves[0])
+    strip = main.figure.add_subplot(halves[1], sharex=main)
+    spots = [spot for curve in panel.curves for spot in curve.spots]
+    _scale_sizes(main, strip, [spot.bytes for spot in spots])
+    _SCALE_VALUES[what](main, [value for spot in spots for value in (spot.low, spot.high, spot.model) if value > 0])
+    limit = _error_scale(strip, [spot.row.error for spot in spots if spot.row and not spot.left_out])
+    for curve in panel.curves:
+        _draw_model(main, curve, pens, what)
+        _draw_measured(main, curve, pens)
+        _draw_errors(strip, curve, pens, limit)
+    room = letters(inches) - 12
+    main.set_title(f"{shorten(panel.title, room, placeholder=' ...')}\n", loc="left", fontweight="bold")
+    text = shorten(panel.subtitle, int(1.1 * room), placeholder=" ...")
+    main.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", color=SOFT)
+    main.set_ylabel("" if at % columns else what)
+    strip.set_ylabel("" if at % columns else "time error")
+    strip.set_xlabel("message size" if at + columns >= len(panels) else "")
+    if at == 0:
+        _explain(main, panels, pens)
+
+
+def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
+    # labels for the legend: on the axes, without a single point
+    main.plot([], [], "o", color=INK, markersize=3.5, label="measured (median)")
+    if any(spot.high > spot.low for panel in panels for curve in panel.curves for spot in curve.spots):
+        main.plot([], [], "|", color=INK, markersize=8, label="fastest to slowest repeat")
+    for name, pen in pens.lines.items():
+        dot, label = (pen.dot, name) if pens.shared else ("", f"model: {name}")
+        main.plot([], [], color=pen.colour, linestyle=pen.dash, marker=dot, markersize=3.5, label=label)
+    if pens.shared:
+        main.plot([], [], color=INK, linewidth=1, label="model")
+    for shape in every(pens.shapes.values()):
+        reasons = [reason for reason, other in pens.shapes.items() if other == shape]
+        text = reasons[0] if len(reasons) == 1 else "for other reasons"
+        main.plot([], [], shape, color=INK, markerfacecolor=PAPER, markersize=5.5, label=f"left out: {text}")
+
+
+def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, what: What) -> None:
+    width = 1.0 if pens.shared else 1.6
+    for name, run in _runs(curve, pens, what):
+        sizes, values = zip(*run, strict=True)
+        main.plot(sizes, values, color=pens.lines[name].colour, linestyle=pens.lines[name].dash, linewidth=width, zorder=2)
+
+
+def _runs(curve: SeriesCurve, pens: _Styles, what: What) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    name, run = "", list[tuple[float, float]]()
+    for spot in curve.spots:
+        if spot.row is None:
+            continue
+        here = (spot.bytes, spot.model)
+        if run and pens.name(curve, spot.row) != name:
+            middle = (_geometric_mean(run[-1][0], here[0]), _MIDDLE[what](run[-1][1], here[1]))
+            yield name, [*run, middle]
+            run = [middle]
+        name, run = pens.name(curve, spot.row), [*run, here]
+    if run:
+        yield name, run
+
+
+def _mean(a: float, b: float) -> float:
+    return (a + b) / 2
+
+
+def _geometric_mean(a: float, b: float) -> float:
+    return sqrt(a * b)
+
+
+_MIDDLE = {"time": _geometric_mean, "busbw": _mean}
+
+
+def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
+    colour, _, dot = pens.measured(curve)
+    used = [spot for spot in curve.spots if not spot.left_out]
+    spread = [spot for spot in curve.spots if spot.high > spot.low]
+    main.vlines([s.bytes for s in spread], [s.low for s in spread], [s.high for s in spread], colour, linewidth=1, zorder=3)
+    main.plot([s.bytes for s in used], [s.measured for s in used], dot, color=colour, markersize=3.5, zorder=3)
+    for spot in curve.spots:
+        if spot.left_out:
+            _hollow(main, spot.bytes, spot.measured, pens.shapes[spot.left_out], colour)
+
+
+def _hollow(axes: Axes, size: float, value: float, shape: str, colour: str) -> None:
+    axes.plot([size], [value], shape, color=colour, markerfacecolor=PAPER, markersize=5.5, zorder=4)
+
+
+def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -> None:
+    for spot in curve.spots:
+        if spot.row is None:
+            continue
+        off = 100 * spot.row.error
+        colour, _, dot = pens.lines[pens.name(curve, spot.row)]
+        if abs(off) > limit:
+            edge, arrow = (0.86 * limit, "^") if off > 0 else (-0.86 * limit, "v")
+            strip.plot([spot.bytes], [edge], arrow, color=colour, markersize=5, zorder=4, label="error off the scale")
+        elif spot.left_out:
+            _hollow(strip, spot.bytes, off, pens.shapes[spot.left_out], colour)
+        else:
+            strip.plot([spot.bytes], [off], dot if pens.shared else "o", color=colour, markersize=3, zorder=3)
+
+
+def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
+    worst = 100 * max(map(abs, errors), default=0.0)
+    limit = next((scale for scale in _SCALES_PERCENT if scale >= worst * 1.1), _SCALES_PERCENT[-1])
+    tick = 15 if limit <= 30 else limit // 2
+    strip.set_ylim(-limit, limit)
+    strip.set_yticks([-tick, 0, tick], [f"-{tick}%", "0%", f"+{tick}%"])
+    strip.grid(visible=False, axis="y")
+    strip.axhline(0, color=LINE, linewidth=0.8, zorder=1)
+    for band, ink in _BANDS_PERCENT.items():
+        strip.axhspan(-band, band, color=INK, alpha=ink, linewidth=0, zorder=0, label=f"error within {band}%")
+    return limit
+
+
+def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
+    low, high = min(sizes) / 1.6, max(sizes) * 1.6
+    main.set_xscale("log", base=2)  # the strip shares it
+    main.set_xlim(low, high)
+    steps = ([2**power for power in range(0, 61, step) if low <= 2**power <= high] for step in (10, 5, 2, 1))
+    ticks = first_of_three(steps)
+    strip.set_xticks(ticks, [binary_size(tick) for tick in ticks])
+    strip.minorticks_off()
+    main.tick_params(axis="x", labelbottom=False, length=0)
+
+
+def _scale_times(main: Axes, values: Sequence[float]) -> None:
+    low, high = min(values) / 1.5, max(values) * 1.5
+    decades = range(floor(log10(low)), ceil(log10(high)))
+    steps = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in _TIME_DIGITS)
+    ticks = first_of_three([tick for tick in step if low <= tick <= high] for step in steps)
+    main.set_yscale("log")
+    main.set_ylim(low, high)
+    main.set_yticks(ticks, [format_time(tick) for tick in ticks])
+    main.minorticks_off()
+
+
+def _scale_rates(main: Axes, values: Sequence[float]) -> None:
+    top = max(values)
+    main.set_ylim(-0.03 * top, 1.08 * top)  # a point at the bottom is drawn whole
+    main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
+
+
+_SCALE_VALUES = {"time": _scale_times, "busbw": _scale_rates}

@@ -1,0 +1,149 @@
+"""What the figure of a step rests on: what is assumed, what is left out, who picked the algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from colltool.base.errors import given, said
+from colltool.base.formatting import format_time, shape_text
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.job import Job
+from colltool.training.job_placement import slice_of
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.per_step import silent
+from colltool.training.step_time import TrainingStep
+
+LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
+
+
+def step_assumptions(config: ParallelConfig, costs: CollectiveCostCache, step: TrainingStep, *, energy: bool) -> tuple[str, ...]:
+    """Lines for people, each of one thing."""
+    found = [*_stack(config), *_library(costs, step), *_launches(costs.fabric, step), *_strides(costs, step)]
+    return (*found, *(_energy(costs.fabric, step) if energy else ()))
+
+
+def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | None) -> Iterator[str]:
+    """What a job is held to beside its own words: readings, the fabric's device, the slice of it; and what it leaves out.
+
+    Args:
+        job: on the device that it computes on.
+        fabric: as its file says.
+        cut: what of it the job takes.
+        readings: of the model; the defaults when None.
+    """
+    if readings is not None and readings != Readings():
+        yield f"readings: {readings.spoken()}"
+    if (part := slice_of(fabric, cut)) is not None:
+        tier, shape = part
+        other = given("overrides", [f"{tier.name}.shape=[{','.join(map(str, shape[::-1]))}]"])
+        yield said(
+            f"the ranks are a slice of {shape_text(shape)} of {tier.name}; another, such as {other}, is asked for by its shape"
+        )
+    device = job.draft.device
+    if device is not None and job.device_from == "fabric":
+        yield f"computes on {device.name}, the device of {fabric.name}"
+    elif device is not None and fabric.device is None and job.device_from == "default":
+        yield f"computes on {device.name}, the job's: {fabric.name} names no device"
+    for one in job.draft.model.left_out if job.draft.model is not None else ():
+        yield f"not counted: {one}"
+
+
+def _stack(config: ParallelConfig) -> Iterator[str]:
+    stack, device, given = config.stack, config.device, config.compute
+    if stack is not None and device is not None and given is None and device.generation in stack.assumed:
+        yield f"what stack {stack.name} reaches on {device.generation} is assumed in part: no measured kernel stands behind it"
+    if given is not None and not given.per_layer and config.model is not None:
+        yield "compute gives the times of a whole step: nothing hides behind single layers"
+
+
+def _library(costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
+    """Whose choice the algorithms are."""
+    calls = {one.call: one.cost for stage in step.stages for one in stage.sent if one.cost.busy}
+    picked = {cost.pick for cost in calls.values()} - {""}
+    facts = costs.fabric.library_facts
+    name = facts.name if facts is not None else "all"
+    if picked:
+        yield f"algorithms are those that {', '.join(sorted(picked))} picks by its own cost model, where it has one"
+    elif calls:
+        runs = "the fastest that any library runs" if name == "all" else f"the fastest that {name} runs"
+        yield f"algorithms are {runs}: a library may pick others"
+
+
+def _launches(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
+    """A fabric without launch overhead makes every exposed call a lower bound."""
+    listed = (one for tier in fabric.tiers for one in tier.protocols or ())
+    if fabric.hypothetical or "launch_overhead" in fabric.model_fields_set or any(one.launch_overhead for one in listed):
+        return
+    calls = sum(one.call.calls for one in step.paced if one.exposed_s and one.cost.busy)
+    if calls:
+        more = f"{format_time(LAUNCH_S)} each would add up to {format_time(calls * LAUNCH_S, 2)}"
+        yield f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds, {more}"
+
+
+def _strides(costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
+    """Groups that do not tile the outermost tier, and the size on which they were priced."""
+    of: dict[int, list[str]] = {}
+    for one in (sent for stage in step.stages for sent in stage.sent if sent.cost.busy):
+        for _, stride in one.call.group.axes:
+            names = of.setdefault(stride, [])
+            if one.call.dimension not in names:
+                names.append(one.call.dimension)
+    for stride, names in sorted(of.items()):
+        if (rounded := costs.rounded(stride)) is not None:
+            yield f"{', '.join(names)}: every {stride} ranks do not tile {_rounded(costs.fabric, rounded)}"
+
+
+def _rounded(fabric: Fabric, rounded: Fabric) -> str:
+    """``ib of 16, priced on 15``, and levels whose groups changed."""
+    tier, other = fabric.tiers[-1], rounded.tiers[-1]
+    parts = [f"{tier.name} of {tier.endpoints}, priced on {other.endpoints}"] if tier.endpoints != other.endpoints else []
+    parts += [
+        f"{one.name} of {one.group}, priced on {its.group}"
+        for one, its in zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True)
+        if one.group != its.group
+    ]
+    return ", ".join(parts)
+
+
+def _energy(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
+    crossed = {tier for stage in step.stages for one in stage.sent for tier in one.cost.tiers}
+    for name in silent(fabric, crossed):
+        yield f"{name} gives no energy, and none is counted on it: set {name}.energy=30pJ/bit"
+
+
+class PublishedError(NamedTuple):
+    """Runs that were planned, and the median of |plan / measured - 1| over them."""
+
+    runs: int
+    median_error: float
+
+
+DENSE = {
+    "fsdp": PublishedError(9, 0.071),
+    "megatron": PublishedError(69, 0.068),
+    "megatron-2021": PublishedError(10, 0.021),
+}
+"""Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021.
+
+No constant was fitted to them, though their errors had been seen when it was decided what to count. They stand in
+``tests/data/training_runs.csv``; ``tests/benchmarks/bench_plan.py`` plans them, and a test holds these figures to it.
+"""
+
+MOE = {"megatron": PublishedError(21, 0.194)}
+"""Steps of runs with experts whose tokens were dealt out evenly by force: Megatron-Bridge and NeMo AutoModel, 2025."""
+
+MEMORY = PublishedError(7, 0.090)
+"""Peak memory of the runs above that print it: torchtitan and NeMo."""
+
+
+def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:
+    """Of a stack; None where no published runs were planned under it.
+
+    >>> against("megatron-2021").runs, against("megatron", moe=True).runs
+    (10, 21)
+    """
+    return (MOE if moe else DENSE).get(stack)

@@ -1,0 +1,299 @@
+"""What one collective of a step takes on its group: priced once for each (primitive, group, bytes), by the library in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+from colltool.algorithms.registry import Choice
+from colltool.base.errors import ColltoolError, given, said
+from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.price import price
+from colltool.estimate.results import Price
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.nccl.nccl_choice import WITH_A_MODEL, with_library_choice
+from colltool.training.job_placement import turned_axes
+from colltool.training.layout import RankGroup
+
+Busy = tuple[tuple[str, float], ...]
+Shared = TypeVar("Shared")
+MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
+
+
+class PricedSchedule(NamedTuple):
+    """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
+
+    primitive: Primitive
+    ranks: int
+    stride: int
+    choice: Choice
+    bytes: float
+
+
+class CollectiveCost(NamedTuple):
+    """One call: seconds of bandwidth, and of all else: latency, launch, software.
+
+    ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
+    each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
+    ``energy_J`` is what a rank that sends spends on the wires, None where no tier says; ``ran`` what was priced, one for each
+    axis of the group.
+    """
+
+    algorithm: str
+    protocol: str
+    latency_s: float
+    bandwidth_s: float
+    per_domain: tuple[int, ...]
+    busy: Busy
+    pick: str = ""
+    energy_J: float | None = None
+    ran: tuple[PricedSchedule, ...] = ()
+
+    @property
+    def each_s(self) -> float:
+        """Seconds of a call."""
+        return self.latency_s + self.bandwidth_s
+
+    def scaled(self, factor: float) -> CollectiveCost:
+        """With so many times the bytes on the wires, by the same algorithm."""
+        busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
+        energy_J = None if self.energy_J is None else factor * self.energy_J
+        return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Tiers that it crosses, innermost first."""
+        return tuple(tier for tier, _ in self.busy)
+
+    @property
+    def wire(self) -> str:
+        """The tier whose wires it keeps busiest: two calls of one wire share it; empty for a known time."""
+        return _busiest(self.busy)
+
+    @property
+    def bound(self) -> str:
+        """``latency`` or ``bandwidth``."""
+        return bound_by(self.latency_s, self.bandwidth_s, 0.0)
+
+
+@lru_cache(maxsize=16384)
+def _busiest(busy: Busy) -> str:
+    """The name of the busiest; a step asks for it at every pair of calls."""
+    return max(busy, key=itemgetter(1))[0] if busy else ""
+
+
+def given_time(seconds: float) -> CollectiveCost:
+    """A call whose time was given: nothing is known of its wires."""
+    return CollectiveCost("given", "", 0.0, seconds, (), ())
+
+
+class CollectiveCostCache:
+    """The prices of one fabric under one set of readings; every distinct call is priced once.
+
+    Those of a fabric that differs in one tier stay for groups that do not use it: ``changed``.
+    """
+
+    def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
+        self.fabric, self.readings = fabric, readings or Readings()
+        self._kept: dict[tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError] = {}
+        self._in_strides: dict[int, Fabric] = {}
+        self._shared: dict[Hashable, Any] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
+        """What several layouts have in common on this fabric, made once; ``key`` holds all that it follows from."""
+        if key not in self._shared:
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = make()
+        found: Shared = self._shared[key]
+        return found
+
+    def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
+        """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
+        found = CollectiveCostCache(fabric, self.readings)
+        number = [one.name for one in self.fabric.tiers].index(tier)
+        for key, cost in self._kept.items():
+            primitive, group, *_ = key
+            alone = isinstance(cost, CollectiveCost) and primitive is not P2P and len(group.axes) == 1
+            if alone and isinstance(cost, CollectiveCost) and cost.per_domain[number] == 1:
+                found._kept[key] = cost
+        return found
+
+    def of(self, primitive: Primitive, group: RankGroup, size: float, what: str = "", *, closed: bool = False) -> CollectiveCost:
+        """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
+
+        Raises:
+            ColltoolError: the group does not fit the fabric; names the dimension.
+        """
+        key = (primitive, group, size, closed)
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                found = self._priced(primitive, group, size, closed)
+            except ColltoolError as error:
+                found = error
+            self._kept[key] = found
+        if isinstance(found, ColltoolError):
+            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
+            raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
+        return found
+
+    def _smaller(self, group: RankGroup) -> str:
+        """A size of the innermost domains that holds whole strides: racks of 72 are used as 64; of a lattice its axes turned."""
+        tier = self.fabric.tiers[0]
+        if capabilities_of(tier).axes:
+            other = turned_axes(self.fabric, group)
+            return f", or {given('overrides', [other])}" if other else ""
+        whole = tier.endpoints // group.stride * group.stride
+        if whole in (0, tier.endpoints):
+            return ""
+        return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
+
+    def _priced(self, primitive: Primitive, group: RankGroup, size: float, closed: bool) -> CollectiveCost:
+        if primitive is P2P:
+            far = [_numbered(group.ranks, group.stride)] if closed and self._open(group) else []
+            pairs = [self._one(P2P, who, size) for who in (*far, *(_numbered(2, apart) for apart in self._apart(group)))]
+            return max(pairs, key=lambda one: one.each_s)
+        parts = [
+            self._one(kind, _numbered(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)
+        ]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _open(self, group: RankGroup) -> bool:
+        """Whether a ring of these ranks lies on a line of a lattice, so that its ends are the farthest pair.
+
+        Where ranks meet in switches its ends cross no border that two neighbours do not cross.
+        """
+        inside, ends = 1, group.members[-1]
+        for axis in capabilities_of(self.fabric.tiers[0]).axes:
+            if inside == group.stride and ends < inside * axis.size:
+                return not (axis.is_ring and group.ranks == axis.size)
+            inside *= axis.size
+        return False
+
+    def _apart(self, group: RankGroup) -> list[int]:
+        """Distances in ranks of two neighbours that stand for all: inside a domain, and over the border of each larger one."""
+        stride = group.stride
+        last = group.members[-1]
+        found, inside = [stride], 1
+        for tier in self.fabric.tiers:
+            borders = [inside * one.group for one in capabilities_of(tier).levels] + [inside * tier.endpoints]
+            found += [border for border in borders if stride < border <= last]
+            inside *= tier.endpoints
+        return sorted({one for one in found if one < self.fabric.ranks})
+
+    def _one(self, primitive: Primitive, who: GroupSpec, size: float) -> CollectiveCost:
+        fabric = self._whole(who)
+        found = price(fabric, primitive, max(1.0, float(size)), who, self.readings)
+        if found.library is not None and found.library.name in WITH_A_MODEL:
+            found = with_library_choice((found,), fabric, self.readings, asked=False)[0]
+        picked = found.library.runs if found.library is not None else None
+        return _cost(found, picked or found.best, found.library.name if picked is not None and found.library else "")
+
+    def _whole(self, who: GroupSpec) -> Fabric:
+        """The fabric in whole strides of a group."""
+        if who.stride not in self._in_strides:
+            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
+        return self._in_strides[who.stride]
+
+    def rounded(self, stride: int) -> Fabric | None:
+        """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
+        found = self._in_strides.get(stride, self.fabric)
+        return None if found is self.fabric else found
+
+
+def _numbered(ranks: int, stride: int) -> GroupSpec:
+    """A group of a job's ranks, which are numbered along the axes of a lattice."""
+    return GroupSpec(ranks, stride, in_order=True)
+
+
+def in_strides(fabric: Fabric, stride: int) -> Fabric:
+    """A fabric whose outermost tier holds whole strides: 35 nodes have stages of 4 nodes too, and so have leaves of 18.
+
+    The tier grows to the next whole stride, which changes no price of a group that ends before it. A switch's nodes shrink to
+    whole strides, or to a part of one: one more pair in so many then crosses it.
+    """
+    tier = fabric.tiers[-1]
+    kind, inside = capabilities_of(tier), fabric.ranks // tier.endpoints
+    nodes = stride // inside
+    if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
+        return fabric
+    size = -(-tier.endpoints // nodes) * nodes
+    levels = tuple(one.model_copy(update={"group": _aligned(one.group, nodes)}) for one in kind.levels)
+    if levels:
+        top = levels[-1].model_copy(update={"group": max(size, kind.levels[-1].group)})
+        levels = (*levels[:-1], top)
+    if size == tier.endpoints and levels == kind.levels:
+        return fabric
+    grown = tier.model_copy(update={"size": size} | ({"levels": levels} if levels else {}))
+    return fabric.model_copy(update={"tiers": (*fabric.tiers[:-1], grown)})
+
+
+def _aligned(group: int, nodes: int) -> int:
+    """Nodes under a switch in whole strides, or the largest that divides a stride."""
+    if group >= nodes:
+        return group // nodes * nodes
+    return max(part for part in range(1, group + 1) if nodes % part == 0)
+
+
+def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
+    """A group of evenly spaced ranks as it is; one of several axes axis by axis, as hierarchical schedules go.
+
+    A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same way, an all-reduce is both; an
+    all-to-all sends everything along each axis.
+    """
+    if len(group.axes) == 1:
+        return [(primitive, group.axes[0], size)]
+    if primitive not in (AR, AG, RS, A2A):
+        raise ColltoolError(f"{primitive.spoken} over {len(group.axes)} strides at once", fix="an order that sets them together")
+    kinds = (RS, AG) if primitive is AR else (primitive,)
+    found = []
+    for kind in kinds:
+        left = size
+        for axis in group.axes:
+            found.append((kind, axis, left))
+            left = left if kind is A2A else left / axis[0]
+    return found
+
+
+def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
+    carried: dict[str, float] = {}
+    moved_s = float(row.bandwidth_s)
+    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
+    for phase in row.phases:
+        carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
+    return CollectiveCost(
+        algorithm=row.title,
+        protocol=str(row.protocol),
+        latency_s=max(0.0, float(row.total_s) - slower * moved_s),  # whatever else a price has parts for
+        bandwidth_s=slower * moved_s,
+        per_domain=found.group.per_domain,
+        busy=tuple(carried.items()),
+        pick=pick,
+        energy_J=None if row.energy_J is None else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks),
+        ran=(PricedSchedule(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
+    )
+
+
+def _joined(parts: list[CollectiveCost]) -> CollectiveCost:
+    """Phases one after the other."""
+    carried: dict[str, float] = {}
+    for tier, seconds in (pair for part in parts for pair in part.busy):
+        carried[tier] = carried.get(tier, 0.0) + seconds
+    return CollectiveCost(
+        algorithm=" + ".join(part.algorithm for part in parts),
+        protocol=parts[0].protocol,
+        latency_s=sum(part.latency_s for part in parts),
+        bandwidth_s=sum(part.bandwidth_s for part in parts),
+        per_domain=parts[0].per_domain,
+        busy=tuple(carried.items()),
+        pick=parts[0].pick,
+        energy_J=sum(spent) if (spent := [part.energy_J for part in parts if part.energy_J is not None]) else None,
+        ran=tuple(one for part in parts for one in part.ran),
+    )

@@ -1,0 +1,252 @@
+"""What does not fit together in a job: each thing at its key path, with what was found and what fits.
+
+Pure, and asked twice: where a file is read, with an unknown dp (0), and for every candidate of a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.definitions.source_map import KeyPath
+from colltool.training.layout import cut, strides
+from colltool.training.model import Shape, TransformerModel
+from colltool.training.parallel_config import ENDS_AS_LAYERS, ParallelConfig, ends_as_layers
+
+_MOST_NAMED = 12
+
+
+class Violation(NamedTuple):
+    """One thing that does not fit: where, what was found, and what fits."""
+
+    path: KeyPath
+    what: str
+    fix: str
+
+
+def constraint_violations(config: ParallelConfig) -> list[Violation]:
+    """Everything of a setup that does not fit; what needs dp is left out while ``layout.dp`` is 0."""
+    found = [*_machine(config), *_overlap(config), *_schedule(config), *_order(config), *_shards(config)]
+    if config.model is None:
+        return found
+    found += [*_stages(config, config.model), *_batch(config)]
+    if config.model.shape is None:
+        return found + list(_without_shape(config, config.model))
+    shape = config.model.shape
+    return [*found, *_tensor(config, shape), *_context(config, shape), *_experts(config, shape)]
+
+
+def _machine(config: ParallelConfig) -> Iterator[Violation]:
+    """A precision that the device has not, or a device that the stack says nothing of."""
+    device, stack, precision = config.device, config.stack, config.precision.compute
+    if device is None or stack is None or config.compute is not None:
+        return
+    asked: tuple[tuple[KeyPath, Callable[[], float]], ...] = (
+        (("precision", "compute"), lambda: device.peak_flops(precision)),
+        (("stack",), lambda: stack.gemm_share(precision, device.generation)),
+        (("stack",), lambda: stack.attention_share(device.generation)),
+    )
+    for path, ask in asked:
+        try:
+            ask()
+        except ColltoolError as error:
+            yield Violation(path, error.what, error.fix)
+            return
+
+
+def divisors(number: int) -> str:
+    """What divides a number, as a cure names it."""
+    found = [str(one) for one in range(1, min(number, 100_000) + 1) if number % one == 0]
+    return ", ".join(found[:_MOST_NAMED]) + (", ..." if len(found) > _MOST_NAMED else "")
+
+
+def _divides(path: KeyPath, size: int, of: int, what: str) -> Iterator[Violation]:
+    if of % size:
+        yield Violation(path, f"{path[-1]} {size} does not divide {what} {of}", f"what divides it: {divisors(of)}")
+
+
+def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+    layout = config.layout
+    needs = {"tp": "the size of activations", "cp": "heads", "ep": "experts", "pp": "the size of activations"}
+    for name, what in needs.items():
+        if getattr(layout, name) > 1:
+            fix = "give hidden, heads, ffn, vocab of the model; or a shipped model"
+            yield Violation(("layout", name), f"{name} {getattr(layout, name)} needs {what}, and {model.name} has no shape", fix)
+    if layout.etp > 1:
+        yield _no_experts(layout.etp)
+    if config.compute is None:
+        what = f"{model.name} has no shape: nothing says what a layer of it computes"
+        fix = "compute: {forward_per_layer: 7ms, backward_per_layer: 15ms}, or hidden, heads, ffn, vocab of the model"
+        yield Violation(("model",), what, fix)
+
+
+def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    layout, path = config.layout, ("layout", "tp")
+    for size, what in ((shape.heads, "heads"), (shape.hidden, "hidden size"), (shape.ffn, "ffn width")):
+        if size % layout.tp:
+            yield from _divides(path, layout.tp, size, what)
+            return
+    kv = shape.kv_heads
+    if shape.mla is None and kv % layout.tp and layout.tp % kv:
+        yield Violation(path, f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them", f"tp: {divisors(kv)}")
+    if layout.sp and config.sequence % (layout.tp * layout.cp):
+        what = f"a sequence of {config.sequence} is not cut in tp x cp = {layout.tp * layout.cp} equal parts"
+        yield Violation(("sequence",), what, "a multiple of tp x cp, or sp: false")
+
+
+def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    layout = config.layout
+    if layout.cp == 1:
+        return
+    if shape.window and shape.windowed and shape.window < config.sequence:
+        what = f"cp {layout.cp} over a sequence of {config.sequence} with windows of {shape.window} is not modelled"
+        yield Violation(("layout", "cp"), what, f"cp: 1, or a sequence of at most {shape.window}")
+    parts = 2 * layout.cp if layout.cp_mode == "ring" else layout.cp  # two each, so that a causal mask is shared evenly
+    if config.sequence % parts:
+        what = f"cp {layout.cp} ({layout.cp_mode}) cuts a sequence in {parts} parts, and {config.sequence} is no multiple"
+        yield Violation(("layout", "cp"), what, f"a sequence of {parts * (config.sequence // parts + 1)}, or another cp")
+    if layout.cp_mode == "ulysses":
+        heads = max(1, shape.kv_heads // layout.tp)
+        if heads % layout.cp:
+            what = f"ulysses deals out heads, and cp {layout.cp} does not divide the {heads} kv heads of a rank"
+            yield Violation(("layout", "cp"), what, f"cp: {divisors(heads)}, or cp_mode: ring")
+
+
+def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    layout, moe = config.layout, shape.moe
+    path = ("layout", "ep")
+    if moe is None:
+        if layout.ep > 1:
+            yield Violation(path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe")
+        if layout.etp > 1:
+            yield _no_experts(layout.etp)
+        return
+    yield from _divides(path, layout.ep, moe.experts, "the number of experts")
+    yield from _divides(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
+    if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
+        what = f"with tp {layout.tp} and without sp every rank of a tensor group has the same tokens, and etp is {layout.etp}"
+        yield Violation(("layout", "sp"), what, f"sp: true, or etp: {layout.tp}")
+    if layout.dp and (layout.tp * layout.cp * layout.dp) % (layout.ep * layout.etp):
+        inside = layout.tp * layout.cp * layout.dp
+        what = f"ep x etp = {layout.ep * layout.etp} does not divide the {inside} ranks of a stage (tp x cp x dp)"
+        both = [one for one in range(1, moe.experts + 1) if moe.experts % one == 0 and inside // layout.etp % one == 0]
+        yield Violation(path, what, f"ep: {', '.join(map(str, both))}")
+    elif layout.dp and layout.pp > 1:
+        ours, theirs = (strides(sizes, layout.order)["pp"] for sizes in (layout.dense_sizes, layout.expert_sizes))
+        if ours != theirs:
+            what = "stages of attention and of experts would be other ranks: pp stands inside ep or dp"
+            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
+
+
+def _no_experts(etp: int) -> Violation:
+    return Violation(("layout", "etp"), f"etp {etp}, and the model has no experts", "leave etp out, or a model with moe")
+
+
+def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+    layout, chunks = config.layout, config.layout.pp * config.layout.virtual
+    listed = "or list the layers of each stage: layout.stages"
+    if layout.stages:
+        if len(layout.stages) != layout.pp or sum(layout.stages) != model.layers:
+            what = f"{len(layout.stages)} stages of {sum(layout.stages)} layers, and pp is {layout.pp}, the model {model.layers}"
+            yield Violation(("layout", "stages"), what, f"{layout.pp} numbers that sum to {model.layers}")
+        elif min(layout.stages) < layout.virtual - 1:  # the embedding or the head may stand in the place of a layer
+            what = f"virtual {layout.virtual}, and a stage has {min(layout.stages)} layers"
+            yield Violation(("layout", "virtual"), what, f"virtual: at most {min(layout.stages) + 1}")
+    elif ends_as_layers(config):
+        return
+    elif model.layers % layout.pp and (model.layers + 2) % layout.pp == 0 and config.schedule in ENDS_AS_LAYERS:
+        held = (model.layers + 2) // layout.pp
+        what = f"virtual {layout.virtual} does not divide the {held} layers of a stage, with the embedding and the head as layers"
+        yield Violation(("layout", "virtual"), what, f"virtual: {divisors(held)}; {listed}")
+    elif model.layers % layout.pp:
+        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if config.schedule in ENDS_AS_LAYERS else ""
+        fix = f"what divides it: {divisors(model.layers)}{ends}; {listed}"
+        yield Violation(("layout", "pp"), f"pp {layout.pp} does not divide the {model.layers} layers", fix)
+    elif model.layers % chunks:
+        fix = f"virtual: {divisors(model.layers // layout.pp)}"
+        what = f"virtual {layout.virtual} does not divide the {model.layers // layout.pp} layers of a stage"
+        yield Violation(("layout", "virtual"), what, fix)
+
+
+def _batch(config: ParallelConfig) -> Iterator[Violation]:
+    layout, path = config.layout, ("batch", "global")
+    part = config.micro_batch * (layout.dp or 1)
+    if config.global_batch % part:
+        made = f"micro {config.micro_batch}" + (f" x dp {layout.dp}" if layout.dp else "")
+        near = part * max(1, round(config.global_batch / part))
+        what = f"{config.global_batch} sequences are no multiple of {made} = {part}"
+        yield Violation(path, what, f"global: {near}, or another micro or dp")
+        return
+    if not layout.dp:
+        return
+    m = config.global_batch // part
+    if config.schedule == "interleaved" and m % layout.pp:
+        fit = layout.pp * max(1, round(m / layout.pp)) * part
+        what = f"{m} micro-batches are no multiple of pp {layout.pp}, which interleaved needs"
+        yield Violation(path, what, f"global: {fit}, or schedule: 1f1b with virtual: 1")
+    if config.schedule == "dualpipe" and (m % 2 or m < layout.pp):
+        what = f"dualpipe feeds both ends: {m} micro-batches are not even or fewer than pp {layout.pp}"
+        yield Violation(path, what, f"global: {2 * layout.pp * part}, or another schedule")
+
+
+def _schedule(config: ParallelConfig) -> Iterator[Violation]:
+    layout, schedule = config.layout, config.schedule
+    if schedule == "interleaved" and (layout.virtual == 1 or layout.pp == 1):
+        what = f"interleaved, and virtual is {layout.virtual}, pp {layout.pp}"
+        yield Violation(("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b")
+    if layout.virtual > 1 and schedule != "interleaved" and not (schedule == "zbv" and layout.virtual == 2):
+        what = f"virtual {layout.virtual}, and {schedule} runs one chunk a stage"
+        yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
+    layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
+    if schedule == "zbv" and layout.pp > 1 and layers % 2:
+        what = f"zbv folds each stage in two chunks, and a stage has {layers} layers"
+        yield Violation(("schedule",), what, "an even number of layers a stage, or schedule: zb1p")
+    if schedule == "dualpipe" and layout.pp % 2:
+        yield Violation(
+            ("layout", "pp"), f"dualpipe needs an even pp, got {layout.pp}", f"pp: {layout.pp + 1}, or schedule: 1f1b"
+        )
+
+
+def _order(config: ParallelConfig) -> Iterator[Violation]:
+    layout = config.layout
+    if layout.cp > 1 and layout.pp > 1:
+        between = layout.order[min(map(layout.order.index, ("cp", "dp"))) : max(map(layout.order.index, ("cp", "dp")))]
+        if "pp" in between:
+            what = "gradients are summed over cp and dp, and pp stands between them"
+            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
+
+
+def _shards(config: ParallelConfig) -> Iterator[Violation]:
+    layout, shard = config.layout, config.shard
+    if shard.mode != "hsdp" or not layout.dp:
+        return
+    groups = [layout.group("cp", "dp")]
+    if (
+        config.model
+        and config.model.shape
+        and config.model.shape.moe
+        and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp)
+    ):
+        groups.append(layout.group("dp", experts=True))
+    for group in groups:
+        try:
+            cut(group, shard.group)
+        except ValueError:
+            what = f"shard groups of {shard.group} do not tile the {group.ranks} ranks that share a weight"
+            yield Violation(("shard", "group"), what, f"what does: {divisors(group.ranks)}")
+
+
+def _overlap(config: ParallelConfig) -> Iterator[Violation]:
+    layout, overlap = config.layout, config.overlap
+    if overlap.tp and not (layout.sp and layout.tp > 1):
+        what = "tensor parallel communication hides under split GEMMs, which need sequence parallelism"
+        yield Violation(("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false")
+    shape = config.model.shape if config.model else None
+    if overlap.ep == "shared" and not (shape and shape.moe and shape.moe.shared_ffn):
+        yield Violation(("overlap", "ep"), "the model has no shared expert to hide under", "ep: true (another batch), or false")
+    if overlap.ep and layout.ep == 1:
+        yield Violation(("overlap", "ep"), "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2")
+    if config.schedule == "dualpipe" and layout.ep > 1 and not overlap.ep:
+        what = "dualpipe exists to hide the all-to-alls under the other batch, and overlap.ep is false"
+        yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")

@@ -1,0 +1,255 @@
+"""The values of job files that fabrics do not have: durations, rates of arithmetic, sizes of memory, small counts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.units import parse_flops, parse_time
+from colltool.definitions.field_types import MAX_RANKS, Bandwidth, Flag, Label, Part, Size, Words, units_own
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
+
+MAX_DURATION_S = 1e7  # of a step; a longer one is a slip of the unit
+MIN_FLOPS, MAX_FLOPS = 1e9, 1e18
+MAX_DIMENSION = 10_000_000
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
+BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
+"""Bytes of an element."""
+
+
+def _duration(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("a time needs its unit")
+    return float(units_own(parse_time, value))
+
+
+def _flops(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("a rate of arithmetic needs its unit")
+    return float(units_own(parse_flops, value))
+
+
+_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration),
+    Field(ge=0, le=MAX_DURATION_S),
+    WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}),
+    Accepted("a time of at most 10000000 s, such as 7ms or 14.8s", "time"),
+]
+FlopRate = Annotated[
+    float,
+    BeforeValidator(_flops),
+    Field(ge=MIN_FLOPS, le=MAX_FLOPS),
+    WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kKMGTPE]?FLOP(/s|S)\s*$"}),
+    Accepted("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
+]
+Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION, strict=True), Accepted(f"a whole number from 1 to {MAX_DIMENSION}")]
+Parallel = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted("a whole number of ranks, such as 8")]
+ParallelOrAuto = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)] | Literal["auto"],
+    Accepted("a whole number of ranks, such as 8, or auto"),
+]
+Parameters = Annotated[float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")]
+Share = Annotated[float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")]
+SmallShare = Annotated[float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")]
+PercentOrShare = Annotated[
+    float,
+    BeforeValidator(lambda value: _share(value)),
+    Field(ge=0, le=10),
+    WithJsonSchema({"type": ["string", "number"]}),
+    Accepted("a share such as 10% or 0.1"),
+]
+Factor = Annotated[float, Field(ge=0, le=1e6, strict=True), Accepted("a number of at least 0, such as 20")]
+Imbalance = Annotated[
+    float, Field(ge=1, le=1000, strict=True), Accepted("the busiest rank's load over the mean, from 1, such as 1.2")
+]
+MaybeFlag = Annotated[Flag | None, Accepted("true or false")]
+
+
+def _share(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip().removesuffix("%")) / 100
+        except ValueError as error:
+            raise ValueError("expected a share") from error
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("expected a share")
+    return value
+
+
+def written(value: object) -> str:
+    """A value as files and options write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_MOE = Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
+_MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
+_NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), Accepted("a whole number from 0")]
+NEEDED = ("layers", "hidden", "heads", "ffn", "vocab")
+"""What every model with a shape gives."""
+
+
+class MoeFile(Part):
+    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes, ``dense_layers`` the first ones without."""
+
+    experts: Dimension
+    top_k: Dimension
+    ffn: Dimension
+    shared_ffn: _NONE = 0
+    dense_layers: _NONE = 0
+    imbalance: Imbalance = 1.0
+
+    @model_validator(mode="after")
+    def _top_fits(self) -> MoeFile:
+        if self.top_k > self.experts:
+            what = f"a token goes to {self.top_k} of {self.experts} experts"
+            raise Slips(Slip(what, f"top_k is at most {self.experts}", ("top_k",)))
+        return self
+
+
+class MlaFile(Part):
+    """Latent attention: ranks of the two bottlenecks (``q_rank`` 0: queries have none), and what a head has with and without
+    position, and as a value.
+    """  # fmt: skip
+
+    q_rank: _NONE
+    kv_rank: Dimension
+    nope: Dimension
+    rope: Dimension
+    value: Dimension
+
+
+class ModelFile(Part):
+    """A model: its shape, or only its size (``parameters`` and ``layers``), with which all that needs no shape can be planned.
+
+    ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices of the FFN instead of two.
+    ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``: trained with it, as models with
+    biases are unless told. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
+    layers, all of them unless given, spread evenly. ``left_out``: what of the model is not counted, for people.
+    """
+
+    schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
+    name: Label = ""
+    description: Words = ""
+    layers: Dimension
+    hidden: Dimension | None = None
+    heads: Dimension | None = None
+    kv_heads: Dimension | None = None
+    head_dim: Dimension | None = None
+    ffn: Dimension | None = None
+    gated: Flag = True
+    vocab: Dimension | None = None
+    tied: Flag = False
+    bias: Flag = False
+    dropout: Annotated[Flag | None, Accepted("true or false")] = None
+    positions: _NONE = 0
+    window: Dimension | None = None
+    windowed_layers: _NONE | None = None
+    moe: Annotated[MoeFile | None, _MOE] = None
+    mla: Annotated[MlaFile | None, _MLA] = None
+    parameters: Parameters | None = None
+    left_out: Annotated[tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")] = ()
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ModelFile:
+        given = [key for key in NEEDED[1:] if getattr(self, key) is not None]
+        if not given and self.parameters is not None and self.moe is None and self.mla is None:
+            return self
+        missing = [key for key in NEEDED if getattr(self, key) is None]
+        if missing:
+            what = f"the model gives no {' and no '.join(missing)}"
+            raise Slips(Slip(what, "give a whole shape, or only parameters and layers"))
+        self._heads_fit()
+        return self
+
+    def _heads_fit(self) -> None:
+        assert self.heads
+        assert self.hidden
+        if self.heads % (self.kv_heads or self.heads):
+            fits = [str(n) for n in range(1, self.heads + 1) if self.heads % n == 0]
+            what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
+            raise Slips(Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",)))
+        if self.head_dim is None and self.mla is None and self.hidden % self.heads:
+            what = f"hidden {self.hidden} is no multiple of {self.heads} heads"
+            raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
+        if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
+            what = "no window" if self.window is None else f"{self.windowed_layers} windowed layers of {self.layers}"
+            raise Slips(Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",)))
+        if self.moe and self.moe.dense_layers >= self.layers:
+            what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
+            raise Slips(Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers")))
+
+
+def unknown(kind: str, name: str, known: list[str]) -> ColltoolError:
+    """The error of a name that is neither shipped nor a file."""
+    fix = f"{nearest(name, known)} shipped: {', '.join(known)}; or a mapping".strip()
+    return ColltoolError(f"no file and no shipped {kind} is called '{name}'", fix=fix)
+
+
+_PEAK = Accepted("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
+_BY_GENERATION = Accepted("a mapping by generation of the device, such as {hopper: 0.78}")
+_BY_PRECISION = Accepted("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
+_LAUNCH = Accepted("a mapping by precision, such as {bf16: 4us}")
+Generation = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$"), Accepted("a generation, such as hopper", "text")]
+ByGeneration = Annotated[dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION]
+
+
+class DeviceFile(Part):
+    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for."""
+
+    schema_: Annotated[Literal["colltool.device/1"], Field(alias="schema")] = "colltool.device/1"
+    name: Label = ""
+    description: Words = ""
+    generation: Generation
+    peak: Annotated[dict[Precision, FlopRate], Field(min_length=1), _PEAK]
+    memory: Size
+    bandwidth: Bandwidth
+
+
+class AttentionFile(Part):
+    """Fused (flash) attention: its share of the peak; without, the scores are written out and read back."""
+
+    flash: Flag = True
+    efficiency: ByGeneration
+
+
+class StackFile(Part):
+    """Software: what its kernels reach of the device, and what it costs beside them.
+
+    ``gemm``: the share of peak by precision and generation; ``fp8_half``: the inner dimension at which fp8 reaches half of its
+    share; ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
+    reaches half of that. ``elementwise``: bytes moved a token and layer forward, in units of hidden x bytes of an activation,
+    ``inside``: the part of it in tensor parallel regions; ``backward_elementwise`` times that backward. ``memory_*``: the share
+    of memory bandwidth that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside
+    everything; ``jitter``: its growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model;
+    ``loss_bytes``: of a logit for the loss, beside what the head wrote. ``slowed``: by how much compute slows while communication
+    runs beside it. ``assumed``: generations whose shares no measured kernel stands behind.
+    """
+
+    schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
+    name: Label = ""
+    description: Words = ""
+    date: Words = ""
+    gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
+    grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    grouped_half: Factor = 100.0
+    fp8_half: Factor = 512.0
+    attention: Annotated[AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")]
+    elementwise: Factor
+    inside: Share = 0.4
+    backward_elementwise: Factor = 2.0
+    launch: Annotated[dict[Precision, Duration], Field(min_length=1), _LAUNCH]
+    memory_gemm: Share = 0.85
+    memory_elementwise: Share = 0.8
+    memory_optimizer: Share = 0.7
+    optimizer_bytes: Factor = 18.0
+    fixed: Duration = 0.0075
+    jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = 0.007
+    runtime: Size
+    assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
+    loss_bytes: Factor = 4.0
+    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0

@@ -1,0 +1,183 @@
+"""What a job computes on: the device that it says, else the one at the ends of its fabric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import Shape, format_time, percent
+from colltool.definitions.source_map import KeyPath
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.training.constraint_violations import Violation
+from colltool.training.job import Job
+from colltool.training.layout import RankGroup
+from colltool.training.presets import preset_names, read_device, read_stack
+from colltool.training.roofline import Accelerator, Stack, accelerator_of, stack_of
+
+MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"
+
+
+def on_fabric(job: Job, fabric: Fabric) -> Job:
+    """The job on the device that a fabric names, unless it says one itself; as it is where neither follows from the fabric.
+
+    Raises:
+        ManyErrors: it says another device than the fabric has, one without a figure here, or a stack that does not know it.
+        ColltoolError: as :func:`computing`.
+    """
+    if job.draft.model is None or fabric.device is None:
+        return computing(job, fabric)
+    own, theirs = job.draft.device, _known(fabric.device)
+    if job.device_from == "job":
+        assert own is not None
+        if not _same_chip(own, fabric.device, theirs):
+            job.refuse([_clash(own, fabric)])
+        return job
+    if job.draft.compute is not None and own is None:  # times that are given need no device
+        return job
+    if theirs is None:
+        what = f"{fabric.name} is of {fabric.device}, and nothing is known of what that computes"
+        job.refuse([Violation(("device",), what, MAPPING)])
+    assert theirs is not None
+    found = replace(job, draft=job.draft._replace(device=theirs), device_from="fabric")
+    if wrong := _stack_without(found, theirs):
+        job.refuse([wrong])
+    return found
+
+
+def computing(job: Job, fabric: Fabric | None = None) -> Job:
+    """A job of which it is known how fast it computes.
+
+    Raises:
+        ColltoolError: it has a model, and neither a device nor times.
+    """
+    draft = job.draft
+    if draft.model is None or draft.device is not None or draft.compute is not None:
+        return job
+    where = "" if fabric is None else f", and {fabric.name} names none either"
+    fix = f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
+    raise ColltoolError(f"nothing says how fast {job.name} computes: no 'device'{where}", where=job.where(()), fix=fix)
+
+
+def _known(name: str) -> Accelerator | None:
+    return accelerator_of(read_device(name, Path()), name) if name in preset_names("devices") else None
+
+
+def _same_chip(own: Accelerator, name: str, theirs: Accelerator | None) -> bool:
+    """Whether a device is the fabric's, or the same chip with other memory, as H200 is H100; of one that a file of the job's
+    own describes the generation says it.
+    """  # fmt: skip
+    if theirs is None or own.name == name:
+        return own.name == name or own.name not in preset_names("devices")
+    equal = own.name not in preset_names("devices") or own.peak_flops("bf16") == theirs.peak_flops("bf16")
+    return own.generation == theirs.generation and equal
+
+
+def _clash(own: Accelerator, fabric: Fabric) -> Violation:
+    there = own.name if own.name in preset_names("devices") else "null"
+    fix = (
+        f"device: {fabric.device}, or leave it out; {given('overrides', [f'device={there}'])} where the fabric has other devices"
+    )
+    return Violation(("device",), f"the job computes on {own.name}, and {fabric.name} is of {fabric.device}", fix)
+
+
+def _stack_without(job: Job, device: Accelerator) -> Violation | None:
+    """What is wrong where the stack says nothing of a device that the job did not choose."""
+    stack, precision = job.draft.stack, job.draft.precision.compute
+    if stack is None or job.draft.compute is not None or _speaks_of(stack, device, precision):
+        return None
+    every = [stack_of(read_stack(name, Path()), name) for name in preset_names("stacks")]
+    others = [given("job_overrides", [f"stack={one.name}"]) for one in every if _speaks_of(one, device, precision)]
+    what = f"stack {stack.name} says nothing of {precision} on {device.name}, the device of the fabric"
+    return Violation(("stack",), what, " or ".join([*others, "the stack as a mapping"]))
+
+
+def _speaks_of(stack: Stack, device: Accelerator, precision: str) -> bool:
+    """Whether a stack has efficiencies for a device."""
+    try:
+        return min(stack.gemm_share(precision, device.generation), stack.attention_share(device.generation)) > 0
+    except ColltoolError:
+        return False
+
+
+def job_slice(fabric: Fabric, ranks: int) -> Fabric:
+    """The fabric with the lattice that so many ranks end on cut to their slice; itself where they take all of it or none fits.
+
+    Every group of the job lies in that slice: a slice of 256 chips is 4x8x8, and tensor groups are no lines of 16 in it.
+    """
+    at, inside = _last(fabric, ranks)
+    if at is None:
+        return fabric
+    tier = fabric.tiers[at]
+    if ranks == inside * tier.endpoints or ranks % inside:
+        return fabric
+    part = capabilities_of(tier).slice(ranks // inside)
+    if part is None:
+        return fabric
+    return fabric.model_copy(update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])})
+
+
+def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
+    """The lattice that was cut, as the file has it, and the shape of its slice; None where none was."""
+    for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
+        if tier != part:
+            return tier, tuple(axis.size for axis in capabilities_of(part).axes)
+    return None
+
+
+def turned_axes(fabric: Fabric, group: RankGroup) -> str:
+    """The same lattice with its axes in an order in which a group is a box, as ``--set`` takes it; empty where there is none.
+
+    Every 8th of 4x8x8 is none, of 8x8x4 it is.
+    """
+    tier = fabric.tiers[0]
+    if len(fabric.tiers) > 1 or len(group.axes) > 1:
+        return ""
+    (size, stride), shape = group.axes[0], [axis.size for axis in capabilities_of(tier).axes]
+    for other in sorted(set(permutations(shape)), reverse=True):
+        kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
+        if kind.takes_stride(stride) and kind.part(size, stride) is not None:
+            return f"{tier.name}.shape=[{','.join(map(str, other))}]"
+    return ""
+
+
+def _last(fabric: Fabric, ranks: int) -> tuple[int | None, int]:
+    """The first tier that holds so many ranks, where it is a lattice, and the ranks of an endpoint of it."""
+    inside = 1
+    for at, tier in enumerate(fabric.tiers):
+        if inside * tier.endpoints >= ranks:
+            return (at if capabilities_of(tier).axes else None), inside
+        inside *= tier.endpoints
+    return None, inside
+
+
+def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
+    """Refuses a step that computes more than its devices can.
+
+    Args:
+        job: whose step; what it gives itself of its speed is named.
+        step_s: of the step.
+        mfu: model FLOPs of the step over those at the dense peak; None where nothing is known of it.
+
+    Raises:
+        ManyErrors: ``mfu`` is above 1.
+    """
+    if mfu is None or mfu <= 1:
+        return
+    device = job.draft.device.name if job.draft.device is not None else "device"
+    path, check = _suspect(job)
+    what = f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in {job.draft.precision.compute}"
+    job.refuse([Violation(path, f"{what}: more than it can compute", f"check {check}")])
+
+
+def _suspect(job: Job) -> tuple[KeyPath, str]:
+    """What a job says itself of how fast it computes: where, and what to check."""
+    if job.draft.compute is not None:
+        return ("compute",), "compute: forward and backward are of a whole step over all micro-batches, or of one layer and one"
+    if job.measured_step_s is not None and job.file.slower is None:
+        return ("measured", "step"), "the measured time, the batch, the ranks and the device"
+    if job.draft.slower < 1:
+        return ("slower",), "slower: a number below 1 computes faster than the stack says"
+    return ("device",), "the peak of the device, the stack, and the precision"

@@ -1,0 +1,169 @@
+"""What questions about job files return: frozen records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.result import Result
+from colltool.definitions.source_map import KeyPath
+from colltool.training.compute import StageTimes, stage_times
+from colltool.training.files.schema import written
+from colltool.training.flops import model_flops
+from colltool.training.job import Job, PlainCall
+from colltool.training.job_placement import computing
+from colltool.training.memory import Memory, memory, smallest_change
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.traffic.call import Call
+from colltool.training.traffic.step import stage_calls
+
+DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
+"""In the order in which people read them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobList(Result):
+    """Jobs beside each other, such as the shipped ones."""
+
+    subject: ClassVar[str] = "job"
+    jobs: tuple[Job, ...]
+
+
+class SentBy(NamedTuple):
+    """A collective, and the pipeline stages that send it as it is."""
+
+    stages: tuple[int, ...]
+    call: Call
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobShown(Result):
+    """One job on so many ranks: what it computes, sends and keeps. ``times`` of the stages, in seconds of a micro-batch.
+
+    ``flops`` are those that the model needs in a step over all ranks, the causal half of attention alone. ``cure``: values by
+    key with which a job that does not fit would, and the bytes of its worst stage then.
+    """
+
+    subject: ClassVar[str] = "job"
+    job: Job
+    setup: ParallelConfig
+    sent: tuple[SentBy, ...]
+    plain: tuple[PlainCall, ...]
+    times: tuple[StageTimes, ...]
+    memory: Memory | None
+    cure: tuple[tuple[tuple[str, str], ...], float] | None
+    flops: float | None
+
+
+class CheckedJob(NamedTuple):
+    """A job file that holds, and what is odd about it."""
+
+    file: str
+    job: Job
+    warnings: tuple[JobWarning, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobsChecked(Result):
+    """The files that hold, and what is odd about them."""
+
+    subject: ClassVar[str] = "job_check"
+    checks: tuple[CheckedJob, ...]
+
+
+def show_job(job: Job, ranks: int | None = None) -> JobShown:
+    """A job on so many ranks.
+
+    Raises:
+        ColltoolError: as :meth:`colltool.training.job.Job.setup`.
+    """
+    config = computing(job).setup(ranks)
+    plain = job.plain_calls(config)
+    if config.model is None:
+        return JobShown(job, config, (), plain, (), None, cure=None, flops=None)
+    stages = pipeline_stages(config)
+    kept, change = memory(config), smallest_change(config)
+    cure = None
+    if change is not None:
+        cure = tuple((key, written(value)) for key, value in change.values.items()), change.memory.bytes
+    return JobShown(
+        job,
+        config,
+        merged(config, stages),
+        plain,
+        tuple(stage_times(config, stage) for stage in stages),
+        kept,
+        cure=cure,
+        flops=model_flops(config) if config.model.shape else None,
+    )
+
+
+def merged(config: ParallelConfig, stages: tuple[PipelineStage, ...]) -> tuple[SentBy, ...]:
+    """The calls of all stages, each once with the stages that send it."""
+    found: dict[Call, list[int]] = {}
+    for stage in stages:
+        for call in stage_calls(config, stage):
+            found.setdefault(call, []).append(stage.number)
+    sent = [SentBy(tuple(numbers), call) for call, numbers in found.items()]
+    return tuple(sorted(sent, key=lambda one: DIMENSIONS.index(one.call.dimension)))
+
+
+def check_job(name: str) -> CheckedJob:
+    """A job file as it was read, and what is odd about it.
+
+    Raises:
+        ColltoolError: what is wrong with it.
+    """
+    from colltool.training.job import find_job, load_job
+
+    job = load_job(name)
+    if job.draft.layout.dp:
+        job.plain_calls(job.setup())
+    return CheckedJob(find_job(name)[1], job, job_warnings(job))
+
+
+TILE = 64  # tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published GEMM rates
+_SLOW = "tiles of the matrix units are not filled, which cost published runs 30 to 50%"
+
+
+class JobWarning(NamedTuple):
+    """Something that is allowed and that nobody may have meant: where, what, why."""
+
+    where: str
+    what: str
+    why: str
+
+
+def job_warnings(job: Job) -> tuple[JobWarning, ...]:
+    """Everything odd about a job."""
+    return tuple(
+        JobWarning(job.where(path), what, why)
+        for path, what, why in (*_left_out(job.draft), *_sizes(job.draft), *_batch(job.draft))
+    )
+
+
+def _left_out(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
+    left = config.model.left_out if config.model is not None else ()
+    return [(("model",), f"not counted: {one}", "work and memory of it are missing from every figure") for one in left]
+
+
+def _sizes(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
+    shape = config.model.shape if config.model else None
+    if shape is None:
+        return []
+    tp = config.layout.tp
+    sides = {
+        "hidden": shape.hidden,
+        "head_dim": shape.head_dim if shape.mla is None else TILE,
+        "ffn / tp": shape.ffn // tp,
+        "expert width / etp": shape.moe.ffn // config.layout.etp if shape.moe else TILE,
+    }
+    return [(("model",), f"{name} is {size}, no multiple of {TILE}", _SLOW) for name, size in sides.items() if size % TILE]
+
+
+def _batch(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
+    layout = config.layout
+    if not layout.dp or layout.pp == 1 or config.micro_batches >= layout.pp:
+        return []
+    what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
+    return [(("batch",), what, "most of the step is bubble")]

@@ -1,0 +1,222 @@
+"""A job resolved for a number of ranks: everything that its compute, traffic and memory follow from, as plain records."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.training.files.schema import BYTES
+from colltool.training.layout import ParallelLayout
+from colltool.training.model import TransformerModel
+from colltool.training.roofline import Accelerator, Stack
+
+MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
+DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
+
+
+class Shard(NamedTuple):
+    """Who keeps what of a replica; ``gathers`` of an FSDP layer a micro-batch, none of them repeated without ``reshard``."""
+
+    mode: str = "ddp"
+    group: int = 0
+    gathers: int = 2
+    reshard: bool = True
+    bucket: float | None = None
+    grad_bytes: int = 4
+
+    @property
+    def layers(self) -> bool:
+        """Whether layers are gathered when they are needed."""
+        return self.mode in ("fsdp", "hsdp")
+
+
+class Precision(NamedTuple):
+    """Names of number formats: of GEMMs, weights, sums of gradients, tokens on their way to experts."""
+
+    compute: str = "bf16"
+    params: str = "bf16"
+    grads: str = "fp32"
+    dispatch: str = "bf16"
+
+    @property
+    def activation_bytes(self) -> float:
+        """w: bytes of an activation; those of fp8 GEMMs stay in 16 bits."""
+        return max(2.0, BYTES[self.compute])
+
+    @property
+    def param_bytes(self) -> float:
+        """Bytes of a weight as it is gathered."""
+        return BYTES[self.params]
+
+    @property
+    def dispatch_bytes(self) -> float:
+        """Bytes of an element on its way to an expert; the way back is in ``activation_bytes``."""
+        return BYTES[self.dispatch]
+
+
+class Overlap(NamedTuple):
+    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute.
+
+    ``asked``: the keys that a job gives itself, where they are no default.
+    """
+
+    dp: bool = True
+    tp: bool = False
+    pp: bool = True
+    ep: str = ""
+    cp: bool = True
+    asked: tuple[str, ...] = ()
+    overhead_s: float = 0.0
+    sm_share: float = 0.0
+
+
+class Compression(NamedTuple):
+    """A smaller payload: of one dimension, by a scheme; ``extra_steps`` as a share."""
+
+    on: str
+    scheme: str
+    block: int | None = None
+    keep: float | None = None
+    warmup: float | None = None
+    overhead_s: float = 0.0
+    extra_steps: float = 0.0
+
+
+class GivenTimes(NamedTuple):
+    """Times of compute that are known, in seconds: of a layer and micro-batch, or of a whole step."""
+
+    forward_s: float
+    backward_s: float
+    per_layer: bool
+
+
+class ParallelConfig(NamedTuple):
+    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone.
+
+    ``slower``: how many times longer everything computes than the stack says, where a measured step says so.
+    """
+
+    layout: ParallelLayout
+    model: TransformerModel | None = None
+    sequence: int = 1
+    global_batch: int = 1
+    micro_batch: int = 1
+    shard: Shard = Shard()
+    schedule: str = "1f1b"
+    recompute: str = "none"
+    precision: Precision = Precision()
+    device: Accelerator | None = None
+    stack: Stack | None = None
+    overlap: Overlap = Overlap()
+    compression: Compression | None = None
+    compute: GivenTimes | None = None
+    slower: float = 1.0
+
+    @property
+    def micro_batches(self) -> int:
+        """m: micro-batches of a replica in a step."""
+        return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
+
+    @property
+    def folded(self) -> bool:
+        """Whether the model runs down the pipeline and back up, so that its end stands with its beginning (ZB-V)."""
+        return self.schedule == "zbv" and self.layout.pp > 1
+
+    @property
+    def chunks(self) -> int:
+        """v: parts of the model on a stage."""
+        return 2 if self.folded else self.layout.virtual
+
+    @property
+    def tokens(self) -> float:
+        """T: tokens of a rank in a micro-batch, b s / c."""
+        return self.micro_batch * self.sequence / self.layout.cp
+
+    @property
+    def tokens_outside(self) -> float:
+        """Tokens of a rank outside tensor parallel regions: T / t with sequence parallelism."""
+        return self.tokens / self.layout.tp if self.layout.sp else self.tokens
+
+    @property
+    def expert_tokens(self) -> float:
+        """T': tokens that a rank sends to experts."""
+        return self.tokens_outside
+
+    @property
+    def gradient_ranks(self) -> int:
+        """Ranks that sum a gradient: D c."""
+        return self.layout.dp * self.layout.cp
+
+    def bucket_bytes(self, grad_bytes: float, ranks: int) -> float:
+        """Bytes of a gradient bucket: as given, else what the library of the mode takes."""
+        if self.shard.bucket is not None:
+            return self.shard.bucket
+        if self.shard.mode == "ddp":
+            return DDP_BUCKET
+        return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes
+
+
+class PipelineStage(NamedTuple):
+    """One pipeline stage: its layers by kind, and whether it embeds and whether it has the head."""
+
+    number: int
+    dense_layers: int
+    moe_layers: int
+    embedding: bool
+    head: bool
+
+    @property
+    def layers(self) -> int:
+        """All of its layers."""
+        return self.dense_layers + self.moe_layers
+
+    @property
+    def kind(self) -> tuple[int, int, bool, bool]:
+        """What its compute and its traffic follow from: stages of one kind do the same."""
+        return self.dense_layers, self.moe_layers, self.embedding, self.head
+
+
+ENDS_AS_LAYERS = ("gpipe", "1f1b", "interleaved", "zb1p")  # schedules whose first stage embeds and whose last has the head
+
+
+def ends_as_layers(config: ParallelConfig) -> bool:
+    """Whether the embedding and the head stand in the place of a layer each: where p x v divides the layers only with them.
+
+    Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split: the 126 layers of Llama 3.1
+    405B on 8 stages of 8 chunks.
+    """
+    model, layout = config.model, config.layout
+    if model is None or layout.stages or layout.pp == 1 or config.schedule not in ENDS_AS_LAYERS:
+        return False
+    chunks = layout.pp * layout.virtual
+    return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
+
+
+def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
+    """The pipeline stages. Dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
+
+    ZB-V folds the model back, so that the head stands with the embedding on the first stage (arXiv:2401.10241 section 6).
+    """
+    model, layout = config.model, config.layout
+    assert model is not None
+    p, folded = layout.pp, config.schedule == "zbv" and layout.pp > 1
+    held = _chunks(config, model, 2 if folded else layout.virtual)
+    dense, left = [0] * p, model.dense_layers
+    for chunk in range(len(held[0])):
+        for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
+            here = min(left, held[stage][chunk])
+            dense[stage] += here
+            left -= here
+    last = 0 if folded else p - 1
+    return tuple(PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
+
+
+def _chunks(config: ParallelConfig, model: TransformerModel, virtual: int) -> list[list[int]]:
+    """Layers of every chunk, by stage."""
+    p = config.layout.pp
+    if ends_as_layers(config):
+        found = [[(model.layers + 2) // (p * virtual)] * virtual for _ in range(p)]
+        found[0][0] -= 1
+        found[-1][-1] -= 1
+        return found
+    counts = config.layout.stages or (model.layers // p,) * p
+    return [[held // virtual + (chunk < held % virtual) for chunk in range(virtual)] for held in counts]

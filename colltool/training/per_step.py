@@ -1,0 +1,213 @@
+"""What a step sends once: buckets behind the last backward pass and before the first forward pass, pipeline borders, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from operator import itemgetter
+from typing import NamedTuple
+
+from colltool.base.primitives import P2P
+from colltool.fabric.model import Fabric
+from colltool.training.overlap import PricedCall
+from colltool.training.parallel_config import ParallelConfig
+
+MOST_BUCKETS = 4096
+
+
+class PassBuckets(NamedTuple):
+    """Buckets behind the last backward pass, or before the first forward pass, which is the same the other way round.
+
+    Those of several dimensions go out in turn over one NIC: their loads add. What is exposed is shared out by load.
+    """
+
+    sent: tuple[PricedCall, ...]
+    wires: tuple[str, ...]
+    buckets: Buckets
+    load_s: float
+
+    def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
+        """The calls with what of them is exposed: the last bucket always.
+
+        Args:
+            cover_s: seconds of the pass that are free of other traffic.
+            overhead_s: LogP's o of a call.
+        """
+        if not self.load_s:
+            return list(self.sent)
+        share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s).exposed_s / self.load_s
+        return [one._replace(exposed_s=share * one.total_s) for one in self.sent]
+
+
+def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
+    """Calls of one pass as the buckets that they are sent in."""
+    wires = tuple(sorted({one.cost.wire for one in sent if one.cost.wire}))
+    return PassBuckets(tuple(sent), wires, in_a_row(_in_turn(sent)), sum(one.total_s for one in sent))
+
+
+def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> list[PricedCall]:
+    """Plain messages that wait for nothing but the step before: T = 2 o + max(T_c, L), eq P7."""
+    load = sum(one.total_s for one in sent)
+    count = sum(one.call.calls for one in sent)
+    if not load:
+        return list(sent)
+    exposed = logp(cover_s, load, overhead_s * count).exposed_s
+    return [one._replace(exposed_s=exposed * one.total_s / load) for one in sent]
+
+
+def all_of_it(sent: Sequence[PricedCall], overhead_s: float) -> list[PricedCall]:
+    """Calls that nothing covers."""
+    return [one._replace(exposed_s=one.total_s + 2 * overhead_s * one.call.calls) for one in sent]
+
+
+def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) -> list[PricedCall]:
+    """Messages between stages in steady state hide under other micro-batches; those of warm-up and drain do not.
+
+    The first micro-batch waits at every border on its way forward, the last on its way back; of every other message what a
+    chunk's compute does not cover shows.
+    """
+    crossed = borders_crossed(config)
+    cover = tau_s / config.chunks / 2
+    over = 2 * config.overlap.overhead_s
+    return [
+        one._replace(exposed_s=crossed * one.each_s + max(0.0, one.call.calls - crossed) * max(0.0, one.each_s - cover)
+                     + over * one.call.calls)
+        for one in sent
+    ]  # fmt: skip
+
+
+def borders_crossed(config: ParallelConfig) -> int:
+    """Borders between ranks that one micro-batch crosses on its way through the model.
+
+    p v - 1 where the last stage hands over to the first one's next chunk; ZB-V turns round on the last stage, 2 (p - 1).
+    """
+    stages, chunks = config.layout.pp, config.chunks
+    return 2 * (stages - 1) if config.folded else stages * chunks - 1
+
+
+def _in_turn(sent: Sequence[PricedCall]) -> list[float]:
+    """Seconds of every bucket, those of each call spread evenly over the pass."""
+    placed: list[tuple[float, float]] = []
+    shrink = max(1.0, sum(one.call.calls for one in sent) / MOST_BUCKETS)
+    for one in sent:
+        count = max(1, round(one.call.calls / shrink))
+        each = one.total_s / count
+        placed += [((index + 1) / count, each) for index in range(count)]
+    return [takes for _, takes in sorted(placed, key=itemgetter(0))]
+
+
+class Overlapped(NamedTuple):
+    """Seconds of communication that hide under compute, and those that do not."""
+
+    hidden_s: float
+    exposed_s: float
+
+
+def logp_step(compute_s: float, latency_s: float, overhead_s: float) -> float:
+    """T = 2 o + max(T_compute, L), eq P7 (Culler 1993, LogP): the overhead is paid on the compute side.
+
+    >>> round(logp_step(500e-6, 100e-6, 50e-6) * 1e6)
+    600
+    """
+    return 2 * overhead_s + max(compute_s, latency_s)
+
+
+def logp(compute_s: float, latency_s: float, overhead_s: float) -> Overlapped:
+    """What of one message hides under a stretch of compute: exposed = 2 o + max(0, L - T_compute)."""
+    exposed = 2 * overhead_s + max(0.0, latency_s - compute_s)
+    return Overlapped(min(latency_s, compute_s), exposed)
+
+
+def behind_layers(layers: int, backward_s: float, collective_s: float) -> float:
+    """Equal layers, a collective each behind its backward: L t_b + t + (L-1) max(0, t - t_b), eq P8.
+
+    >>> round(behind_layers(32, 15e-3, 26.4e-3) * 1e3, 1)
+    859.8
+    """
+    return layers * backward_s + collective_s + (layers - 1) * max(0.0, collective_s - backward_s)
+
+
+def hidden_share(layers: int) -> float:
+    """The share of collectives that hide where each fits under a layer's backward: all but the last, 1 - 1/L."""
+    return 1 - 1 / layers
+
+
+class Corner(NamedTuple):
+    """A bucket that may set the end: it is ready after this share of the pass, and it and all behind it take so many seconds."""
+
+    ready: float
+    rest_s: float
+
+
+class Buckets(NamedTuple):
+    """Buckets that go out one after the other: their number, their seconds together, and the corners that set the last end."""
+
+    calls: int
+    total_s: float
+    corners: tuple[Corner, ...]
+
+
+def in_a_row(takes_s: Sequence[float]) -> Buckets:
+    """Buckets that become ready evenly over a pass: end_k = max(ready_k, end_(k-1)) + t_k, eq P8, worked out for any pass.
+
+    The last end is max(ready_k + t_k + t_(k+1) + ...) over k: of lines in the length of the pass only the upper envelope counts.
+    Equal buckets have two, however many there are.
+    """
+    count, rest = len(takes_s), 0.0
+    found: list[Corner] = []
+    for index in range(count - 1, -1, -1):
+        rest += takes_s[index]
+        now = Corner((index + 1) / count, rest)
+        while len(found) > 1 and _below(now, found[-1], found[-2]):
+            found.pop()
+        found.append(now)
+    return Buckets(count, rest, tuple(found))
+
+
+def _below(one: Corner, middle: Corner, other: Corner) -> bool:
+    """Whether the middle of three corners never sets the end."""
+    slope = (other.rest_s - one.rest_s) * (middle.ready - one.ready)
+    return (middle.rest_s - one.rest_s) * (other.ready - one.ready) <= slope
+
+
+def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Overlapped:
+    """Buckets behind a pass, each call costing it 2 o. The last is ready when the pass ends, so that it is always exposed."""
+    if not buckets.calls:
+        return Overlapped(0.0, 0.0)
+    calls_s = 2 * overhead_s * buckets.calls
+    exposed = max((pass_s + calls_s) * ready + rest for ready, rest in buckets.corners) - pass_s
+    return Overlapped(max(0.0, buckets.total_s + calls_s - exposed), exposed)
+
+
+def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> Overlapped:
+    """Buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
+    return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
+
+
+def best_bucket(size: float, n_alpha: float, alpha_s: float, overhead_s: float, backward_s: float) -> float:
+    """Bytes of the best bucket where communication sets the time: B* = M sqrt((n_alpha alpha + 2 o)/T_b)."""
+    return size * min(1.0, sqrt((n_alpha * alpha_s + 2 * overhead_s) / backward_s))
+
+
+def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
+    """Joule of all calls of one kind in a step on all ranks of a pipeline stage; None where no tier that it crosses says.
+
+    Of a job without a model all ranks are one stage. Messages between neighbours spend what the worst pair does.
+    """
+    if sent.cost.energy_J is None:
+        return None
+    senders = config.layout.ranks / (1 if config.model is None else config.layout.pp)
+    return sent.cost.energy_J * senders * sent.call.calls * _that_send(config, sent)
+
+
+def _that_send(config: ParallelConfig, sent: PricedCall) -> float:
+    """The share of ranks that send: of a chain the last has nobody to send to."""
+    call = sent.call
+    if call.per == "border":
+        return borders_crossed(config) / (config.layout.pp * config.chunks)
+    return 1 - 1 / call.group.ranks if call.primitive is P2P and not call.closed else 1.0
+
+
+def silent(fabric: Fabric, crossed: set[str]) -> tuple[str, ...]:
+    """Tiers that are crossed and say nothing of their energy."""
+    return tuple(tier.name for tier in fabric.tiers if tier.name in crossed and tier.energy is None)

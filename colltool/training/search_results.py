@@ -1,0 +1,223 @@
+"""What a search returns: frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.quoting import shown
+from colltool.base.result import Result
+from colltool.base.units import parse_count
+from colltool.training.files.schema import written
+from colltool.training.job import Job
+from colltool.training.parallel_config import ParallelConfig
+
+TIE = 0.03  # of the best step: plans of published runs are off by more
+CHOICES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp", "micro", "shard", "recompute")
+
+
+class LayoutChoice(NamedTuple):
+    """What a search chooses, ``dp`` and ``schedule`` as they follow from the rest."""
+
+    tp: int
+    sp: bool
+    cp: int
+    ep: int
+    etp: int
+    pp: int
+    virtual: int
+    dp: int
+    micro: int
+    shard: str
+    recompute: str
+    schedule: str
+
+    @property
+    def spoken(self) -> str:
+        """``tp 8, pp 4, dp 16, zero1, recompute none``: sizes of more than 1, and the sharding."""
+        sizes = [f"{name} {getattr(self, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
+        return ", ".join([text for text in sizes if not text.endswith(" 1")] + [self.shard, f"recompute {self.recompute}"])
+
+
+class PricedLayout(NamedTuple):
+    """A layout with its figures, as ``plan`` has them: ``of_best`` is its step over the best one's, less 1."""
+
+    choice: LayoutChoice
+    step_s: float
+    control_step_s: float
+    memory_bytes: float
+    tokens_per_s: float
+    mfu: float
+    of_best: float
+
+    @property
+    def tie(self) -> bool:
+        """Whether it is as good as the best: within :data:`TIE`."""
+        return self.of_best <= TIE
+
+    @property
+    def network_share(self) -> float:
+        """The share of the step that a free network would save."""
+        return 1 - self.control_step_s / self.step_s
+
+
+class Ties(NamedTuple):
+    """How many layouts are within :data:`TIE` of the best, itself among them, and what they differ in."""
+
+    layouts: int
+    differ: tuple[str, ...]
+
+
+class OwnLayout(NamedTuple):
+    """The layout that the job's file gives: its figures and whether it fits, or why it cannot be had on these ranks."""
+
+    searched: PricedLayout | None
+    fits: bool | None
+    why: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayoutSearch(Result):
+    """The best layouts of a job, the fastest first; of equal steps the one that takes less memory.
+
+    ``held`` layouts fill the ranks and fit together, ``fit`` of them the memory, ``priced`` of those sit on the fabric.
+    ``values``: what makes ``plan`` show the best, as ``--job-set`` takes it.
+    """
+
+    subject: ClassVar[str] = "plan_search"
+    job: Job
+    fabric: str
+    fabric_overrides: tuple[tuple[str, str], ...]
+    ranks: int
+    kept: tuple[tuple[str, str], ...]
+    held: int
+    fit: int
+    priced: int
+    capacity_bytes: float
+    ties: Ties
+    layouts: tuple[PricedLayout, ...]
+    own: OwnLayout
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def device(self) -> str:
+        """What all of them compute on, by name."""
+        assert self.job.draft.device is not None  # without one nothing is searched
+        return self.job.draft.device.name
+
+    @property
+    def best(self) -> PricedLayout:
+        """The fastest."""
+        return self.layouts[0]
+
+
+def layout_choice(config: ParallelConfig) -> LayoutChoice:
+    """What a search chose of a setup."""
+    layout = config.layout
+    return LayoutChoice(
+        tp=layout.tp,
+        sp=layout.sp,
+        cp=layout.cp,
+        ep=layout.ep,
+        etp=layout.etp,
+        pp=layout.pp,
+        virtual=layout.virtual,
+        dp=layout.dp,
+        micro=config.micro_batch,
+        shard=config.shard.mode,
+        recompute=config.recompute,
+        schedule=config.schedule,
+    )
+
+
+SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
+MODES = ("ddp", "zero1", "zero2", "fsdp")
+WORDS: dict[str, dict[str, Any]] = {
+    "sp": {"true": True, "false": False},
+    "shard": {mode: mode for mode in (*MODES, "hsdp")},
+    "recompute": {word: word for word in ("none", "selective", "full")},
+}
+NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
+MOST = 10**9
+
+Keep = Mapping[str, Any] | Iterable[str]
+"""``KEY=VALUE`` each, a later one wins; or values by name."""
+
+
+class Constraints(NamedTuple):
+    """What every layout of a search has; None where it is searched."""
+
+    tp: int | None = None
+    sp: bool | None = None
+    cp: int | None = None
+    ep: int | None = None
+    etp: int | None = None
+    pp: int | None = None
+    virtual: int | None = None
+    micro: int | None = None
+    shard: str | None = None
+    recompute: str | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Those that are kept, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    @property
+    def spoken(self) -> str:
+        """``tp=8, sp=true``."""
+        return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
+
+
+def constraints_of(keep: Keep | None) -> Constraints:
+    """What is to be kept, checked.
+
+    Raises:
+        ColltoolError: a name or a value that nothing can keep; names those that can be.
+    """
+    if keep is None:
+        return Constraints()
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
+        raise ColltoolError(f"expected names with values, got {shown(keep)}", argument="keep", fix=f"write {_example()}")
+    pairs = keep.items() if isinstance(keep, Mapping) else [_split(one) for one in keep]
+    return Constraints(**{_name(name): _value(str(name), value) for name, value in pairs})
+
+
+def _example() -> str:
+    return given("keep", {"tp": 8}, text="tp=8")
+
+
+def _split(text: Any) -> tuple[str, str]:
+    name, equals, value = str(text).partition("=")
+    if not equals or not value.strip():
+        raise ColltoolError(f"{shown(text)} keeps nothing", argument="keep", fix=f"write {_example()}; {_known()}")
+    return name.strip(), value.strip()
+
+
+def _known() -> str:
+    return f"what can be kept: {', '.join(NAMES)}"
+
+
+def _name(name: Any) -> str:
+    if name not in NAMES:
+        fix = f"{nearest(str(name), list(NAMES))} {_known()}".strip()
+        raise ColltoolError(f"nothing is called {shown(str(name))}", argument="keep", fix=fix)
+    return str(name)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in SIZES:
+        try:
+            return parse_count(value, "keep", 1, MOST)
+        except ColltoolError:
+            pass
+        fix = f"write {given('keep', {name: 8}, text=f'{name}=8')}"
+        raise ColltoolError(f"{name} is a whole number of at least 1, got {shown(value)}", argument="keep", fix=fix)
+    known = WORDS.get(name, {})
+    found = known.get(written(value))
+    if found is None:
+        fix = f"{nearest(str(value), list(known))} one of {', '.join(known)}".strip()
+        raise ColltoolError(f"{name} cannot be {shown(value)}", argument="keep", fix=fix)
+    return found
