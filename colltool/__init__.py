@@ -16,7 +16,7 @@ _HOMES = {
     "api.report": ("report",),
     "api.values": ("readings",),
     "base.errors": ("ColltoolError",),
-    "estimate.readings": ("Readings",),
+    "estimate.assumptions": ("Readings",),
     "fabric.load": ("load_fabric",),
 }
 __all__ = [
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from colltool.api.report import report
     from colltool.api.values import readings
     from colltool.base.errors import ColltoolError
-    from colltool.estimate.readings import Readings
+    from colltool.estimate.assumptions import Readings
     from colltool.fabric.load import load_fabric
 
 

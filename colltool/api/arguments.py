@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.base.cost import Pipelining

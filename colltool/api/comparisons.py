@@ -13,12 +13,12 @@ from colltool.base.errors import ColltoolError, called, given
 from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison
     from colltool.analysis.contest import Contest
-    from colltool.analysis.results import Diff
+    from colltool.analysis.diff import Diff
     from colltool.analysis.sensitivity import Sensitivity
     from colltool.analysis.sweep import Sweep
     from colltool.estimate.results import Ladder
@@ -60,12 +60,12 @@ def sweep(
         ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
     """
     from colltool.analysis.axes import axes_of
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as run
 
     on = parsed(None, options)
-    asked = Asked(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
     groups, axes = groups_of(ranks, on.group), axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, on.library)
     return run(asked, where, groups, _sizes(sizes), axes, MOST_CELLS if limit is None else count_of(limit, "limit"))
@@ -102,11 +102,11 @@ def compare(
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
     from colltool.analysis.compare import compare as run
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
 
     several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     on, names = parsed(None, options), tuple(names_of(algorithms))
-    asked = [Asked(primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
+    asked = [PriceRequest(primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, on.library)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
@@ -154,12 +154,12 @@ def sensitivity(
     Raises:
         ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
     """
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import sensitivity as run
     from colltool.fabric.parameter_ranges import ranges_of
 
     on = question(fabric, primitive, ranks, options)
-    asked = Asked(on.primitive, on.readings, tuple(names_of(algorithms)))
+    asked = PriceRequest(on.primitive, on.readings, tuple(names_of(algorithms)))
     numbers, assumed = ranges_of(on.fabric, vary_of(vary), on.primitive)
     draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
     return run(on.fabric, asked, on.group, size_of(size), numbers, assumed=assumed, **draws)
@@ -197,12 +197,12 @@ def compare_sensitivity(
     Raises:
         ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
     """
-    from colltool.analysis.contest import Entry, contest
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.contest import ContestEntry, contest
+    from colltool.analysis.grid import PriceRequest
     from colltool.fabric.parameter_ranges import names_a_number, parameter_ranges, ranges_of
 
     on = parsed(ranks, options)
-    asked = Asked(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
     where = wheres(several_of(fabrics), overrides, on.library)
     if len(where) < 2:
         fix = f"another {given('fabrics', ...)}"
@@ -215,7 +215,7 @@ def compare_sensitivity(
     for one, fabric in zip(where, loaded, strict=True):
         mine = [text for text in typed if names_a_number(fabric, text)]
         numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
-        entries.append(Entry(one.name, fabric, numbers, assumed))
+        entries.append(ContestEntry(one.name, fabric, numbers, assumed))
     draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
     return contest(entries, asked, on.group, size_of(size), **draws)
 
@@ -226,7 +226,7 @@ def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Reading
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
-    from colltool.estimate.ladder import climb
+    from colltool.estimate.price import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 
     reading = checked(readings, **parts)

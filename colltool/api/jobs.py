@@ -10,7 +10,7 @@ from colltool.api.fabrics import AnyFabric, fabric_of, several_of, typed_of, und
 from colltool.api.values import count_of, flag_of, ranks_of, vary_of, wrong
 from colltool.base.inputs import remembering
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread

@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
 
 if TYPE_CHECKING:
-    from colltool.estimate.explained import Explanation
+    from colltool.estimate.explain import Explanation
     from colltool.estimate.results import Breakdown, Crossover, Price, PriceList
     from colltool.fabric.model import Fabric
 
@@ -39,7 +39,7 @@ def price(
         ranks: N; default: all of the fabric, or of what the stride leaves of it.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``; default: all.
         slow_rank: each row also carries its time with all ports and links of one rank, the worst one for it, at this share of
-            their bandwidth (:attr:`colltool.estimate.row.Row.slow`); single sizes only.
+            their bandwidth (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); single sizes only.
         stride: from one member of the group to the next, in ranks: 8 is one rank of each node of 8. The groups of the ranks in
             between run at the same time.
         alone: those groups are idle.
@@ -90,13 +90,13 @@ def price_list(
 def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slow_rank: float | None) -> tuple[Price, ...]:
     """Prices with what leads on one port where nobody named algorithms, with the library's own pick, and with one slow rank."""
     if not only:
-        from colltool.estimate.one_port import with_turn
+        from colltool.estimate.price import with_turn
 
         prices = with_turn(prices, on.fabric, on.group, on.readings)
     if _is_nccl(on.fabric):
-        from colltool.nccl.answer import answered
+        from colltool.nccl.nccl_choice import with_library_choice
 
-        prices = answered(prices, on.fabric, on.readings, asked=on.asked)
+        prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked)
     return _slowed(prices, on, slow_rank)
 
 
@@ -132,7 +132,7 @@ def _slowed(prices: tuple[Price, ...], on: Question, slow_rank: float | None) ->
     from colltool.verification.slow_rank import with_slow_rank
 
     return tuple(
-        replace(one, results=with_slow_rank(one.results, share, on.fabric, one.primitive, one.group.who, on.readings))
+        replace(one, results=with_slow_rank(one.results, share, on.fabric, one.primitive, one.group.spec, on.readings))
         for one in prices
     )
 
@@ -161,9 +161,9 @@ def crossover(
     found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
     if not _is_nccl(on.fabric):
         return found
-    from colltool.nccl.answer import picked
+    from colltool.nccl.nccl_choice import with_library_picks
 
-    return picked(found, on.fabric)
+    return with_library_picks(found, on.fabric)
 
 
 @with_options
@@ -178,7 +178,7 @@ def breakdown(
     **options: Unpack[Options],
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
-    from colltool.estimate.breakdown import breakdown as run
+    from colltool.estimate.price import breakdown as run
 
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     on = question(fabric, primitive, ranks, options)
@@ -224,7 +224,7 @@ def explain(
     if share is not None:
         from colltool.verification.slow_rank import with_slow_rank
 
-        who = found.group.who if found.group else None
+        who = found.group.spec if found.group else None
         entries = (
             one
             if one.row is None
@@ -234,6 +234,6 @@ def explain(
         found = replace(found, entries=tuple(entries))
     if not _is_nccl(loaded):
         return found
-    from colltool.nccl.parts import with_estimates
+    from colltool.nccl.breakdown import with_estimates
 
     return with_estimates(found, loaded, asked=is_other(asked.library, own))

@@ -18,8 +18,8 @@ from colltool.base.formatting import Shape
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.units import MAX_SIZE, parse_count, parse_shape, parse_size
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
-from colltool.estimate.readings import Readings, checked
-from colltool.estimate.who import Who
+from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.group_spec import GroupSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,16 +197,16 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
     return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
 
 
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> Who:
-    """Who is in a group, where that can be said without its fabric.
+def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> GroupSpec:
+    """GroupSpec is in a group, where that can be said without its fabric.
 
     Raises:
         ColltoolError: ranks or stride that are no whole number, ``alone`` that is neither True nor False, or no shape.
     """
-    return Who(ranks_of(ranks), count_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
+    return GroupSpec(ranks_of(ranks), count_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
 
 
-def groups_of(ranks: Sequence[int] | int | None, group: Who) -> list[Who]:
+def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
     """A group for each number of ranks; the one without a number where none is given."""
     return [group._replace(ranks=count_of(one, "ranks")) for one in each_of(ranks)] or [group]
 
