@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def is_other(library: str | None, fabric: Fabric) -> bool:
     """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
-    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
+    return library is not None and library.lower() != fabric.library_name
 
 
 def with_pick(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
@@ -41,7 +41,7 @@ def with_turn(
 
 def with_estimates(explained: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
     """An explanation with the parts of NCCL's own estimate, where that is what runs."""
-    if fabric.library_facts is None or fabric.library_facts.name != "nccl":
+    if fabric.library_name != "nccl":
         return explained
     from colltool.nccl.breakdown import with_estimates as run
 
