@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from colltool.render.door import blocks
+from colltool.render.dispatch import blocks
 from colltool.render.text import Screen, to_text
 from colltool.training.plan import Plan
 

@@ -54,7 +54,8 @@ class Algorithm(NamedTuple):
         primitive: what it computes.
         topologies: where it runs.
         formula: Group -> coefficients; its docstring explains it.
-        requires: predicates, each giving the reason why a group cannot run it, or None.
+        equation: the formula as text, a line each where there are several.
+        requires: each gives the reason why a group cannot run it, or None; its docstring is what ``explain`` prints.
         status: shipped, reference (textbook or research), idealised (executed, it costs more than its formula on real wiring),
             hypothetical (no such hardware).
         shipped_by: libraries that run it.
@@ -62,8 +63,8 @@ class Algorithm(NamedTuple):
         note: what a reader of its price should know.
         mirror: the name of the all-gather that undoes this reduce-scatter.
         baseline: a flat schedule that compositions are to beat: ``breakdown`` shows it.
-        usual: what ``crossover`` compares unless told, the first of them with the others.
-        in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
+        usual: what ``crossover`` compares by default, the first of them with the others.
+        in_switch: the switches do the work, so lower bounds of endpoint-driven schedules do not apply.
         caveat: another status on some groups.
         counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
             named, and listed nowhere else.
@@ -74,6 +75,7 @@ class Algorithm(NamedTuple):
     primitive: Primitive
     topologies: frozenset[Topology]
     formula: Formula
+    equation: str
     requires: tuple[Requirement, ...]
     status: Status
     shipped_by: tuple[str, ...]
@@ -92,7 +94,6 @@ class Algorithm(NamedTuple):
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
-        """What a reader of its price on a group should know."""
         caveat = self.caveat(group)
         return [note for note in (self.note, caveat.note if caveat else "") if note]
 
@@ -162,6 +163,7 @@ def algorithm(
     *primitives: Primitive,
     on: frozenset[Topology],
     source: str,
+    equation: str,
     requires: tuple[Requirement, ...] = (),
     shipped_by: tuple[str, ...] = (),
     status: Status | None = None,
@@ -185,6 +187,7 @@ def algorithm(
                 primitive=primitive,
                 topologies=on,
                 formula=formula,
+                equation=equation,
                 requires=requires,
                 status=status or ("shipped" if shipped_by else "reference"),
                 shipped_by=shipped_by,
@@ -209,16 +212,11 @@ def algorithms(primitive: Primitive) -> list[Algorithm]:
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
-    """The row of that name, or None."""
     return _ROWS.get((primitive, name))
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names beside the registry that an error should offer.
-
-    Raises:
-        ColltoolError: no such algorithm for this primitive; names those that exist.
-    """
+    """The row of that name; ``also`` are names beside the registry that an error should offer."""
     row = row_of(primitive, name)
     if row is not None:
         return row
@@ -249,17 +247,16 @@ def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[
 
 
 def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
-    """The textbooks' sizes for two algorithms, or None."""
     return _APPROXIMATIONS.get((primitive, one, other))
 
 
 def every_algorithm() -> list[Algorithm]:
-    """The whole registry but for what is priced on request alone, in the order of registration."""
+    """Everything but :func:`on_request`, in the order of registration."""
     return [row for row in _ROWS.values() if not row.counts]
 
 
 def on_request() -> list[Algorithm]:
-    """What is priced where it is named, and listed nowhere else."""
+    """What is priced only where it is named."""
     return [row for row in _ROWS.values() if row.counts]
 
 
@@ -286,11 +283,7 @@ class Choice(NamedTuple):
 
 
 def parse_choice(text: str) -> Choice:
-    """The choice that a text names, also as tables print it; whether such algorithms exist is for the registry to say.
-
-    Raises:
-        ColltoolError: a colon with nothing behind it, or an empty name.
-    """
+    """The choice that a text names, also as tables print it; whether such algorithms exist is for :func:`find` to say."""
     printed = _PRINTED.fullmatch(text)
     base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()

@@ -41,7 +41,7 @@ class Same:
 class Result:
     """The base of every public result: a frozen dataclass declared with ``eq=False, repr=False``.
 
-    ``subject`` names the module of :mod:`colltool.render.subjects` that renders it.
+    ``subject`` names the module of :mod:`colltool.render.views` that renders it.
     """
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class Result:
 
         The keys are those of ``--format csv``. An array of sizes gives a row for each of them.
         """
-        from colltool.render.door import columns
+        from colltool.render.dispatch import columns
 
         return columns(self)
 
@@ -72,19 +72,19 @@ class Result:
 
     def summary(self) -> str:
         """The answer in a line or two."""
-        from colltool.render.door import summary
+        from colltool.render.dispatch import summary
 
         return summary(self)
 
     def to_html(self) -> str:
         """A whole page, as ``-o FILE.html`` writes it; nothing is loaded from elsewhere."""
-        from colltool.render.door import rendered
+        from colltool.render.dispatch import rendered
 
         return rendered(self, "html")
 
     def _repr_html_(self) -> str:
         """What a notebook shows: tables and lists as HTML of their own, nothing loaded from elsewhere."""
-        from colltool.render.door import fragment
+        from colltool.render.dispatch import fragment
 
         return fragment(self)
 

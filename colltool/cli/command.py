@@ -22,7 +22,7 @@ from colltool.cli import values
 from colltool.cli.completion import words as complete_words
 from colltool.cli.output import Counting
 from colltool.cli.written import keep_apart, kept, read_here, written_twice
-from colltool.estimate.readings import DECLARED, KINDS, Readings, words
+from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -89,18 +89,19 @@ EVERYBODY = GroupChoice()
 
 
 class Out(NamedTuple):
-    """``--format``, ``--output`` and ``--columns``: how a result is written, where to, and what of its tables."""
+    """``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written, where to, and what of it."""
 
     form: o.OutputFormat | None
     path: Path | None
     columns: str | None = None
+    everything: bool = False
 
     def emit(self, result: Any) -> None:
         """Render a result and write it."""
         from colltool.cli.output import emit
 
         keep_apart(self.path, "output")
-        emit(result, self.form, self.path, self.columns)
+        emit(result, self.form, self.path, self.columns, everything=self.everything)
 
 
 class Without(NamedTuple):
@@ -166,6 +167,7 @@ def _expanded(parameter: inspect.Parameter) -> Parameters:
         yield _option("form", o.FormatOption, None)
         yield _option("output", o.OutputOption, None)
         yield _option("columns", o.ColumnsOption, None)
+        yield _option("everything", o.AllOption, False)
     elif kind is Readings:
         left_out = next((one.names for one in beside if isinstance(one, Without)), ())
         yield from (_reading(name) for name in DECLARED if name not in left_out)
@@ -196,7 +198,7 @@ def _taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: 
     if kind is GroupChoice:
         return GroupChoice(**own)
     if kind is Out:
-        return Out(own["form"], to_file(own["output"]), own["columns"])
+        return Out(own["form"], to_file(own["output"]), own["columns"], own["everything"])
     return values.readings(own) if kind is Readings else own[parameter.name]
 
 
@@ -270,6 +272,6 @@ def _say_of_the_others(result: Any) -> None:
     """On an error stdout stays empty, and nobody should have to ask again for the files that hold."""
     if result is not None:
         from colltool.cli.streams import say
-        from colltool.render.door import rendered
+        from colltool.render.dispatch import rendered
 
         say(*rendered(result, "table").splitlines())

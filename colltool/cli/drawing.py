@@ -56,6 +56,7 @@ def draw(
     ] = None,
     output: o.OutputOption = None,
     columns: o.ColumnsOption = None,
+    everything: o.AllOption = False,
 ) -> None:
     """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the terminal as a tree."""
     from colltool import api
@@ -69,7 +70,7 @@ def draw(
         raise ColltoolError(f"a drawing is an SVG file, got {path}", argument="output", fix=fix)
     drawn = api.draw_fabric(api.load_fabric(fabric, set_ or ()))
     if form is not DrawFormat.SVG and (form is not None or suffix != SUFFIX):
-        Out(None if form is None else o.OutputFormat(form.value), path, columns).emit(drawn)
+        Out(None if form is None else o.OutputFormat(form.value), path, columns, everything).emit(drawn)
         return
     if columns is not None:
         raise ColltoolError("a drawing has no columns", argument="columns", fix="leave it out, or --format csv")

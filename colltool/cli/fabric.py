@@ -100,6 +100,7 @@ def show(
     ] = None,
     output: o.OutputOption = None,
     columns: o.ColumnsOption = None,
+    everything: o.AllOption = False,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the bill of its parts."""
     from colltool.fabric.load import load_fabric
@@ -116,7 +117,9 @@ def show(
         write(yaml_of(fabric, set_ or ()), path)
         return
     loaded = load_fabric(fabric, set_ or ())
-    Out(None if form is None else o.OutputFormat(form.value), path, columns).emit(FabricShown(loaded, fabric_facts(loaded)))
+    Out(None if form is None else o.OutputFormat(form.value), path, columns, everything).emit(
+        FabricShown(loaded, fabric_facts(loaded))
+    )
 
 
 app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)(draw)
@@ -253,6 +256,6 @@ def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
     from colltool.cli.written import write
     from colltool.fabric.schema import fabric_json_schema
-    from colltool.render.machine import to_json
+    from colltool.render.json import to_json
 
     write(to_json(fabric_json_schema()), output)

@@ -36,7 +36,7 @@ def guide(
 
     text, file = contents() if topic is None else read_guide(topic), to_file(output)
     if file is None and sys.stdout is not None and sys.stdout.isatty():
-        from colltool.render.chapter import to_chapter
+        from colltool.render.guide import to_guide
 
-        text = to_chapter(text, screen_of(to_file=False))
+        text = to_guide(text, screen_of(to_file=False))
     write(text, file)

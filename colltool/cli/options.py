@@ -146,6 +146,9 @@ FormatOption = Annotated[
 ColumnsOption = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Columns of tables and CSV, in this order: keys or titles.")
 ]
+AllOption = Annotated[
+    bool, typer.Option("--all", "-v", help="Every row, column and note; the default view shows what matters most.")
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal; - is the terminal."),

@@ -80,22 +80,24 @@ def collect() -> None:
         gc.enable()
 
 
-def emit(result: Any, form: OutputFormat | None, output: Path | None, columns: str | None = None) -> None:
+def emit(
+    result: Any, form: OutputFormat | None, output: Path | None, columns: str | None = None, *, everything: bool = False
+) -> None:
     """Render a result and write it.
 
     Args:
         result: what a public function returned.
-        form, output, columns: ``--format``, ``--output`` and ``--columns``.
+        form, output, columns, everything: ``--format``, ``--output``, ``--columns`` and ``--all``.
 
     Raises:
         ColltoolError: a suffix or a column that is not known, a file that cannot be written.
     """
-    from colltool.render.door import rendered
+    from colltool.render.dispatch import rendered
 
     chosen = chosen_format(form, output)
     names = [] if columns is None else [name.strip() for name in columns.split(",")]
     screen = screen_of(to_file=output is not None) if chosen is OutputFormat.TABLE else None
-    write(rendered(result, chosen.value, screen, names), output)
+    write(rendered(result, chosen.value, screen, names, everything=everything), output)
 
 
 def screen_of(*, to_file: bool) -> Any:

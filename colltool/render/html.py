@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colltool.render.blocks import Answer, Block, Column, Lines, Picture, Strips, Table
 from colltool.render.escape import html
-from colltool.render.parts import Block, Column, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 
 MOST_ROWS = 500
@@ -16,6 +16,7 @@ _STYLE = """\
 .colltool table { border-collapse: collapse; margin: 0.5em 0 1em; font-variant-numeric: tabular-nums; }
 .colltool caption { text-align: left; font-weight: bold; padding-bottom: 0.3em; }
 .colltool th, .colltool td { border: 1px solid #bbb; padding: 0.2em 0.6em; white-space: nowrap; text-align: left; }
+.colltool .answer { font-weight: bold; }
 .colltool .n { text-align: right; }
 .colltool .best { font-weight: bold; }
 .colltool .picture { width: fit-content; max-width: 100%; background: #fff; }
@@ -41,7 +42,7 @@ body {{ font-family: sans-serif; margin: 2em; }}
 def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
     named = [part.instead if isinstance(part, Picture) else part for part in parts if not isinstance(part, Strips)]
-    titles = [part.title for part in named if part.title]
+    titles = [part.title for part in named if not isinstance(part, Answer) and part.title]
     body = "".join(_block(part, None) for part in parts)
     return _PAGE.format(title=html(titles[0]) if titles else "colltool", style=_STYLE, body=body)
 
@@ -58,6 +59,8 @@ def bare(parts: Sequence[Block]) -> str:
 
 def _block(part: Block, most: int | None) -> str:
     match part:
+        case Answer():
+            return f'<p class="answer">{html(part.text)}</p>\n'
         case Table():
             return _table(part, most)
         case Lines():

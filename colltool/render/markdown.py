@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.base.quoting import printable
+from colltool.render.blocks import Answer, Block, Lines, Picture, Strips, Table, in_brief
 from colltool.render.escape import markdown
-from colltool.render.parts import Block, Lines, Picture, Strips, Table
 from colltool.render.strips import drawn
 
 
-def to_markdown(parts: Sequence[Block]) -> str:
-    """Every block: tables as pipe tables, lists as bullets, what is drawn or to be pasted as code."""
-    return "\n".join(_block(part) for part in parts)
+def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
+    """Every block: tables as pipe tables, lists as bullets, what is drawn or to be pasted as code.
+
+    Without ``everything`` the default view: its last line says what ``--all`` adds.
+    """
+    shown, left = (parts, []) if everything else in_brief(parts)
+    return "\n".join([*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])])
 
 
 def _block(part: Block) -> str:
     match part:
+        case Answer():
+            return f"{markdown(part.text)}\n"
         case Table():
             return _table(part)
         case Lines():

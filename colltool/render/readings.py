@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from colltool.estimate.readings import USUAL, Readings
-from colltool.render.parts import Block, Lines
-from colltool.render.subject import Document
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.render.blocks import Block, Lines
+from colltool.render.view import Document
 
 
 def readings_block(readings: Readings, varied: Collection[str] = ()) -> list[Block]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_count
-from colltool.render.parts import Block, Lines, Table, label, number
-from colltool.render.subject import Document
+from colltool.render.blocks import Block, Lines, Table, label, number
+from colltool.render.view import Document
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.results import Verified
 

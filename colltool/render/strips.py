@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from colltool.render.parts import Lines, Strip, Strips
+from colltool.render.blocks import Lines, Strip, Strips
 
 ASCII = ".:-=+*#%@"
 BLOCKS = "·▁▂▃▄▅▆▇█"

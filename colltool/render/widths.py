@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.base.quoting import printable
-from colltool.render.parts import Column, Table
+from colltool.render.blocks import Column, Table
 
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12
@@ -17,9 +17,10 @@ _USUAL_FOLD = 22
 
 
 class Drawn(NamedTuple):
-    """A column with the texts of its cells, and how wide it is drawn."""
+    """A column with its heading and the texts of its cells as they are drawn, and how wide."""
 
     column: Column
+    title: str
     cells: tuple[str, ...]
     width: int
 
@@ -28,8 +29,8 @@ def drawn_columns(table: Table) -> list[Drawn]:
     """The columns that people see, as wide as their widest cell."""
     found = []
     for column in table.shown:
-        cells = tuple(printable(column.text(record)) for record in table.records)
-        found.append(Drawn(column, cells, max(map(len, (printable(column.title), *cells)))))
+        title, cells = printable(column.title), tuple(printable(column.text(record)) for record in table.records)
+        found.append(Drawn(column, title, cells, max(map(len, (title, *cells)))))
     return found
 
 
@@ -39,26 +40,49 @@ def total_width(columns: Sequence[Drawn]) -> int:
 
 
 def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
-    """The columns that fit: the least needed dropped first, then the texts of the widest folded."""
-    kept = _needed(columns, width)
+    """The columns that fit: headings folded between words, then the least needed dropped, then the texts of the widest folded."""
+    if width is None or total_width(columns) <= width:
+        return list(columns)
+    kept = _needed([_with_folded_title(one) for one in columns], width)
     for one in sorted(kept, key=lambda one: -one.width):
-        over = 0 if width is None else total_width(kept) - width
+        over = total_width(kept) - width
         if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
             kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
     return kept
 
 
-def _needed(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
+def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
+    """Columns that found no room, a list for each further table, all beginning with the key that tells rows apart."""
+    key = _folded(key, min(key.width, _USUAL_FOLD))
+    tables: list[list[Drawn]] = []
+    for one in map(_with_folded_title, rest):
+        if total_width([key, one]) > width and not one.column.right:
+            one = _folded(one, max(_LEAST_FOLD, width - total_width([key]) - _GAP))
+        if not tables or total_width([*tables[-1], one]) > width:
+            tables.append([key])
+        tables[-1].append(one)
+    return tables
+
+
+def _needed(columns: Sequence[Drawn], width: int) -> list[Drawn]:
     """Without the least needed, until they fit."""
     kept = list(columns)
-    while width is not None and total_width(kept) > width and any(one.column.drop for one in kept):
+    while total_width(kept) > width and any(one.column.drop for one in kept):
         kept.remove(max(kept, key=lambda one: one.column.drop))
     return kept
 
 
+def _with_folded_title(one: Drawn) -> Drawn:
+    width = max(map(len, (*one.cells, *one.title.split())), default=1)
+    return one._replace(title=_broken(one.title, width), width=width)
+
+
 def _folded(one: Drawn, width: int) -> Drawn:
-    cells = ("\n".join(wrap(cell, width, break_on_hyphens=False)) for cell in one.cells)
-    return one._replace(cells=tuple(cells), width=width)
+    return one._replace(title=_broken(one.title, width), cells=tuple(_broken(cell, width) for cell in one.cells), width=width)
+
+
+def _broken(text: str, width: int) -> str:
+    return "\n".join(wrap(text.replace("\n", " "), width, break_on_hyphens=False))
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files.job import ShardFile

@@ -75,7 +75,7 @@ def test_nccl_has_none() -> None:
     found = colltool.price(fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"])
     assert [row.spec for row in found.leading] == ["ring"]
     (other,) = found.others
-    assert other.elsewhere == "NCCL has no such schedule"
+    assert other.not_selected_reason == "NCCL has no such schedule"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.algorithms.routes import most_partners
 from colltool.base.primitives import AR, BC, Primitive
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.program import maker
 
 assert colltool.algorithms

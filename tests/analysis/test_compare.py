@@ -8,7 +8,7 @@ import pytest
 import colltool
 from colltool.analysis.compare import SAME
 from colltool.base.errors import ColltoolError
-from colltool.render.subjects.compare import verdict
+from colltool.render.views.compare import verdict
 
 THIN = {"overrides": ["ib.levels.leaf.group=4"], "vary": "ib.levels.spine.oversubscription=1,4"}
 

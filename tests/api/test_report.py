@@ -15,7 +15,7 @@ from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.api.commands import command_line
 from colltool.api.report_sections import counts_of, few
 from colltool.base.errors import ColltoolError
-from colltool.render.door import document
+from colltool.render.dispatch import document
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def reread(content: Any) -> Any:
     """A document as a reader of its JSON has it."""
     import json
 
-    from colltool.render.machine import to_json
+    from colltool.render.json import to_json
 
     return json.loads(to_json(content))
 

@@ -20,7 +20,7 @@ from colltool.estimate.results import Price, PriceList
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
-from colltool.render.door import document
+from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 
 WHERE = fabric(star(8, 1.0, 400.0), clos(4, alpha=3.0))
@@ -209,7 +209,7 @@ def test_a_frame_is_made_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None
 def test_overrides_are_named_everywhere() -> None:
     from dataclasses import replace
 
-    from colltool.render.door import FORMATS, rendered
+    from colltool.render.dispatch import FORMATS, rendered
 
     price = replace(colltool.price(WHERE, "ar", size=1e6), overrides=(("t1.alpha", "2us"),))
     for one in (price, PriceList((price, price)), PriceList((price,), winners_only=True)):
@@ -242,9 +242,9 @@ def test_a_new_result_needs_no_line_in_the_door(monkeypatch: pytest.MonkeyPatch)
     from dataclasses import dataclass
     from types import ModuleType
 
-    from colltool.render.door import FORMATS, rendered
-    from colltool.render.parts import Table, number
-    from colltool.render.subject import Subject
+    from colltool.render.blocks import Table, number
+    from colltool.render.dispatch import FORMATS, rendered
+    from colltool.render.view import View
 
     @dataclass(frozen=True, eq=False, repr=False)
     class Trial(Result):
@@ -256,12 +256,12 @@ def test_a_new_result_needs_no_line_in_the_door(monkeypatch: pytest.MonkeyPatch)
         return Table((number("value_s", "value", get=float),), result.values, None, "a trial")
 
     module = ModuleType("trial")
-    module.SUBJECTS = {  # type: ignore[attr-defined]
-        Trial: Subject(
+    module.VIEWS = {  # type: ignore[attr-defined]
+        Trial: View(
             "trial", lambda result: [table(result)], lambda result: {"values": list(result.values)}, table, lambda _: "two values"
         )
     }
-    monkeypatch.setitem(sys.modules, "colltool.render.subjects.trial", module)
+    monkeypatch.setitem(sys.modules, "colltool.render.views.trial", module)
     trial = Trial((1.5, 2.5))
     assert rendered(trial, "csv") == "value_s\n1.5\n2.5\n"
     assert list(document(trial)) == ["schema", "colltool", "values"]

@@ -19,13 +19,13 @@ from small import clos, fabric, star, switch
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
 from colltool.calibration.results import Calibration, FittedSeries
-from colltool.calibration.validate import validate
+from colltool.diagnosis.validate import validate
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.load import read_fabric
 from colltool.measurements.series import Measurements, Point, Series
-from colltool.render import door
-from colltool.render.machine import to_json
+from colltool.render import dispatch as door
+from colltool.render.json import to_json
 from colltool.render.text import PIPE, to_text
 
 LOW, MID, HIGH = ("low-latency", 5.0, 0.8, 40.0), ("mid", 9.0, 1.1, 120.0), ("high-bandwidth", 20.0, 1.4, 360.0)

@@ -40,9 +40,9 @@ def test_a_message_on_a_link(
 def test_a_double_binary_tree_of_512(run: Callable[..., Any]) -> None:
     """18 x 0.5 us x 900 GB/s / 2: 4050 KB."""
     asked = ("ar", "-f", "star512", "--ideal")
-    told = run("explain", "double-binary-tree", *asked, "-M", "16MB")
+    told = run("explain", "double-binary-tree", *asked, "-M", "16MB", "--all")
     assert "n* = 4.05 MB: there latency and bytes take the same time; 16MB is above it, so bytes take more" in told.out
-    assert "1MB is below it, so latency takes more" in run("explain", "double-binary-tree", *asked, "-M", "1MB").out
+    assert "1MB is below it, so latency takes more" in run("explain", "double-binary-tree", *asked, "-M", "1MB", "--all").out
     document = run("crossover", *asked, "--format", "json").json
     assert document["balance"]["double-binary-tree"] == pytest.approx(4050e3)
     rows = csv.DictReader(run("crossover", *asked, "--format", "csv").out.splitlines())

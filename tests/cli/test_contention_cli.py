@@ -17,7 +17,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.cli.contention import EXAMPLES
-from colltool.render.parts import Strip, Strips
+from colltool.render.blocks import Strip, Strips
 from colltool.render.strips import ASCII, BLOCKS, drawn
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
@@ -62,7 +62,7 @@ def test_csv_is_groups_or_links() -> None:
 
 
 def test_a_table_says_what_it_counts_and_where_it_ends() -> None:
-    text = out(*AXIS, "-M", "16MB")
+    text = out(*AXIS, "-M", "16MB", "--all")
     assert text.isascii()
     assert "slowdown 2x" in text
     assert re.search(r"torus axis 1 \+ +@@\.{62} +8 links a character", text)

@@ -32,7 +32,7 @@ def test_a_log_and_nothing_else(here: Path, run: Any) -> None:
 
 
 def test_what_is_off_exits_1_and_names_the_next_command(here: Path, run: Any) -> None:
-    done = run("doctor", "rings.log")
+    done = run("doctor", "rings.log", "--all")
     assert (done.code, done.err) == (1, "")
     assert "finding: large messages of all-reduce, 8 ranks on 1 node: 76% of expected; one cause explains it" in done.out
     assert "verdict: below 80%: NVLS is off" in done.out

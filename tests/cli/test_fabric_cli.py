@@ -61,7 +61,7 @@ def test_show_as_yaml(run: Any, folder: Path) -> None:
 
 def test_both_meanings_of_oversubscription_are_said(run: Any) -> None:
     sets = ("--set", "fabric.levels.spine.oversubscription=2", "--set", "fabric.levels.core.oversubscription={uplinks: 2}")
-    done = run("fabric", "show", "clos-4to1", *sets)
+    done = run("fabric", "show", "clos-4to1", *sets, "--all")
     assert "spine: 32 endpoints, alpha 8 us, s 2 of all endpoints below\n" in done.out
     assert "core: 128 endpoints, alpha 14 us, s 4 of all endpoints below, {uplinks: 2} of the switches below\n" in done.out
 
@@ -91,7 +91,7 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
         ((), "write --endpoints 2048 and --radix 64, or --fat-tree 64"),
         (("--fat-tree", "5"), "error: --fat-tree: a fat-tree needs an even number"),
         (("--fat-tree", "4", "--rails", "2"), "error: --rails: is not asked of a fat-tree"),
-        (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on a rail do not fit"),
+        (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on one rail do not fit"),
         (("--endpoints", "64", "--radix", "64", "--price", "switch=3"), "key 'currency' is missing (with --price switch=3)"),
         (("--endpoints", "64", "--radix", "64", "--price", "swich=3"), "did you mean 'switch'"),
         (("--endpoints", "x", "--radix", "64"), "error: --endpoints: 'x' is not a whole number"),
@@ -124,7 +124,7 @@ prices: {currency: USD, switch: 20000, power: 10/kWh}
 
 def test_check_says_what_was_read_and_what_is_odd(run: Any, folder: Path) -> None:
     (folder / "odd.yaml").write_text(ODD)
-    done = run("fabric", "check", "odd.yaml")
+    done = run("fabric", "check", "odd.yaml", "--all")
     for line in (
         "odd: 264 ranks, no launch overhead",
         "ib core: 128 endpoints, alpha 9 us, s 1 of all endpoints below, {uplinks: 0.5} of the switches below",

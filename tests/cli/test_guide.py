@@ -11,7 +11,7 @@ import pytest
 import colltool
 from colltool import guides
 from colltool.base.errors import ColltoolError
-from colltool.render.chapter import to_chapter
+from colltool.render.guide import to_guide
 from colltool.render.text import Screen
 
 FOLDER = Path(colltool.__file__).parent / "guides"
@@ -60,7 +60,7 @@ def test_an_unknown_topic_names_the_nearest(run: Any) -> None:
 @pytest.mark.parametrize("width", [80, 120, 400])
 def test_on_a_terminal_prose_fits_and_nothing_is_lost(topic: str, width: int) -> None:
     text = guides.read_guide(topic)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", to_chapter(text, Screen(width, colour=True, unicode=True)))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", to_guide(text, Screen(width, colour=True, unicode=True)))
     fenced = [line for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
     shown = plain.splitlines()
     assert [line for line in fenced if f"  {line}".rstrip() not in shown] == []
@@ -72,7 +72,7 @@ def test_on_a_terminal_prose_fits_and_nothing_is_lost(topic: str, width: int) ->
 
 
 def test_a_terminal_without_unicode_gets_the_markdown() -> None:
-    assert to_chapter(guides.read_guide("ci"), Screen(80)) == guides.read_guide("ci")
+    assert to_guide(guides.read_guide("ci"), Screen(80)) == guides.read_guide("ci")
 
 
 def test_the_terminal_gets_it_set() -> None:
@@ -86,7 +86,7 @@ def test_the_terminal_gets_it_set() -> None:
 
 
 def test_a_file_that_is_shown_keeps_its_name() -> None:
-    assert "our-ladder.yaml:" in to_chapter(guides.read_guide("ci"), Screen(80, unicode=True))
+    assert "our-ladder.yaml:" in to_guide(guides.read_guide("ci"), Screen(80, unicode=True))
 
 
 def test_completion_knows_the_topics() -> None:

@@ -61,7 +61,7 @@ def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None
 
 
 def test_a_job_that_never_fits_says_so(run: Any, folder: Path) -> None:
-    done = run("job", "show", "mine.yaml", "-n", "8", "--set", "model=llama3-405b", "--set", "layout.pp=2")
+    done = run("job", "show", "mine.yaml", "-n", "8", "--set", "model=llama3-405b", "--set", "layout.pp=2", "--all")
     assert "take more ranks" in done.out
 
 

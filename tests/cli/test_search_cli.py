@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_best_ties_and_the_jobs_own(run: Any) -> None:
-    done = run(*SEARCH)
+    done = run(*SEARCH, "--all")
     assert done.code == 0
     assert done.err == ""
     shown = done.out
@@ -49,7 +49,7 @@ def test_the_best_ties_and_the_jobs_own(run: Any) -> None:
 
 
 def test_the_line_below_shows_the_best_in_full(run: Any) -> None:
-    shown, found = run(*SEARCH).out, run(*SEARCH, "--format", "json").json
+    shown, found = run(*SEARCH, "--all").out, run(*SEARCH, "--format", "json").json
     pasted = shown.partition("and with:\n")[2].replace("\\\n", " ").split()
     assert pasted[::2] == ["--job-set"] * (len(pasted) // 2)
     assert pasted[1::2] == [f"{key}={value}" for key, value in found["best_job_set"].items()]

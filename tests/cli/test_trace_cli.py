@@ -27,7 +27,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_ranks_of_a_group(run: Any) -> None:
-    done = run("trace", *(f"rank{rank}.json.gz" for rank in range(8)), "-f", "dgx-h100")
+    done = run("trace", *(f"rank{rank}.json.gz" for rank in range(8)), "-f", "dgx-h100", "--all")
     assert done.code == 0
     assert done.out.startswith(
         "1 collective call in 8 traces of 8 ranks on dgx-h100:\n  communication is 10.0% of 8 steps, 5.0% is "

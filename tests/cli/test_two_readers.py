@@ -119,8 +119,8 @@ def test_results_speak_to_who_asked() -> None:
 
     first = python()
     shell = (
-        run("price", "p2p", "-f", "star512", "-M", "1MB").out
-        + run("price", "ar", "-f", "dgx-h100-measured", "-n", "8", "-M", "1MB").out
+        run("price", "p2p", "-f", "star512", "-M", "1MB", "--all").out
+        + run("price", "ar", "-f", "dgx-h100-measured", "-n", "8", "-M", "1MB", "--all").out
     )
     assert "ranks=2 for neighbours" in first
     assert "algorithms prices it all the same" in first

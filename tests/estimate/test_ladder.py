@@ -13,8 +13,8 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.fabric.ladder import LadderDefinition, load_ladder, read_ladder
-from colltool.render.door import document
-from colltool.render.machine import to_json
+from colltool.render.dispatch import document
+from colltool.render.json import to_json
 
 SHIPPED = Path(__file__).parents[2] / "fabrics"
 

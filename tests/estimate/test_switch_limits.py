@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricShown
-from colltool.render.door import rendered
+from colltool.render.dispatch import rendered
 
 LIMITS = {"operations": ["sum", "min", "max"], "types": ["bf16", "fp32"], "alignment": "128B", "groups": 2}
 

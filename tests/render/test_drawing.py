@@ -15,7 +15,7 @@ from small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
 from colltool.fabric.model import Fabric
-from colltool.render.door import document
+from colltool.render.dispatch import document
 from colltool.render.drawing import DARK, LIGHT, fabric_svg, rules
 from colltool.render.drawing.svg import LINE, clipped_to, lines_of, width_of
 from colltool.render.drawing.switches import Branch, grown

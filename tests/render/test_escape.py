@@ -14,11 +14,11 @@ import colltool
 from colltool.base.primitives import AR
 from colltool.base.quoting import printable
 from colltool.congestion.results import Contention, GroupCost, LinkLoad
-from colltool.render.door import FORMATS, rendered
+from colltool.render.blocks import Lines, Table, label
+from colltool.render.dispatch import FORMATS, rendered
 from colltool.render.escape import csv_text, html, json_text, markdown
 from colltool.render.html import to_html
 from colltool.render.markdown import to_markdown
-from colltool.render.parts import Lines, Table, label
 from colltool.render.text import Screen, to_text
 
 NASTY = {

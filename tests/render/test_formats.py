@@ -12,13 +12,13 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
-from colltool.render.chosen import choose
-from colltool.render.delimited import to_csv
-from colltool.render.door import blocks, document, rendered
+from colltool.render.blocks import Answer, Block, Lines, Table, label, lines_table, number
+from colltool.render.column_choice import choose
+from colltool.render.csv import to_csv
+from colltool.render.dispatch import blocks, document, rendered
 from colltool.render.html import MOST_ROWS, to_fragment, to_html
-from colltool.render.machine import to_json
+from colltool.render.json import to_json
 from colltool.render.markdown import to_markdown
-from colltool.render.parts import Block, Lines, Table, label, lines_table, number
 from colltool.render.text import Screen, to_text
 
 
@@ -68,7 +68,32 @@ small [title], 16MB
 | ring [leaf]                | 18.78 us |
 | hierarchical (ring / ring) |   1.5 ms |
 +---------------------------------------+
-columns left out for want of width: n_alpha; a | note
+
+--all adds columns: n_alpha, a | note
+"""
+
+CONTINUED = """\
+small [title], 16MB
++---------------------------------------+
+| algorithm                  |    total |
+|----------------------------+----------|
+| ring [leaf]                | 18.78 us |
+| hierarchical (ring / ring) |   1.5 ms |
++---------------------------------------+
++----------------------------------+
+| algorithm              | n_alpha |
+|------------------------+---------|
+| ring [leaf]            |     286 |
+| hierarchical (ring /   |       - |
+| ring)                  |         |
++----------------------------------+
++--------------------------------------------------+
+| algorithm              | a | note                |
+|------------------------+-------------------------|
+| ring [leaf]            | a|b                     |
+| hierarchical (ring /   | :smile: "q", [bold]x[/] |
+| ring)                  |                         |
++--------------------------------------------------+
 """
 
 CSV = """\
@@ -99,13 +124,29 @@ def test_text() -> None:
 
 
 def test_text_on_a_narrow_screen_leaves_whole_columns_out() -> None:
-    assert to_text([TABLE], Screen(56)) == NARROW
+    assert to_text([TABLE], Screen(56), everything=False) == NARROW
+
+
+def test_all_of_a_table_on_a_narrow_screen_goes_on_below() -> None:
+    assert to_text([TABLE], Screen(56)) == CONTINUED
+
+
+def test_the_default_view_counts_what_it_leaves_out() -> None:
+    parts = [Answer("the answer"), TABLE._replace(first=1), LIST._replace(first=2), Lines("more", ("a", "b"), first=0)]
+    shown = to_text(parts, Screen(90), everything=False)
+    assert shown.startswith("the answer\n\nsmall [title], 16MB\n")
+    assert shown.endswith("\n--all adds 1 row; 3 notes\n")
+    assert "hierarchical" not in shown
+    assert "t = 2(N-1)" not in shown
+    assert "more:" not in shown
+    assert "--all" not in to_text(parts, Screen(90))
+    assert to_markdown(parts, everything=False).endswith("`--all` adds 1 row; 3 notes\n")
 
 
 @pytest.mark.parametrize("width", range(1, 90))
 def test_no_width_cuts_a_cell(width: int) -> None:
     """A total stands whole in its line; a name that finds no room goes on in the next one."""
-    drawn, _, _ = to_text([TABLE], Screen(width)).partition("columns left out")
+    drawn, _, _ = to_text([TABLE], Screen(width), everything=False).partition("\n\n")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in drawn.splitlines() if line.startswith("| ")]
     at = rows[0].index("total")
     assert " ".join(row[0] for row in rows[1:]).split() == " ".join(row.algorithm for row in ROWS).split()
@@ -114,12 +155,12 @@ def test_no_width_cuts_a_cell(width: int) -> None:
 
 @pytest.mark.parametrize("width", range(32, 90))
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
-    assert max(map(len, to_text([TABLE], Screen(width)).splitlines())) <= max(width, 39 - 26 + 12)
+    assert max(map(len, to_text([TABLE], Screen(width), everything=False).splitlines())) <= max(width, 39 - 26 + 12)
 
 
 def test_the_least_needed_column_goes_first() -> None:
     for width in range(90, 40, -1):
-        shown = to_text([TABLE], Screen(width))
+        shown = to_text([TABLE], Screen(width), everything=False)
         header = next(line for line in shown.splitlines() if line.startswith("| algorithm"))
         if "n_alpha" in header:
             assert "a | note" in header, "n_alpha is needed less, so it goes before the note"

@@ -15,7 +15,7 @@ from cli.conftest import run
 import colltool
 from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
-from colltool.render.door import rendered
+from colltool.render.dispatch import rendered
 from colltool.render.page.page import WIDTH
 from colltool.render.widths import drawn_columns, fitting, total_width
 
@@ -131,8 +131,8 @@ def test_texts_of_files_are_data(tmp_path: Path) -> None:
 
 
 def test_tables_are_as_wide_as_paper(report: Report) -> None:
-    from colltool.render.door import blocks
-    from colltool.render.parts import Table
+    from colltool.render.blocks import Table
+    from colltool.render.dispatch import blocks
 
     for section in report.sections:
         for one in section.exhibits:
@@ -153,7 +153,7 @@ def test_the_terminal_has_the_sentences_and_the_commands(report: Report) -> None
 
 
 def test_a_document_holds_every_result(report: Report) -> None:
-    from colltool.render.door import document
+    from colltool.render.dispatch import document
 
     told = document(report)
     assert told["schema"] == "colltool.report/1"

@@ -12,7 +12,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.library import DEVICES
 from colltool.fabric.load import load_fabric, shipped_fabrics
-from colltool.render.door import document
+from colltool.render.dispatch import document
 from colltool.training.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "star512", "torus512"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from colltool.render.subjects.job import layout_text
+from colltool.render.views.job import layout_text
 from colltool.training.job import load_job
 from colltool.training.parallel_config import ParallelConfig, ends_as_layers, pipeline_stages
 

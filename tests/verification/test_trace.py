@@ -12,7 +12,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
-from colltool.render.door import document, rendered
+from colltool.render.dispatch import document, rendered
 from colltool.schedules.links import network_of
 from colltool.schedules.trace import Trace
 from colltool.verification.verify import verify

@@ -21,7 +21,7 @@ from colltool.render.drawing.diagram import (
 from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Focus, Pen, rules
 from colltool.render.drawing.switches import branch_of, draw_switches
-from colltool.render.subject import described, on_fabric
+from colltool.render.view import described, on_fabric
 
 Draw = Callable[[Pen, TierDiagram, Area, Area], tuple[float, Focus]]
 """Given a pen and the rooms for words and for the drawing; returns where both end, and the endpoint in focus."""

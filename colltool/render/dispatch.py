@@ -1,0 +1,121 @@
+"""The one door of rendering: any result, by its type, in any format.
+
+A result's class names the module of :mod:`colltool.render.views` that knows it; it is loaded when the first such result
+comes, so that a price as JSON waits for nothing else. A new result needs no line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from colltool import __version__
+from colltool.base.errors import ColltoolError, given
+from colltool.render.blocks import Block, Table
+from colltool.render.column_choice import choose
+from colltool.render.view import Document, View
+
+if TYPE_CHECKING:
+    from colltool.render.text import Screen
+
+FORMATS = ("table", "json", "csv", "markdown", "html")
+
+
+def subject_of(result: Any) -> View:
+    """How results of this type are rendered.
+
+    Raises:
+        TypeError: nothing of ours.
+    """
+    kind = type(result)
+    name = getattr(kind, "subject", None)
+    if name is None:
+        raise TypeError(f"{kind.__name__} is no result of colltool")
+    subjects: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
+    return subjects[kind]
+
+
+def blocks(result: Any) -> list[Block]:
+    """A result for people."""
+    return subject_of(result).blocks(result)
+
+
+def document(result: Any) -> Document:
+    """A result as plain values: times in seconds, sizes in bytes, rates in bytes/s, at full precision."""
+    subject = subject_of(result)
+    return {"schema": f"colltool.{subject.schema}/1", "colltool": __version__} | subject.document(result)
+
+
+def table(result: Any) -> Table:
+    """A result's main table, every column and row."""
+    return subject_of(result).table(result)
+
+
+def columns(result: Any) -> dict[str, list[Any]]:
+    """The main table as a dict of columns."""
+    main = table(result)
+    return {column.key: [column.value(record) for record in main.records] for column in main.columns}
+
+
+def summary(result: Any) -> str:
+    """The answer in a line or two, safe to print."""
+    from colltool.render.escape import printable_lines
+
+    return printable_lines(subject_of(result).summary(result))
+
+
+def fragment(result: Any) -> str:
+    """The result as a piece of HTML, for a notebook."""
+    from colltool.render.html import to_fragment
+
+    return to_fragment(_for_people(result))
+
+
+def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequence[str] = (), *, everything: bool = False) -> str:
+    """A result in one of :data:`FORMATS`, with a line end.
+
+    Args:
+        result: any result.
+        form: the format.
+        screen: what tables are drawn for; a pipe when None.
+        names: ``--columns``: which columns tables have, in this order; all when empty.
+        everything: ``--all``: what the default view of text and Markdown leaves out, too.
+
+    Raises:
+        ColltoolError: a column that no table has, or columns chosen of a document.
+    """
+    if form == "json":
+        from colltool.render.json import to_json
+
+        choose([], names, form)
+        return to_json(document(result))
+    if form == "csv":
+        from colltool.render.csv import to_csv
+
+        (main,) = choose([table(result)], names, form)
+        return to_csv(main)  # type: ignore[arg-type]
+    if form == "html" and (page := subject_of(result).page) is not None:
+        if names:
+            raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
+        return page(result)
+    parts = choose(_for_people(result), names, form)
+    if form == "markdown":
+        from colltool.render.markdown import to_markdown
+
+        return to_markdown(parts, everything=everything)
+    if form == "html":
+        from colltool.render.html import to_html
+
+        return to_html(parts)
+    from colltool.render.text import PIPE, PLAIN_WIDTH, to_text
+
+    screen = screen or PIPE
+    if screen.width is None and not (everything or names):
+        screen = screen._replace(width=PLAIN_WIDTH)
+    return to_text(parts, screen, everything=everything)
+
+
+def _for_people(result: Any) -> list[Block]:
+    """Without tables that have no rows: CSV alone keeps their header."""
+    return [part for part in blocks(result) if not isinstance(part, Table) or part.records]

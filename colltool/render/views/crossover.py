@@ -1,0 +1,200 @@
+"""``crossover``: the sizes at which the faster of two algorithms changes, and who wins at which size."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.base.errors import given, said
+from colltool.base.formatting import format_bytes
+from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
+from colltool.render import estimate_columns as r
+from colltool.render.blocks import Block, Column, Lines, Table, label, number
+from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
+
+_APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
+
+
+class _Met(NamedTuple):
+    """A crossing of a pair, or a pair without one; or a winner of an interval. What it is not stays None."""
+
+    result: Crossover
+    pair: AlgorithmPair | None = None
+    crossing: Crossing | None = None
+    winner: Winner | None = None
+
+    @property
+    def kind(self) -> str:
+        """``crossing``, ``dominates`` or ``winner``."""
+        return "winner" if self.winner else "crossing" if self.crossing else "dominates"
+
+    def faster(self, side: str) -> str | None:
+        """Who is faster below or above; where nothing crosses the same on both sides."""
+        if self.pair is None:
+            return None
+        return getattr(self.crossing, f"faster_{side}") if self.crossing else self.pair.dominates
+
+    def balance(self, of: str) -> float | None:
+        """The size at which latency and bandwidth of one side of the pair take the same time."""
+        return None if self.pair is None else self.result.balance.get(getattr(self.pair, of))
+
+
+def _approximation(name: str) -> Column:
+    return number(name, f"~{name}", format_bytes, 5, get=lambda one: one.pair and one.pair.approximations.get(name))
+
+
+_CONTEXT = (
+    label("kind", "kind", hidden=True),
+    label("fabric", "fabric", get=lambda one: one.result.fabric, hidden=True),
+    label("primitive", "primitive", get=lambda one: one.result.primitive, hidden=True),
+    number("ranks", "ranks", get=lambda one: one.result.ranks, hidden=True),
+)
+_SET = label("set", "set", get=lambda one: set_text(one.result.overrides), hidden=True)
+_PAIR = (
+    label("a", "a", get=lambda one: one.pair and one.pair.a),
+    label("b", "b", get=lambda one: one.pair and one.pair.b),
+    label("a_spec", "spec of a", get=lambda one: one.pair and one.pair.a_spec, hidden=True),
+    label("b_spec", "spec of b", get=lambda one: one.pair and one.pair.b_spec, hidden=True),
+    Column("bytes", "crossover", lambda one: one.crossing and one.crossing.bytes, format_bytes),
+    label("faster_below", "faster below", drop=4, get=lambda one: one.faster("below")),
+    label("faster_above", "faster above", drop=3, get=lambda one: one.faster("above")),
+    *map(_approximation, _APPROXIMATIONS),
+    number("balance_a", "balance of a", format_bytes, 6, get=lambda one: one.balance("a")),
+    number("balance_b", "balance of b", format_bytes, 7, get=lambda one: one.balance("b")),
+)
+_WINNER = (
+    number("from_bytes", "from", format_bytes, get=lambda one: one.winner and one.winner.from_bytes),
+    number("to_bytes", "to", format_bytes, get=lambda one: one.winner and one.winner.to_bytes),
+    label("algorithm", "fastest of all", get=lambda one: one.winner and one.winner.algorithm),
+    label("protocol", "under protocol", get=lambda one: one.winner and one.winner.protocol),
+    number("balance", "balance", format_bytes, 8, get=lambda one: one.winner and one.winner.balance),
+    label("spec", "spec", get=lambda one: one.winner and one.winner.spec, hidden=True),
+)
+
+
+def _pairs(result: Crossover) -> tuple[_Met, ...]:
+    met = [_Met(result, pair, crossing) for pair in result.pairs for crossing in pair.crossings or (None,)]
+    return tuple(one for one in met if one.crossing is not None or (one.pair and one.pair.dominates is not None))
+
+
+def _winners(result: Crossover) -> tuple[_Met, ...]:
+    return tuple(_Met(result, winner=winner) for winner in result.winners)
+
+
+def _table(result: Crossover) -> Table:
+    """Pairs, then winners, told apart by ``kind``."""
+    apart = group_columns(result.group, lambda one: one.result.group)
+    columns = (*_CONTEXT, *apart, *((_SET,) if result.overrides else ()), *_PAIR, *_WINNER)
+    return Table(columns, (*_pairs(result), *_winners(result)))
+
+
+def _blocks(result: Crossover) -> list[Block]:
+    asked = crossover_title(result)
+    crossings = Table(_with_none(_PAIR), _pairs(result), None, f"crossovers of {asked}")
+    if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
+        crossings = crossings.without(_APPROXIMATIONS[2])
+    winners = Table(_WINNER, _winners(result), None, f"who wins at which size: {asked}")
+    winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
+    return [crossings, *_uneven(result), winners, *_picks(result), *r.notes([], result.model)]
+
+
+def _uneven(result: Crossover) -> list[Block]:
+    """That the pairs compare two kinds of numbers."""
+    if not result.uneven:
+        return []
+    whose, alike = LIBRARIES[result.library].spoken, given("library", "all")
+    return [Lines(said(f"{whose} was measured with some of these and does not run the others: {alike} compares wires alone"), ())]
+
+
+def _picks(result: Crossover) -> list[Block]:
+    """What the library itself takes at which size."""
+    if not result.picks:
+        return []
+    own = (column for column in _WINNER if column.key != "balance")
+    columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in own)
+    picks = tuple(_Met(result, winner=one) for one in result.picks)
+    return [Table(columns, picks, None, f"what {library_title(result)} picks by its own cost model")]
+
+
+def library_title(result: Crossover) -> str:
+    """The library as people call it; empty without one."""
+    return LIBRARIES[result.library].spoken if result.library else ""
+
+
+def crossover_title(result: Crossover) -> str:
+    """What was asked."""
+    where = on_fabric(result.fabric, result.overrides)
+    library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
+    return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {library}{result.mode}"
+
+
+def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """For people a pair that never crosses says so."""
+
+    def size(one: _Met) -> Any:
+        return one.crossing.bytes if one.crossing else "none"
+
+    return tuple(
+        column._replace(get=size, show=lambda found: found if isinstance(found, str) else format_bytes(found))
+        if column.key == "bytes"
+        else column
+        for column in columns
+    )
+
+
+def _document(result: Crossover) -> Document:
+    return {"fabric": result.fabric} | set_field(result.overrides) | {
+        "primitive": str(result.primitive),
+        "ranks": result.ranks,
+        "group": group_field(result.group),
+        "mode": result.mode,
+        "model": result.model.echo(),
+        "pairs": [_pair(pair) for pair in result.pairs],
+        "uneven": result.uneven,
+        "winners": [_winner(one) for one in result.winners],
+        "balance": result.balance,
+    } | _library_field(result)  # fmt: skip
+
+
+def _winner(one: Winner) -> Document:
+    interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
+    interval |= {} if one.balance is None else {"balance": one.balance}
+    return interval | r.under(one.protocol)
+
+
+def _library_field(result: Crossover) -> Document:
+    """Whose schedules may win, and what it takes by its own cost model."""
+    picks = {"picks": [_winner(one) for one in result.picks]} if result.picks else {}
+    return {"library": {"name": result.library} | picks} if result.library else {}
+
+
+def _pair(pair: AlgorithmPair) -> Document:
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "crossings": [_crossing(pair, one) for one in pair.crossings],
+        "dominates": pair.dominates,
+        "approximations": pair.approximations,
+        "a_spec": pair.a_spec,
+        "b_spec": pair.b_spec,
+        "dominates_spec": pair.spec(pair.dominates),
+    }
+
+
+def _crossing(pair: AlgorithmPair, one: Crossing) -> Document:
+    return {
+        "bytes": one.bytes,
+        "faster_below": one.faster_below,
+        "faster_above": one.faster_above,
+        "faster_below_spec": pair.spec(one.faster_below),
+        "faster_above_spec": pair.spec(one.faster_above),
+    }
+
+
+def _summary(result: Crossover) -> str:
+    asked = crossover_title(result)
+    steps = [f"{one.algorithm} from {format_bytes(one.from_bytes)}" for one in result.winners]
+    return f"{asked}: {', '.join(steps)}"
+
+
+VIEWS = {Crossover: View("crossover", _blocks, _document, _table, _summary)}

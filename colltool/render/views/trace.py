@@ -1,0 +1,223 @@
+"""``trace``: the collectives of profiler traces beside the prices of a fabric."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
+from colltool.base.quoting import clipped
+from colltool.render.blocks import Block, Column, Lines, Table, label, number
+from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.traces.links import ranks_text
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile
+from colltool.training.layout import Axes
+
+CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
+
+
+def _axes(axes: Axes) -> str:
+    """``8``, ``8 every 4th``, ``4 x 2`` for what has several strides."""
+    if not axes:
+        return ""
+    if len(axes) > 1:
+        return ", ".join(f"{size} by {stride}" for size, stride in axes)
+    return str(axes[0][1])
+
+
+def _reached(share: float) -> str:
+    return percent(share) if share > 10 else whole_percent(share)
+
+
+_TOTALS: tuple[Column, ...] = (
+    label("fabric", "fabric", get=lambda of: of[0].fabric, hidden=True),
+    label("group", "group", clipped, 4, get=lambda of: of[1].group),
+    number("ranks", "ranks", get=lambda of: of[1].group_size),
+    label("stride", "stride", drop=5, get=lambda of: _axes(of[1].axes)),
+    label("tiers", "on", drop=6, get=lambda of: ", ".join(of[1].tiers)),
+    label("primitive", "primitive", lambda one: one.spoken, get=lambda of: of[1].primitive),
+    number("bytes", "size", size_text, get=lambda of: of[1].bytes),
+    label("dtype", "dtype", clipped, get=lambda of: of[1].dtype, hidden=True),
+    label("coalesced", "", get=lambda of: "coalesced" if of[1].coalesced else "", hidden=True),
+    number("calls", "calls", get=lambda of: of[1].calls),
+    label("kernel", "kernel", drop=8, get=lambda of: of[1].kernel),
+    number("each_s", "measured", format_time, get=lambda of: of[1].each_s),
+    label("bound", "", get=lambda of: "at most" if of[1].bound else "", hidden=True),
+    number("busbw_Bps", "busbw", format_rate, 3, get=lambda of: of[1].busbw_Bps),
+    number("expected_s", "expected", format_time, 1, get=lambda of: of[1].expected_s),
+    label("algorithm", "by", drop=7, get=lambda of: of[1].runs),
+    number("of_expected", "of expected", _reached, get=lambda of: of[1].of_expected),
+    number("share", "of the step", percent, 2, get=lambda of: of[1].share),
+    number("exposed", "exposed", whole_percent, 3, get=lambda of: of[1].exposed),
+    number("total_s", "total", format_time, get=lambda of: of[1].total_s, hidden=True),
+    number("exposed_s", "exposed", format_time, get=lambda of: of[1].exposed_s, hidden=True),
+    label("reason", "no price", get=lambda of: of[1].reason, hidden=True),
+)
+_SET = label("set", "set", get=lambda of: set_text(of[0].overrides), hidden=True)
+
+
+def _table(result: TraceComparison, title: str = "") -> Table:
+    columns = (*_TOTALS, _SET) if result.overrides else _TOTALS
+    table = Table(columns, tuple((result, total) for total in result.totals), None, title)
+    return table if any(total.group for total in result.totals) else table.without("group")
+
+
+def trace_title(result: TraceComparison) -> str:
+    """``15 calls of 2 traces on dgx-a100``."""
+    where = on_fabric(result.fabric, result.overrides)
+    of = f" of {result.world} ranks" if result.world else ""
+    return f"{counted(len(result.calls), 'collective call')} in {counted(len(result.files), 'trace')}{of} on {where}"
+
+
+def _window(result: TraceComparison) -> str:
+    several = len(result.files) > 1
+    return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
+
+
+def verdict(result: TraceComparison) -> str:
+    """What communication takes of the steps, and whether that is what it should."""
+    shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
+    reached = result.of_expected
+    if reached is None:
+        return f"{shown}; no call has a price"
+    least = "at least " if any(total.bound and total.expected_s is not None for total in result.totals) else ""
+    return f"{shown}; it reaches {least}{_reached(reached)} of what is expected"
+
+
+def _blame(result: TraceComparison) -> Iterator[str]:
+    """The wire that is slow, or why none can be named, and what to do next."""
+    slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
+    if slow:
+        yield f"{_named(slow)} slow: {_reached_by(slow + fine)}; {_lost(result, slow)}"
+        for one in slow:
+            if both := [other.tier for other in slow if other.tier in one.beside]:
+                yield f"whether {one.tier} is slow too cannot be told: its calls go over {' and '.join(both)} as well"
+    elif fine:
+        cleared = f"{' and '.join(one.tier for one in fine)} {'is' if len(fine) == 1 else 'are'} not"
+        yield f"{cleared if unknown else 'no wire is'} slow: {_reached_by(fine)}"
+    elif not unknown:
+        yield from (f"no wire can be named: {why}" for why, _ in _reasons(result).most_common(1))
+    for one in unknown:
+        yield from _unknown(one, "no wire can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
+    yield from (one.note for one in slow + fine if one.note)
+
+
+def _named(slow: Sequence[LinkHealth]) -> str:
+    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``: those to blame; calls over a wire that is slow tell of no other."""
+    known = {one.tier for one in slow}
+    names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _lost(result: TraceComparison, slow: Sequence[LinkHealth]) -> str:
+    """What of the steps is spent on slow wires."""
+    return ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
+
+
+def _reached_by(wires: Sequence[LinkHealth]) -> str:
+    """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
+    parts: list[str] = []
+    for one in wires:
+        where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
+        reached = f"{'' if one.clear else 'at least '}{_reached(one.of_expected)}"
+        parts.append(f"those {where} {reached}" if parts else f"calls {where} reach {reached} of expected")
+    return ", ".join(parts)
+
+
+def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
+    """Why upper bounds blame nobody, and what would tell."""
+    waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier} may be waiting"
+    yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting}"
+    record = f"record {ranks_text(one.missing)} as well" if one.missing else ""
+    measure = f"measure {one.tier} alone: {one.measure}" if one.measure else ""
+    if record or measure:
+        yield f"next: {', or '.join(filter(None, (record, measure)))}"
+
+
+def _facts(result: TraceComparison) -> Iterator[str]:
+    yield verdict(result)
+    yield from _blame(result)
+    ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
+    each = format_time(result.window_s / (result.steps or len(result.files)))
+    spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
+    yield f"{spans}{f'; {ran}' if ran else ''}"
+    if result.rank_map.given:
+        yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
+    for one in result.wires:
+        if one.why and one.verdict != "unknown":
+            yield f"{one.calls - one.clear} of {one.calls} times on {one.tier} are upper bounds: {one.why}"
+    if any("LL" in total.kernel.split("_") for total in result.totals):
+        yield CARRIER
+
+
+def _blocks(result: TraceComparison) -> list[Block]:
+    out: list[Block] = [Lines(trace_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
+    out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
+    if reasons := _reasons(result):
+        out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
+    if left := tuple(_left_out(result)):
+        out.append(Lines("left out", left))
+    return out
+
+
+def _reasons(result: TraceComparison) -> Counter[str]:
+    """Why calls have no price, and how many."""
+    found: Counter[str] = Counter()
+    for total in result.totals:
+        if total.reason:
+            found[total.reason] += total.calls
+    return found
+
+
+def _left_out(result: TraceComparison) -> Iterator[str]:
+    for one in result.left_out:
+        yield f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {clipped(one.file)}"
+    for file in result.files:
+        if file.broken:
+            yield f"{clipped(file.file)} ends too early or is damaged: what stands before that is used"
+        if not file.calls:
+            yield f"{clipped(file.file)} has no collective call that can be told"
+
+
+def _document(result: TraceComparison) -> Document:
+    return {"fabric": result.fabric} | set_field(result.overrides) | {
+        "library": result.library or None,
+        "map": {"given": result.rank_map.given, "places": result.rank_map.places} if result.rank_map.given else None,
+        "world": result.world,
+        "device": result.device or None,
+        "nccl": result.nccl or None,
+        "steps": result.steps,
+        "window_s": result.window_s,
+        "share": result.share,
+        "exposed": result.exposed,
+        "of_expected": result.of_expected,
+        "verdict": verdict(result),
+        "blame": list(_blame(result)),
+        "wires": [one._asdict() for one in result.wires],
+        "totals": [_total(one) for one in result.totals],
+        "calls": [_call(one, bool(result.rank_map.given)) for one in result.calls],
+        "findings": [one._asdict() for one in result.findings],
+        "files": [_file(one) for one in result.files],
+        "left_out": [one._asdict() for one in result.left_out],
+    }  # fmt: skip
+
+
+def _total(one: CallTotal) -> Document:
+    return one._asdict() | {"busbw_Bps": one.busbw_Bps, "of_expected": one.of_expected, "exposed": one.exposed}
+
+
+def _call(one: TracedCall, mapped: bool) -> Document:
+    """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
+    known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
+    return one._asdict() | known
+
+
+def _file(one: TraceFile) -> Document:
+    return one._asdict()
+
+
+def _summary(result: TraceComparison) -> str:
+    return "\n".join((trace_title(result), verdict(result), *_blame(result)))
+
+
+VIEWS = {TraceComparison: View("trace", _blocks, _document, _table, _summary)}
