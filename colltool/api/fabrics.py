@@ -105,7 +105,7 @@ def question(fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, o
 
 def is_other(library: str | None, fabric: Fabric) -> bool:
     """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
-    return library is not None and library.lower() != (fabric.library_facts.name if fabric.library_facts else "all")
+    return library is not None and library.lower() != fabric.library_name
 
 
 def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:

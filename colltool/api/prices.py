@@ -102,7 +102,7 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
 
 def _is_nccl(fabric: Fabric) -> bool:
     """Whether the fabric's library is the one whose own choice is known."""
-    return fabric.library_facts is not None and fabric.library_facts.name == "nccl"
+    return fabric.library_name == "nccl"
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:

@@ -32,7 +32,7 @@ def test_a_page_answers_its_questions_in_order(report: Report) -> None:
     kinds = [type(one.result).__name__ for one in report.sections[1].exhibits]
     assert kinds == ["Sweep", "Sweep", "Crossover", "Breakdown", "Sensitivity", "Comparison"]
     assert [type(one.result).__name__ for one in report.sections[3].exhibits] == ["Plan", "Plans"]
-    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "Trace"]
+    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "TraceComparison"]
 
 
 def test_without_others_jobs_and_logs_there_are_no_such_sections() -> None:
