@@ -6,13 +6,12 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from colltool.base.cost import Number
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, naming, nearest
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.quoting import clipped
 from colltool.base.units import parse_count, parse_size
@@ -147,7 +146,7 @@ def size_of(size: str | float) -> float:
     Raises:
         ColltoolError: no size, or out of range.
     """
-    with _naming("size"):
+    with naming("size"):
         if isinstance(size, int) and not isinstance(size, bool):
             size = _short(size, "size")
         if not (isinstance(size, str) or _is_real(size)):
@@ -287,13 +286,3 @@ def _short(number: int, argument: str) -> int:
     if abs(number) >= 10 ** (_MOST_DIGITS + 4):
         raise ColltoolError(f"a number of more than {_MOST_DIGITS + 4} digits", argument=argument, fix="write fewer digits")
     return number
-
-
-@contextmanager
-def _naming(argument: str) -> Iterator[None]:
-    """Within it an error belongs to this argument, unless it says another."""
-    try:
-        yield
-    except ColltoolError as error:
-        error.argument = error.argument or ("" if error.where else argument)
-        raise
