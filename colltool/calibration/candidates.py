@@ -167,7 +167,7 @@ def library_candidates(
         library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
         sizes: at which compositions are at their fastest.
     """
-    own: LibraryName = placed.fabric.library_facts.name if placed.fabric.library_facts and not library else "all"
+    own: LibraryName = "all" if library else placed.fabric.library_name
     known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
     under = replace(placed, fabric=placed.fabric.under(known))
     found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]

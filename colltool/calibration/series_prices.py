@@ -12,8 +12,8 @@ from colltool.base.quoting import clipped
 from colltool.calibration.candidates import library_candidates
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.candidates import library_runs
 from colltool.estimate.groups import place
+from colltool.estimate.library_selection import library_runs
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series

@@ -19,6 +19,7 @@ from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
 from colltool.estimate.hierarchical_candidates import AtSizes, HierarchicalCandidates
+from colltool.estimate.library_selection import library_runs
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.results import Infeasible
@@ -84,7 +85,7 @@ class Candidates:
 
     def _as_listed(self, one: CostModel) -> CostModel:
         return (
-            replace(one, not_selected_reason="")
+            replace(one, not_selected_reason=None)
             if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs)
             else one
         )
@@ -233,11 +234,6 @@ class _Same:
 @lru_cache(maxsize=64)
 def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Candidates:
     return Candidates(same.placed, primitive, readings)
-
-
-def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
-    """What the library runs on a group, where its outermost tier lists it; empty: anything."""
-    return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
 
 
 def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:

@@ -9,7 +9,8 @@ from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
-from colltool.algorithms.registry import Choice, Status, standing
+from colltool.algorithms.libraries import NotRun
+from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
 from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said
@@ -101,7 +102,7 @@ class CostModel:
         composed: whether parts stand on several tiers.
         readings: under which it was charged.
         protocol: under which it runs; empty where the fabric lists none.
-        not_selected_reason: why the user's library does not run it; empty where it does.
+        not_selected_reason: why the user's library does not run it.
         software_time: what the library takes beside wires and latencies, as measured.
         cut_bound: below which no schedule gets on the same wires; None where it runs on others.
     """
@@ -119,14 +120,14 @@ class CostModel:
     notes: tuple[str, ...]
     readings: Readings
     protocol: str = ""
-    not_selected_reason: str = ""
+    not_selected_reason: NotRun | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
     cut_bound: CutBound | None = None
 
     @property
     def rank_class(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.not_selected_reason)
+        return rank_class(self.status, self.not_selected_reason)
 
     @cached_property
     def title(self) -> str:

@@ -30,7 +30,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.library import DeviceName, FabricLibrary, LibraryFacts, LibraryName
+from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, LibraryName
 from colltool.fabric.prices import Prices
 from colltool.fabric.tier_parts import (
     CUBE,
@@ -246,10 +246,22 @@ class Fabric(Part):
         """``library`` as a mapping, even where the file gives a word."""
         return LibraryFacts(name=self.library) if isinstance(self.library, str) else self.library
 
+    @property
+    def library_name(self) -> LibraryName:
+        """Whose schedules run on it; ``all`` where any may."""
+        facts = self.library_facts
+        return facts.name if facts else "all"
+
+    @property
+    def efficiencies(self) -> tuple[Efficiency, ...]:
+        """Published or measured figures of its library's schedules; none where any library may run."""
+        facts = self.library_facts
+        return facts.reached if facts and facts.name != "all" else ()
+
     def under(self, library: LibraryName) -> Fabric:
         """The fabric with another library on it, keeping what its own says of the hardware; itself if that is its own."""
         own = self.library_facts
-        if library == (own.name if own else "all"):
+        if library == self.library_name:
             return self
         if library not in self._under:
             facts = (
