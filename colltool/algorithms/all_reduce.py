@@ -18,7 +18,7 @@ from colltool.algorithms.references import (
 from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
 from colltool.algorithms.rooted import strides
 from colltool.algorithms.routes import many_sends, to_all
-from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees
+from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees, totals  # noqa: F401  (totals: of the examples)
 from colltool.base.primitives import AG, AR, RS, log2_ceil
 
 
@@ -31,34 +31,36 @@ from colltool.base.primitives import AG, AR, RS, log2_ceil
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
+    equation="t = 2(N-1) α + 2(N-1)/N M/BW",
 )
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
-    t = 2(N-1) α + 2(N-1)/N M/BW
-
     Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the ring is embedded: every
     hop is a link. On several tiers it is packed: it leaves each domain once.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(ring(Group(4, "star")))
+    >>> ring(Group(4, "star"))[:2]
     (6, 1.5)
     """
     n = group.ranks
     return Terms(2 * (n - 1), 2 * (n - 1) / n, Ring())
 
 
-@algorithm("tree", AR, on=ANY_TO_ANY, source=f"{CHAN}: reduce, then broadcast, on one minimum spanning tree", usual=True)
+@algorithm(
+    "tree",
+    AR,
+    on=ANY_TO_ANY,
+    source=f"{CHAN}: reduce, then broadcast, on one minimum spanning tree",
+    usual=True,
+    equation="t = 2 lg N α + 2 lg N M/BW",
+)
 def tree(group: Group) -> Terms:
     """One tree, not pipelined: reduce to the root, then broadcast.
 
-    t = 2 lg N α + 2 lg N M/BW
-
     The tree of the textbooks. What NCCL calls Tree is the double binary tree.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(tree(Group(4, "star")))
-    (4, 4.0)
+    >>> tree(Group(4, "star"))[:2]
+    (4, 4)
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
@@ -68,7 +70,7 @@ def tree(group: Group) -> Terms:
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
     """Where a ring takes over from a tree, as textbooks have it, in bytes.
 
-    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Two chapters drop terms of it: N·α·BW/log2 N and, of a ring that is
+    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop terms of it: N·α·BW/log2 N and, of a ring that is
     far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule of thumb.
 
     >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
@@ -109,20 +111,20 @@ def two_ports(group: Group) -> Caveat | None:
     source=f"{TWO_TREES}; {NCCL_TREES}",
     usual=True,
     caveat=two_ports,
+    equation=(
+        "t = 2 lg N α + c M/BW (asymptotic); c = 2, 1.5 on 3 ranks, 1 on 2\n"
+        "t(P) = (L+P-1) α + c (F+P-1)/P M/BW with L = 2 lg N and F = lg N - 1/2"
+    ),
 )
 def double_binary_tree(group: Group) -> Terms:
     """Double binary tree: two complementary trees, each reducing and broadcasting half of the vector, pipelined.
-
-    t = 2 lg N α + c M/BW (asymptotic); c = 2, 1.5 on 3 ranks, 1 on 2
-    t(P) = (L+P-1) α + c (F+P-1)/P M/BW with L = 2 lg N and F = lg N - 1/2
 
     A rank with two children in one tree has at most one in the other, so from 4 ranks on each port carries 2M each way. The
     way up and the way down use a port's two directions, so it fills in half of the depth: executed, the port carries
     (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives
     two ports at full rate at once, with F = lg N; on one port it would break the lower bound.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(double_binary_tree(Group(8, "star")))
+    >>> double_binary_tree(Group(8, "star"))[:2]
     (6, 2.0)
     """
     rounds, c = log2_ceil(group.ranks), min(group.tree_beta, counted_c(group.ranks))
@@ -136,17 +138,15 @@ def double_binary_tree(group: Group) -> Terms:
     requires=(power_of_two,),
     shipped_by=("MPICH", "Open MPI"),
     source=THAKUR_RABENSEIFNER_GROPP,
+    equation="t = lg N α + lg N M/BW",
 )
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the distance.
 
-    t = lg N α + lg N M/BW
-
     Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be pipelined.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(recursive_doubling(Group(8, "star")))
-    (3, 3.0)
+    >>> recursive_doubling(Group(8, "star"))[:2]
+    (3, 3)
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(len(steps), len(steps), Rounds("xor", steps))
@@ -159,15 +159,13 @@ def recursive_doubling(group: Group) -> Terms:
     requires=(power_of_two,),
     shipped_by=("MPICH", "Open MPI"),
     source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
+    equation="t = 2 lg N α + 2(N-1)/N M/BW",
 )
 def rabenseifner(group: Group) -> Schedule:
     """Rabenseifner: reduce-scatter by recursive halving, then all-gather by recursive doubling.
 
-    t = 2 lg N α + 2(N-1)/N M/BW
-
     Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change, so it cannot be pipelined.
 
-    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner(Group(8, "star")))
     (6, 1.75)
     """
@@ -185,18 +183,16 @@ def rabenseifner(group: Group) -> Schedule:
     limits=(kernels_inside,),
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
     caveat=many_sends,
+    equation="t = α + (N-1) M/BW; on a full mesh, all links at once: α + M/BW",
 )
 def one_shot(group: Group) -> Terms:
     """One-shot: every rank reads the vectors of all others and adds them up itself.
 
-    t = α + (N-1) M/BW; on a full mesh, all links at once: α + M/BW
-
     For small messages on few ranks.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(one_shot(Group(4, "star")))
+    >>> one_shot(Group(4, "star"))[:2]
     (1, 3.0)
-    >>> totals(one_shot(Group(4, "full_mesh")))
+    >>> one_shot(Group(4, "full_mesh"))[:2]
     (1, 1.0)
     """
     return to_all(group, 1.0)
@@ -210,13 +206,11 @@ def one_shot(group: Group) -> Terms:
     limits=(kernels_inside,),
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
     caveat=many_sends,
+    equation="t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW",
 )
 def two_shot(group: Group) -> Schedule:
     """Two-shot: a direct reduce-scatter with all peers at once, then a direct all-gather.
 
-    t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW
-
-    >>> from colltool.base.cost import totals
     >>> totals(two_shot(Group(4, "star")))
     (2, 1.5)
     >>> totals(two_shot(Group(4, "full_mesh")))

@@ -41,6 +41,7 @@ class Composition(NamedTuple):
         name: as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices.
         primitive: what it computes.
         steps: (tier sizes innermost first, order) -> phases; its docstring explains it.
+        equation: the formula as text, a line each where there are several.
         shipped_as: as which choices libraries ship it.
         source: where it comes from.
         phases: how phases follow each other unless told: one after the other, or streaming through all at once.
@@ -50,6 +51,7 @@ class Composition(NamedTuple):
     name: str
     primitive: Primitive
     steps: PhasePlan
+    equation: str
     shipped_as: tuple[ShippedAs, ...]
     source: str
     phases: Literal["sequential", "pipelined"]
@@ -73,6 +75,7 @@ def composition(
     *,
     shipped_as: tuple[ShippedAs, ...],
     source: str,
+    equation: str,
     usual: tuple[str, ...],
     phases: Literal["sequential", "pipelined"] = "sequential",
 ) -> Callable[[PhasePlan], PhasePlan]:
@@ -80,7 +83,14 @@ def composition(
 
     def register(steps: PhasePlan) -> PhasePlan:
         _ROWS[primitive, name] = Composition(
-            name=name, primitive=primitive, steps=steps, shipped_as=shipped_as, source=source, phases=phases, usual=usual
+            name=name,
+            primitive=primitive,
+            steps=steps,
+            equation=equation,
+            shipped_as=shipped_as,
+            source=source,
+            phases=phases,
+            usual=usual,
         )
         return steps
 
@@ -137,11 +147,10 @@ def _growing(sizes: tuple[int, ...]) -> list[float]:
     shipped_as=(*NCCL_ALL_REDUCE, *SLICES, *HOROVOD),
     source=f"{THAKUR_GROPP}; {HAN_PAPER}",
     usual=_RINGS,
+    equation="t = RS_1(M) + RS_2(M/n_1) + ... + AR_T(M/Π n) + ... + AG_2(M/n_1) + AG_1(M)",
 )
 def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce-scatter inside, all-reduce outside on what is left, all-gather inside.
-
-    t = RS_1(M) + RS_2(M/n_1) + ... + AR_T(M/Π n) + ... + AG_2(M/n_1) + AG_1(M)
 
     The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on each of their NICs.
     What NCCL runs as NVLSTree, NVLS with SHARP and tree streams: chunks pass all tiers at once, and the slowest tier's bandwidth
@@ -163,11 +172,10 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     shipped_as=HAN,
     source=f"{MAGPIE}; {HAN_PAPER}",
     usual=("binomial", "ring", "dim-chain"),
+    equation="t = Reduce_1(M) + AR_T(M) + BC_1(M)",
 )
 def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce to one leader per domain, all-reduce among the leaders, broadcast inside.
-
-    t = Reduce_1(M) + AR_T(M) + BC_1(M)
 
     The outer payload stays M, but only one flow leaves a domain: for small messages and an expensive outer α.
 
@@ -180,11 +188,9 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     return (*up, TierPhase(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
-@composition("hierarchical", RS, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
+@composition("hierarchical", RS, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS, equation="t = RS_1(M) + RS_2(M/n_1) + ...")
 def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
     """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
-
-    t = RS_1(M) + RS_2(M/n_1) + ...
 
     ``outer-first`` moves the same n_β in all, but almost all of it over the outer tier.
 
@@ -198,11 +204,9 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[T
     return tuple(TierPhase(tier, RS, payloads[tier]) for tier in tiers)
 
 
-@composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS)
+@composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS, equation="t = AG_T(M/Π n) + ... + AG_1(M)")
 def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
     """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
-
-    t = AG_T(M/Π n) + ... + AG_1(M)
 
     ``inner-first`` moves the same n_β in all, but almost all of it over the outer tier.
 
@@ -223,11 +227,10 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierP
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
+    equation="t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up",
 )
 def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
-
-    t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
 
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
     [(1, 1.0, True), (0, 1.0, False)]
@@ -242,11 +245,10 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
+    equation="t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up",
 )
 def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
-
-    t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up
 
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
     [(0, 1.0, False), (1, 1.0, True)]
@@ -260,11 +262,10 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhas
     shipped_as=PXN,
     source=f"{TUTEL}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("pairwise", "shortest-path"),
+    equation="t = (n_1 - 1) α_1 + (n_2 - 1) α_2 + (n_1 - 1)/n_1 M/BW_1 + (n_2 - 1)/n_2 M/BW_2",
 )
 def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """All-to-all inside each domain to the rank on the destination's rail, then along the rails.
-
-    t = (n_1 - 1) α_1 + (n_2 - 1) α_2 + (n_1 - 1)/n_1 M/BW_1 + (n_2 - 1)/n_2 M/BW_2
 
     Saves α, never bytes: every tier carries its share of the whole send buffer.
 
@@ -281,11 +282,10 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[TierPha
     source=f"{HOCKNEY}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("send",),
     phases="pipelined",
+    equation="t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default); sequential: both add up",
 )
 def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """A message to a rank in another domain and on another rail: to the rank on that rail inside, then along the rail.
-
-    t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default); sequential: both add up
 
     Where rails are fabrics of their own, ``send`` is a pair on one rail, and pays the outer path alone.
 

@@ -10,7 +10,7 @@ from colltool.algorithms.group import ANY_TO_ANY, SWITCHED, Group
 from colltool.algorithms.references import CHAN, RABENSEIFNER, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import Caveat, algorithm
 from colltool.algorithms.rooted import strides
-from colltool.base.cost import Rounds, Schedule, Terms
+from colltool.base.cost import Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 from colltool.base.primitives import AG, AR, RS
 
 _MPI = ("MPICH", "Open MPI")
@@ -33,16 +33,20 @@ def _neighbours(load: float, label: str) -> Terms:
     return Terms(1, load, Rounds("fanout", ((1, load),)), label=label)
 
 
-@algorithm("recursive-doubling-fold", AR, on=ANY_TO_ANY, requires=(off_powers_of_two,), shipped_by=_MPI,
-           source=THAKUR_RABENSEIFNER_GROPP)  # fmt: skip
+@algorithm(
+    "recursive-doubling-fold",
+    AR,
+    on=ANY_TO_ANY,
+    requires=(off_powers_of_two,),
+    shipped_by=_MPI,
+    source=THAKUR_RABENSEIFNER_GROPP,
+    equation="t = (lg N' + 2) α + (lg N' + 2) M/BW, N' = 2^floor(lg N)",
+)
 def recursive_doubling_all_reduce(group: Group) -> Schedule:
     """Recursive doubling off powers of two: the ranks too many fold their vectors into a neighbour's, and take the result.
 
-    t = (lg N' + 2) α + (lg N' + 2) M/BW, N' = 2^floor(lg N)
-
     For small messages. What MPI runs where N is no power of two.
 
-    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling_all_reduce(Group(6, "star")))
     (4, 4.0)
     """
@@ -52,16 +56,20 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     return _neighbours(1.0, "fold"), rounds, _neighbours(1.0, "unfold")
 
 
-@algorithm("rabenseifner-fold", AR, on=ANY_TO_ANY, requires=(off_powers_of_two,), shipped_by=("MPICH",),
-           source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}")  # fmt: skip
+@algorithm(
+    "rabenseifner-fold",
+    AR,
+    on=ANY_TO_ANY,
+    requires=(off_powers_of_two,),
+    shipped_by=("MPICH",),
+    source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
+    equation="t = (2 lg N' + 2) α + (2(N'-1)/N' + 2) M/BW, N' = 2^floor(lg N)",
+)
 def rabenseifner_fold(group: Group) -> Schedule:
     """Rabenseifner off powers of two, folded: the ranks too many add two messages of the whole vector.
 
-    t = (2 lg N' + 2) α + (2(N'-1)/N' + 2) M/BW, N' = 2^floor(lg N)
-
     What MPICH runs where N is no power of two: about twice the bytes of a power of two.
 
-    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner_fold(Group(6, "star")))
     (6, 3.5)
     """
@@ -79,16 +87,20 @@ def _idle_ranks(group: Group) -> Caveat:
     return Caveat("reference", f"takes {whole} ranks: {idle} beside the group hold zeros, {idle / whole:.0%} of all do no work")
 
 
-@algorithm("rabenseifner-padded", AR, on=SWITCHED, requires=(off_powers_of_two,), source=f"{RABENSEIFNER}; padded: {CHAN}",
-           caveat=_idle_ranks)  # fmt: skip
+@algorithm(
+    "rabenseifner-padded",
+    AR,
+    on=SWITCHED,
+    requires=(off_powers_of_two,),
+    source=f"{RABENSEIFNER}; padded: {CHAN}",
+    caveat=_idle_ranks,
+    equation="t = 2 lg N α + 2(N''-1)/N'' M/BW, N'' = 2^lg N",
+)
 def rabenseifner_padded(group: Group) -> Schedule:
     """Rabenseifner off powers of two, padded: ranks of zeros fill up to the next power of two.
 
-    t = 2 lg N α + 2(N''-1)/N'' M/BW, N'' = 2^lg N
-
     Takes ranks that the group does not have, idle ports of the same switch: a textbook's way, run by nobody.
 
-    >>> from colltool.base.cost import totals
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
     """
@@ -104,15 +116,19 @@ def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
 
-@algorithm("recursive-doubling-fold", AG, on=ANY_TO_ANY, requires=(off_powers_of_two,), source=THAKUR_RABENSEIFNER_GROPP)
+@algorithm(
+    "recursive-doubling-fold",
+    AG,
+    on=ANY_TO_ANY,
+    requires=(off_powers_of_two,),
+    source=THAKUR_RABENSEIFNER_GROPP,
+    equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
+)
 def recursive_doubling_gather(group: Group) -> Schedule:
     """Recursive doubling off powers of two: the ranks too many give a neighbour their chunk, and take all the others' from it.
 
-    t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'
-
     The mirror image of the folded reduce-scatter. MPI takes Bruck's rounds instead.
 
-    >>> from colltool.base.cost import totals
     >>> totals(recursive_doubling_gather(Group(6, "star")))
     (4, 2.0)
     """
@@ -121,16 +137,21 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     return _neighbours(1 / n, "fold"), rounds, _neighbours((n - 1) / n, "unfold")
 
 
-@algorithm("recursive-halving-fold", RS, on=ANY_TO_ANY, requires=(off_powers_of_two,), shipped_by=_MPI,
-           source=THAKUR_RABENSEIFNER_GROPP, mirror="recursive-doubling-fold")  # fmt: skip
+@algorithm(
+    "recursive-halving-fold",
+    RS,
+    on=ANY_TO_ANY,
+    requires=(off_powers_of_two,),
+    shipped_by=_MPI,
+    source=THAKUR_RABENSEIFNER_GROPP,
+    mirror="recursive-doubling-fold",
+    equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
+)
 def recursive_halving_scatter(group: Group) -> Schedule:
     """Recursive halving off powers of two: the ranks too many fold their vectors into a neighbour's, and take their chunk.
 
-    t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'
-
     A folded rank keeps its own part of its chunk; MPICH hands over the whole vector, M/N more.
 
-    >>> from colltool.base.cost import totals
     >>> totals(recursive_halving_scatter(Group(6, "star")))
     (4, 2.0)
     """

@@ -31,16 +31,14 @@ def several_links(group: Group) -> str | None:
     requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+    equation="t = 2(N-1) α + 2/N M/BW",
 )
 def multi_link_all_reduce(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of the vector.
 
-    t = 2(N-1) α + 2/N M/BW
-
     A ring has a link of its own in every step (for even N half of one), and N-1 links a rank carry 2(N-1)/N M together.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_link_all_reduce(Group(8, "full_mesh")))
+    >>> multi_link_all_reduce(Group(8, "full_mesh"))[:2]
     (14, 0.25)
     """
     n = group.ranks
@@ -55,14 +53,12 @@ def multi_link_all_reduce(group: Group) -> Terms:
     requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+    equation="t = (N-1) α + 1/N M/BW",
 )
 def multi_link_ring(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of every chunk.
 
-    t = (N-1) α + 1/N M/BW
-
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_link_ring(Group(8, "full_mesh")))
+    >>> multi_link_ring(Group(8, "full_mesh"))[:2]
     (7, 0.125)
     """
     n = group.ranks
@@ -77,18 +73,18 @@ def multi_link_ring(group: Group) -> Terms:
     requires=(several_links, all_ports),
     shipped_by=("NCCL", "RCCL"),
     source=f"{CHAN}; {_ALL_LINKS}",
+    equation=(
+        "t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)\n"
+        "t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4"
+    ),
 )
 def multi_link_chain(group: Group) -> Terms:
     """Chains over all links of a full mesh at once: the rings of multi-link-ring cut at the root, segment behind segment.
 
-    t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)
-    t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4
-
     For even N two chains share a link, at different places of each, so that links are half idle while the pipeline fills:
     executed, from P = N/2 segments on it is F, below a little less.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_link_chain(Group(5, "full_mesh")))
+    >>> multi_link_chain(Group(5, "full_mesh"))[:2]
     (4, 0.25)
     """
     depth = group.ranks - 1

@@ -32,16 +32,14 @@ def one_rank_per_node(group: Group) -> str | None:
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
+    equation="t = (N-1) α + (N-1)/N M/BW",
 )
 def ring(group: Group) -> Terms:
     """Ring: N-1 steps, a chunk of M/N to the next rank in each.
 
-    t = (N-1) α + (N-1)/N M/BW
-
     Bandwidth-optimal on one port per rank.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(ring(Group(4, "star")))
+    >>> ring(Group(4, "star"))[:2]
     (3, 0.75)
     """
     n = group.ranks
@@ -56,16 +54,14 @@ def ring(group: Group) -> Terms:
     shipped_by=("MPICH", "Open MPI"),
     source=THAKUR_RABENSEIFNER_GROPP,
     usual=True,
+    equation="t = lg N α + (N-1)/N M/BW",
 )
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
 
-    t = lg N α + (N-1)/N M/BW
-
     Optimal in latency and bytes on one port. Needs a power of two.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(recursive_doubling(Group(8, "star")))
+    >>> recursive_doubling(Group(8, "star"))[:2]
     (3, 0.875)
     """
     n = group.ranks
@@ -82,16 +78,14 @@ def recursive_doubling(group: Group) -> Terms:
     source=THAKUR_RABENSEIFNER_GROPP,
     mirror="recursive-doubling",
     usual=True,
+    equation="t = lg N α + (N-1)/N M/BW",
 )
 def recursive_halving(group: Group) -> Terms:
     """Recursive halving: the all-gather by recursive doubling, run backwards.
 
-    t = lg N α + (N-1)/N M/BW
-
     Optimal in latency and bytes on one port. Needs a power of two.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(recursive_halving(Group(8, "star")))
+    >>> recursive_halving(Group(8, "star"))[:2]
     (3, 0.875)
     """
     n = group.ranks
@@ -99,18 +93,24 @@ def recursive_halving(group: Group) -> Terms:
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
 
 
-@algorithm("pat", AG, RS, on=ONE_TIER, requires=(one_rank_per_node,), shipped_by=("NCCL",), source=PAT)
+@algorithm(
+    "pat",
+    AG,
+    RS,
+    on=ONE_TIER,
+    requires=(one_rank_per_node,),
+    shipped_by=("NCCL",),
+    source=PAT,
+    equation="t = lg N α + (N-1)/N M/BW",
+)
 def pat(group: Group) -> Terms:
     """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer, for any N.
 
-    t = lg N α + (N-1)/N M/BW
+    NCCL runs it between nodes only, with one rank on each. A round does not carry M/N, as some descriptions have it: lg N such
+    rounds could not bring the (N-1)/N M that must arrive. Executed, those of 8 ranks carry 1/8, 2/8 and 4/8 of M (verify
+    --trace).
 
-    NCCL runs it between nodes only, with one rank on each. Where a description has M/N in every round (Collectives Explainer
-    Series, part 01, appendix A), the rounds could not carry the (N-1)/N M that must arrive: executed, those of 8 ranks carry 1/8,
-    2/8 and 4/8 of M (verify --trace).
-
-    >>> from colltool.base.cost import totals
-    >>> totals(pat(Group(5, "clos", scale_out=True)))
+    >>> pat(Group(5, "clos", scale_out=True))[:2]
     (3, 0.8)
     """
     n = group.ranks
@@ -127,18 +127,16 @@ def pat(group: Group) -> Terms:
     shipped_by=("MSCCL++",),
     source=f"{MSCCLPP}: the halves of the two-shot all-reduce",
     caveat=many_sends,
+    equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
 )
 def direct(group: Group) -> Terms:
     """Direct: every rank exchanges its chunks with all peers at once.
 
-    t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW
-
     Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(direct(Group(4, "star")))
+    >>> direct(Group(4, "star"))[:2]
     (1, 0.75)
-    >>> totals(direct(Group(4, "full_mesh")))
+    >>> direct(Group(4, "full_mesh"))[:2]
     (1, 0.25)
     """
     return to_all(group, 1 / group.ranks)

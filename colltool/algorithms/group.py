@@ -80,7 +80,7 @@ class Axis(NamedTuple):
         """Steps once round it in one direction; of an open line from both ends at once.
 
         On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
-        (executed; the documents' bound is twice the bytes).
+        (executed; a bound of twice the bytes is often quoted).
         """
         in_turn = one_port and self.size > 2 and not self.is_ring
         return self.size - 1 + (-(-self.size // 2) if in_turn else 0)

@@ -43,18 +43,16 @@ def _no_room(group: Group) -> str | None:
     limits=(nccl_switch,),
     source=SHARP,
     in_switch=True,
+    equation="t = 2k α_switch + M/BW",
 )
 def all_reduce(group: Group) -> Terms:
     """Reduced in the switch and multicast back: each rank sends M once and receives M once.
 
-    t = 2k α_switch + M/BW
-
     With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie
     inside the switches.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(all_reduce(Group(8, "clos", switch_levels=2)))
-    (4, 1.0)
+    >>> all_reduce(Group(8, "clos", switch_levels=2))[:2]
+    (4, 1)
     """
     return Terms(2 * group.switch_levels, 1, Switch(AR))
 
@@ -68,16 +66,14 @@ def all_reduce(group: Group) -> Terms:
     limits=(nccl_switch, nvls_inside),
     source=SHARP,
     in_switch=True,
+    equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def reduce_scatter(group: Group) -> Terms:
     """Reduced in the switch, each rank receives its slice.
 
-    t = 2k α_switch + (N-1)/N M/BW
-
     Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(reduce_scatter(Group(8, "clos", switch_levels=2)))
+    >>> reduce_scatter(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(RS))
@@ -92,43 +88,51 @@ def reduce_scatter(group: Group) -> Terms:
     limits=(nccl_switch, nvls_inside),
     source=SHARP,
     in_switch=True,
+    equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def all_gather(group: Group) -> Terms:
     """Every slice multicast by the switch.
 
-    t = 2k α_switch + (N-1)/N M/BW
-
     Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(all_gather(Group(8, "clos", switch_levels=2)))
+    >>> all_gather(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(AG))
 
 
-@algorithm("in-network", BC, on=SWITCHED, requires=(switch_can("multicast"),), source=SHARP, in_switch=True)
+@algorithm(
+    "in-network",
+    BC,
+    on=SWITCHED,
+    requires=(switch_can("multicast"),),
+    source=SHARP,
+    in_switch=True,
+    equation="t = k α_switch + M/BW",
+)
 def broadcast(group: Group) -> Terms:
     """One write, replicated by the switch.
 
-    t = k α_switch + M/BW
-
-    >>> from colltool.base.cost import totals
-    >>> totals(broadcast(Group(8, "clos", switch_levels=2)))
-    (2, 1.0)
+    >>> broadcast(Group(8, "clos", switch_levels=2))[:2]
+    (2, 1)
     """
     return Terms(group.switch_levels, 1, Switch(BC))
 
 
-@algorithm("in-network", REDUCE, on=SWITCHED, requires=(switch_can("reduce"),), source=SHARP, in_switch=True)
+@algorithm(
+    "in-network",
+    REDUCE,
+    on=SWITCHED,
+    requires=(switch_can("reduce"),),
+    source=SHARP,
+    in_switch=True,
+    equation="t = k α_switch + M/BW",
+)
 def reduce(group: Group) -> Terms:
     """Every rank's vector reduced on the way to the root.
 
-    t = k α_switch + M/BW
-
-    >>> from colltool.base.cost import totals
-    >>> totals(reduce(Group(8, "clos", switch_levels=2)))
-    (2, 1.0)
+    >>> reduce(Group(8, "clos", switch_levels=2))[:2]
+    (2, 1)
     """
     return Terms(group.switch_levels, 1, Switch(REDUCE))
 
@@ -141,16 +145,14 @@ def reduce(group: Group) -> Terms:
     shipped_by=("Tomahawk Ultra",),
     source="Broadcom Tomahawk Ultra: scatter-gather in the crossbar",
     in_switch=True,
+    equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def all_to_all(group: Group) -> Terms:
     """One bulk transaction per rank; the crossbar routes every chunk.
 
-    t = 2k α_switch + (N-1)/N M/BW
-
     Saves α, never bytes.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(all_to_all(Group(8, "star")))
+    >>> all_to_all(Group(8, "star"))[:2]
     (2, 0.875)
     """
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(A2A))
@@ -164,18 +166,16 @@ def all_to_all(group: Group) -> Terms:
     source=PARAMETER_SERVER,
     note="servers are machines beside the ranks, with ports like theirs",
     counts="servers",
+    equation="t = 2 α + max(1, N/K) M/BW",
 )
 def parameter_server(group: Group) -> Terms:
     """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back, both ways at once.
-
-    t = 2 α + max(1, N/K) M/BW
 
     K servers stand beside the N ranks: parameter-server is one, parameter-server:8 are eight. Through a server's port go N parts
     of M/K each way; send and receive overlap, as different parts are on their way. With as many servers as ranks it moves half of
     what a ring moves, on twice the ports. It is priced where it is named, and stands in no table beside collectives.
 
-    >>> from colltool.base.cost import totals
-    >>> totals(parameter_server(Group(1024, "star", servers=8)))
+    >>> parameter_server(Group(1024, "star", servers=8))[:2]
     (2, 128.0)
     """
     return Terms(2, max(1.0, group.ranks / group.servers), Servers())

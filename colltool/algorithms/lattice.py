@@ -6,12 +6,13 @@ directions of its links and so needs the same steps and bytes as a ring in one d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-from colltool.algorithms.group import LATTICE, Group, Topology, all_ports
+from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Links, Schedule, Terms
+from colltool.base.cost import Links, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 from colltool.base.primitives import AG, AR, RS, Primitive, log2_ceil
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
@@ -32,135 +33,43 @@ def power_of_two_axes(group: Group) -> str | None:
     return f"needs a power-of-two size on every axis, got {odd[0]}" if odd else None
 
 
-def _axis_phases(group: Group, steps: dict[int, int], loads: dict[int, float], primitive: Primitive) -> Schedule:
-    """A reduce-scatter axis by axis, its payload shrinking; an all-gather is that backwards, an all-reduce both.
-
-    ``steps`` and ``loads`` give each axis number its n_α, and its n_β in units of the payload that reaches it.
-    """
-    payload, scatter = 1.0, []
-    for number, axis in enumerate(group.axes):
-        if axis.size > 1:
-            label = f"axis {number + 1} ({axis.size})"
-            scatter.append(Terms(steps[number], loads[number], Links(), payload, primitive=RS, label=label, ranks=axis.size))
-        payload /= axis.size
+def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
+    """A reduce-scatter; an all-gather is that backwards, an all-reduce both."""
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
-def _ring_loads(group: Group) -> dict[int, float]:
-    steps = {number: axis.ring_steps(one_port=group.one_port) for number, axis in enumerate(group.axes)}
-    return {number: steps[number] / axis.size for number, axis in enumerate(group.axes)}
-
-
-def _bidirectional_loads(group: Group) -> dict[int, float]:
-    return {number: load / (2 if group.axes[number].is_ring else 1) for number, load in _ring_loads(group).items()}
+def _axis_by_axis(group: Group, primitive: Primitive, cost: Callable[[Axis], tuple[int, float]]) -> Schedule:
+    """Over each axis in turn, the payload shrinking; ``cost`` gives an axis its n_α, and its n_β of what reaches it."""
+    payload, scatter = 1.0, []
+    for number, axis in enumerate(group.axes, start=1):
+        if axis.size > 1:
+            label = f"axis {number} ({axis.size})"
+            scatter.append(Terms(*cost(axis), Links(), payload, primitive=RS, label=label, ranks=axis.size))
+        payload /= axis.size
+    return _there_and_back(scatter, primitive)
 
 
 def _dim_ring(group: Group, primitive: Primitive) -> Schedule:
-    steps = {k: axis.ring_steps(one_port=group.one_port) for k, axis in enumerate(group.axes)}
-    return _axis_phases(group, steps, _ring_loads(group), primitive)
+    def cost(axis: Axis) -> tuple[int, float]:
+        steps = axis.ring_steps(one_port=group.one_port)
+        return steps, steps / axis.size
+
+    return _axis_by_axis(group, primitive, cost)
 
 
 def _bidirectional(group: Group, primitive: Primitive) -> Schedule:
-    return _axis_phases(group, {k: axis.size // 2 for k, axis in enumerate(group.axes)}, _bidirectional_loads(group), primitive)
+    def cost(axis: Axis) -> tuple[int, float]:
+        return axis.size // 2, axis.ring_steps(one_port=group.one_port) / axis.size / (2 if axis.is_ring else 1)
+
+    return _axis_by_axis(group, primitive, cost)
 
 
-@algorithm("dim-ring", AR, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
-def dim_ring_all_reduce(group: Group) -> Schedule:
-    """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in reverse.
+def _dim_rabenseifner(group: Group, primitive: Primitive) -> Schedule:
+    def cost(axis: Axis) -> tuple[int, float]:
+        return log2_ceil(axis.size), axis.ring_steps(one_port=group.one_port) / axis.size
 
-    t = 2 Σ(d_i - 1) α + 2(N-1)/N M/BW
-
-    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line, which on
-    one port (--ports one) takes ceil(d_i/2) steps more and as many bytes of M/d_i.
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (8, 1.75)
-    """
-    return _dim_ring(group, AR)
-
-
-@algorithm("dim-ring", RS, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
-def dim_ring_reduce_scatter(group: Group) -> Schedule:
-    """Dimension-decomposed ring reduce-scatter, axis after axis.
-
-    t = Σ(d_i - 1) α + (N-1)/N M/BW
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (4, 0.875)
-    """
-    return _dim_ring(group, RS)
-
-
-@algorithm("dim-ring", AG, on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True)
-def dim_ring_all_gather(group: Group) -> Schedule:
-    """Dimension-decomposed ring all-gather, last axis first.
-
-    t = Σ(d_i - 1) α + (N-1)/N M/BW
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (4, 0.875)
-    """
-    return _dim_ring(group, AG)
-
-
-BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
-
-
-@algorithm(
-    "dim-ring-bidirectional", AR, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
-)
-def bidirectional_all_reduce(group: Group) -> Schedule:
-    """Dimension-decomposed ring, both directions at once.
-
-    t = 2 Σ floor(d_i/2) α + bytes halved on axes of 3 and more
-
-    An axis of 2 has a single link and gains nothing.
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (6, 1.0)
-    """
-    return _bidirectional(group, AR)
-
-
-@algorithm(
-    "dim-ring-bidirectional", RS, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
-)
-def bidirectional_reduce_scatter(group: Group) -> Schedule:
-    """Dimension-decomposed ring reduce-scatter, both directions at once.
-
-    t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.5)
-    """
-    return _bidirectional(group, RS)
-
-
-@algorithm(
-    "dim-ring-bidirectional", AG, on=TORUS, requires=(closed_axes, all_ports), shipped_by=("XLA",), source=BOTH_WAYS, usual=True
-)
-def bidirectional_all_gather(group: Group) -> Schedule:
-    """Dimension-decomposed ring all-gather, both directions at once.
-
-    t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.5)
-    """
-    return _bidirectional(group, AG)
+    return _axis_by_axis(group, primitive, cost)
 
 
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
@@ -178,65 +87,31 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
         hops = max(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in used)
         scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
-    gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
-    return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
+    return _there_and_back(scatter, primitive)
 
 
+BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
-
-@algorithm("multi-ring", AR, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
-def multi_ring_all_reduce(group: Group) -> Schedule:
-    """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
-
-    t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β = 2(N-1)/N / (2k)
-
-    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes.
-
-    On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
-    only between phases.
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
-    (8, 0.46875)
-    """
-    return _multi_ring(group, AR)
-
-
-@algorithm("multi-ring", RS, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
-def multi_ring_reduce_scatter(group: Group) -> Schedule:
-    """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
-
-    t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
-    (4, 0.234375)
-    """
-    return _multi_ring(group, RS)
-
-
-@algorithm("multi-ring", AG, on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
-def multi_ring_all_gather(group: Group) -> Schedule:
-    """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
-
-    t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)
-
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
-    >>> totals(multi_ring_all_gather(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
-    (4, 0.234375)
-    """
-    return _multi_ring(group, AG)
-
-
-def _dim_rabenseifner(group: Group, primitive: Primitive) -> Schedule:
-    steps = {k: log2_ceil(axis.size) for k, axis in enumerate(group.axes)}
-    return _axis_phases(group, steps, _ring_loads(group), primitive)
-
-
+_rings_per_axis = partial(
+    algorithm,
+    "dim-ring",
+    on=LATTICE,
+    shipped_by=LATTICE_LIBRARIES,
+    source=f"{CHAN}; rings per axis",
+    baseline=True,
+    usual=True,
+)
+_rings_both_ways = partial(
+    algorithm,
+    "dim-ring-bidirectional",
+    on=TORUS,
+    requires=(closed_axes, all_ports),
+    shipped_by=("XLA",),
+    source=BOTH_WAYS,
+    usual=True,
+)
+_rings_on_all_axes = partial(algorithm, "multi-ring", on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 _on_ideal_wires = partial(
     algorithm,
     "dim-rabenseifner",
@@ -248,49 +123,139 @@ _on_ideal_wires = partial(
 )
 
 
-@_on_ideal_wires(AR)
+@_rings_per_axis(AR, equation="t = 2 Σ(d_i - 1) α + 2(N-1)/N M/BW")
+def dim_ring_all_reduce(group: Group) -> Schedule:
+    """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in reverse.
+
+    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line, which on
+    one port (--ports one) takes ceil(d_i/2) steps more and as many bytes of M/d_i.
+
+    >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (8, 1.75)
+    """
+    return _dim_ring(group, AR)
+
+
+@_rings_per_axis(RS, equation="t = Σ(d_i - 1) α + (N-1)/N M/BW")
+def dim_ring_reduce_scatter(group: Group) -> Schedule:
+    """Dimension-decomposed ring reduce-scatter, axis after axis.
+
+    >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (4, 0.875)
+    """
+    return _dim_ring(group, RS)
+
+
+@_rings_per_axis(AG, equation="t = Σ(d_i - 1) α + (N-1)/N M/BW")
+def dim_ring_all_gather(group: Group) -> Schedule:
+    """Dimension-decomposed ring all-gather, last axis first.
+
+    >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (4, 0.875)
+    """
+    return _dim_ring(group, AG)
+
+
+@_rings_both_ways(AR, equation="t = 2 Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
+def bidirectional_all_reduce(group: Group) -> Schedule:
+    """Dimension-decomposed ring, both directions at once.
+
+    An axis of 2 has a single link and gains nothing.
+
+    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (6, 1.0)
+    """
+    return _bidirectional(group, AR)
+
+
+@_rings_both_ways(RS, equation="t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
+def bidirectional_reduce_scatter(group: Group) -> Schedule:
+    """Dimension-decomposed ring reduce-scatter, both directions at once.
+
+    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
+    """
+    return _bidirectional(group, RS)
+
+
+@_rings_both_ways(AG, equation="t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
+def bidirectional_all_gather(group: Group) -> Schedule:
+    """Dimension-decomposed ring all-gather, both directions at once.
+
+    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
+    """
+    return _bidirectional(group, AG)
+
+
+@_rings_on_all_axes(
+    AR, equation="t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β = 2(N-1)/N / (2k)"
+)
+def multi_ring_all_reduce(group: Group) -> Schedule:
+    """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
+
+    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes.
+
+    On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
+    only between phases.
+
+    >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (8, 0.46875)
+    """
+    return _multi_ring(group, AR)
+
+
+@_rings_on_all_axes(RS, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)")
+def multi_ring_reduce_scatter(group: Group) -> Schedule:
+    """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
+
+    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
+    """
+    return _multi_ring(group, RS)
+
+
+@_rings_on_all_axes(AG, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)")
+def multi_ring_all_gather(group: Group) -> Schedule:
+    """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
+
+    >>> totals(multi_ring_all_gather(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
+    """
+    return _multi_ring(group, AG)
+
+
+@_on_ideal_wires(AR, equation="t = 2 Σ lg d_i α + 2(N-1)/N M/BW")
 def dim_rabenseifner(group: Group) -> Schedule:
     """Rabenseifner along each axis in turn, idealised.
-
-    t = 2 Σ lg d_i α + 2(N-1)/N M/BW
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links, neither of which is
     counted. Needs a power of two on every axis.
 
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
     """
     return _dim_rabenseifner(group, AR)
 
 
-@_on_ideal_wires(RS)
+@_on_ideal_wires(RS, equation="t = Σ lg d_i α + (N-1)/N M/BW")
 def dim_rabenseifner_halving(group: Group) -> Schedule:
     """The first half of Rabenseifner along each axis: recursive halving axis after axis, idealised.
 
-    t = Σ lg d_i α + (N-1)/N M/BW
-
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
     return _dim_rabenseifner(group, RS)
 
 
-@_on_ideal_wires(AG)
+@_on_ideal_wires(AG, equation="t = Σ lg d_i α + (N-1)/N M/BW")
 def dim_rabenseifner_doubling(group: Group) -> Schedule:
     """The second half of Rabenseifner along each axis: recursive doubling, last axis first, idealised.
 
-    t = Σ lg d_i α + (N-1)/N M/BW
-
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> from colltool.algorithms.group import Axis
-    >>> from colltool.base.cost import totals
     >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
-from colltool.algorithms.libraries import Running
+from colltool.algorithms.libraries import NotRun, Running
 from colltool.base.cost import Schedule, Terms
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.primitives import SHORT, Primitive
@@ -30,20 +30,20 @@ class Caveat(NamedTuple):
 
 Formula = Callable[[Group], Terms | Schedule]
 Requirement = Callable[[Group], str | None]
-Limit = Callable[[Running, Group], str]
+Limit = Callable[[Running, Group], NotRun | None]
 Caveats = Callable[[Group], Caveat | None]
 
 
-def standing(status: Status, elsewhere: str = "") -> int:
+def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     """Where a schedule is listed, from 0: what somebody can run; what only libraries run that are not the user's; references,
-    what is idealised, what is hypothetical. ``elsewhere`` is why the user's library does not run it."""
+    what is idealised, what is hypothetical. ``not_selected`` is why the user's library does not run it."""
     index = STATUSES.index(status)
-    return index + 1 if index or elsewhere else 0
+    return index + 1 if index or not_selected else 0
 
 
-def leads(status: Status, elsewhere: str = "") -> bool:
+def leads(status: Status, not_selected: NotRun | None = None) -> bool:
     """Whether a schedule may be called the fastest: only one that the user can run."""
-    return standing(status, elsewhere) == 0
+    return rank_class(status, not_selected) == 0
 
 
 class Algorithm(NamedTuple):
@@ -54,7 +54,8 @@ class Algorithm(NamedTuple):
         primitive: what it computes.
         topologies: where it runs.
         formula: Group -> coefficients; its docstring explains it.
-        requires: predicates, each giving the reason why a group cannot run it, or None.
+        equation: the formula as text, a line each where there are several.
+        requires: each gives the reason why a group cannot run it, or None; its docstring is what ``explain`` prints.
         status: shipped, reference (textbook or research), idealised (executed, it costs more than its formula on real wiring),
             hypothetical (no such hardware).
         shipped_by: libraries that run it.
@@ -62,18 +63,19 @@ class Algorithm(NamedTuple):
         note: what a reader of its price should know.
         mirror: the name of the all-gather that undoes this reduce-scatter.
         baseline: a flat schedule that compositions are to beat: ``breakdown`` shows it.
-        usual: what ``crossover`` compares unless told, the first of them with the others.
-        in_switch: the switches do the work, so the bounds of endpoint-driven schedules say nothing.
+        usual: what ``crossover`` compares by default, the first of them with the others.
+        in_switch: the switches do the work, so lower bounds of endpoint-driven schedules do not apply.
         caveat: another status on some groups.
         counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
             named, and listed nowhere else.
-        limits: where a library that ships it does not run it: (library, group) -> the reason, or an empty text.
+        limits: where a library that ships it does not run it: (library, group) -> the reason, or None.
     """
 
     name: str
     primitive: Primitive
     topologies: frozenset[Topology]
     formula: Formula
+    equation: str
     requires: tuple[Requirement, ...]
     status: Status
     shipped_by: tuple[str, ...]
@@ -92,17 +94,16 @@ class Algorithm(NamedTuple):
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
-        """What a reader of its price on a group should know."""
         caveat = self.caveat(group)
         return [note for note in (self.note, caveat.note if caveat else "") if note]
 
-    def not_run_by(self, running: Running | None, group: Group) -> str:
-        """Why a library does not run it on a group; empty where it does, or where any library may run."""
+    def not_run_by(self, running: Running | None, group: Group) -> NotRun | None:
+        """Why a library does not run it on a group; None where it does, or where any library may run."""
         if running is None:
-            return ""
+            return None
         if not running.ships(self.shipped_by):
-            return f"{running.spoken} has no such schedule"
-        return next((reason for limit in self.limits if (reason := limit(running, group))), "")
+            return NotRun("no_schedule", running.name)
+        return next((reason for limit in self.limits if (reason := limit(running, group))), None)
 
     def on(self, group: Group, choice: Choice) -> Group:
         """The group with the number that stands behind the name, where one is due."""
@@ -162,6 +163,7 @@ def algorithm(
     *primitives: Primitive,
     on: frozenset[Topology],
     source: str,
+    equation: str,
     requires: tuple[Requirement, ...] = (),
     shipped_by: tuple[str, ...] = (),
     status: Status | None = None,
@@ -185,6 +187,7 @@ def algorithm(
                 primitive=primitive,
                 topologies=on,
                 formula=formula,
+                equation=equation,
                 requires=requires,
                 status=status or ("shipped" if shipped_by else "reference"),
                 shipped_by=shipped_by,
@@ -209,16 +212,11 @@ def algorithms(primitive: Primitive) -> list[Algorithm]:
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
-    """The row of that name, or None."""
     return _ROWS.get((primitive, name))
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names beside the registry that an error should offer.
-
-    Raises:
-        ColltoolError: no such algorithm for this primitive; names those that exist.
-    """
+    """The row of that name; ``also`` are names beside the registry that an error should offer."""
     row = row_of(primitive, name)
     if row is not None:
         return row
@@ -249,17 +247,16 @@ def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[
 
 
 def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
-    """The textbooks' sizes for two algorithms, or None."""
     return _APPROXIMATIONS.get((primitive, one, other))
 
 
 def every_algorithm() -> list[Algorithm]:
-    """The whole registry but for what is priced on request alone, in the order of registration."""
+    """Everything but :func:`on_request`, in the order of registration."""
     return [row for row in _ROWS.values() if not row.counts]
 
 
 def on_request() -> list[Algorithm]:
-    """What is priced where it is named, and listed nowhere else."""
+    """What is priced only where it is named."""
     return [row for row in _ROWS.values() if row.counts]
 
 
@@ -286,11 +283,7 @@ class Choice(NamedTuple):
 
 
 def parse_choice(text: str) -> Choice:
-    """The choice that a text names, also as tables print it; whether such algorithms exist is for the registry to say.
-
-    Raises:
-        ColltoolError: a colon with nothing behind it, or an empty name.
-    """
+    """The choice that a text names, also as tables print it; whether such algorithms exist is for :func:`find` to say."""
     printed = _PRINTED.fullmatch(text)
     base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()

@@ -13,7 +13,7 @@ from colltool.api.networks import contention
 from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list, verify
 from colltool.api.reports import report
 from colltool.base.errors import ColltoolError
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.load import shipped_fabrics as list_fabrics
 

@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.quoting import clipped
 from colltool.base.units import parse_count, parse_size
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 

@@ -16,21 +16,21 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 
 if TYPE_CHECKING:
-    from colltool.analysis.compare import Option
-    from colltool.analysis.grid import Load
-    from colltool.analysis.sweep import Where
+    from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.sweep import SweepFabric
 
 
 def columns_of(
     fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
-) -> list[Option]:
+) -> list[CompareColumn]:
     """Every fabric under every combination of values, called by what tells it apart.
 
     Raises:
         ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
     """
     from colltool.analysis.axes import axes_of
-    from colltool.analysis.compare import Option
+    from colltool.analysis.compare import CompareColumn
 
     axes = axes_of(vary_of(vary))
     if other := next((axis for axis in axes if axis.is_reading), None):
@@ -45,11 +45,11 @@ def columns_of(
             said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
             name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
             more = [f"{key}={value}" for key, value in pairs]
-            found.append(Option(name, where.name, pairs, partial(_more, where.load, more)))
+            found.append(CompareColumn(name, where.name, pairs, partial(_more, where.load, more)))
     return found
 
 
-def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[Where]:
+def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[SweepFabric]:
     """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
     found = [_where(one, overrides, library) for one in fabrics]
     names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
@@ -63,14 +63,14 @@ def typed_of(fabric: AnyFabric) -> str:
     return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
 
 
-def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> Where:
-    from colltool.analysis.sweep import Where
+def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> SweepFabric:
+    from colltool.analysis.sweep import SweepFabric
 
     if isinstance(fabric, Fabric) and is_nothing(overrides):
-        return Where(fabric.name, partial(_loaded, fabric, library))
+        return SweepFabric(fabric.name, partial(_loaded, fabric, library))
     mapped = isinstance(overrides, Mapping)
     pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
-    return Where(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
+    return SweepFabric(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
 
 
 def _loaded(fabric: Fabric, library: str | None, more: Sequence[str]) -> Fabric:
@@ -91,6 +91,6 @@ def _given_once(library: str | None, more: Sequence[str]) -> None:
         raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
 
 
-def _more(load: Load, own: Sequence[str], more: Sequence[str]) -> Fabric:
+def _more(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
     with taken_from(overrides="vary"):
         return load([*own, *more])

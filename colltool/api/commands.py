@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from colltool.base.errors import option_of
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 
 def command_line(

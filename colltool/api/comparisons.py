@@ -24,7 +24,7 @@ from colltool.base.errors import ColltoolError, called, given
 from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison
@@ -74,11 +74,11 @@ def sweep(
         ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
     """
     from colltool.analysis.axes import axes_of
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as run
 
-    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    asked = PriceRequest(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     groups = groups_of(ranks, stride, alone=alone, shape=shape)
     axes = axes_of(vary_of(vary))
     where = wheres(several_of(fabrics), overrides, library)
@@ -121,11 +121,11 @@ def compare(
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
     from colltool.analysis.compare import compare as run
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
 
     several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     reading, names = checked(readings, **parts), tuple(names_of(algorithms))
-    asked = [Asked(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
+    asked = [PriceRequest(primitive_of(one), reading, names) for one in several]  # type: ignore[arg-type]
     columns = columns_of(several_of(fabrics), vary, overrides, library)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
@@ -179,13 +179,13 @@ def sensitivity(
     Raises:
         ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
     """
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import MOST_SAMPLES
     from colltool.analysis.sensitivity import sensitivity as run
     from colltool.fabric.parameter_ranges import ranges_of
 
     loaded = under_library(fabric_of(fabric), library)
-    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    asked = PriceRequest(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     numbers, assumed = ranges_of(loaded, vary_of(vary), asked.primitive)
     return run(
         loaded,
@@ -236,12 +236,12 @@ def compare_sensitivity(
     Raises:
         ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
     """
-    from colltool.analysis.contest import Entry, contest
-    from colltool.analysis.grid import Asked
+    from colltool.analysis.contest import ContestEntry, contest
+    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import MOST_SAMPLES
     from colltool.fabric.parameter_ranges import names_a_number, parameter_ranges, ranges_of
 
-    asked = Asked(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
+    asked = PriceRequest(primitive_of(primitive), checked(readings, **parts), tuple(names_of(algorithms)))
     where = wheres(several_of(fabrics), overrides, library)
     if len(where) < 2:
         raise ColltoolError(
@@ -255,7 +255,7 @@ def compare_sensitivity(
     for one, fabric in zip(where, loaded, strict=True):
         mine = [text for text in typed if names_a_number(fabric, text)]
         numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
-        entries.append(Entry(one.name, fabric, numbers, assumed))
+        entries.append(ContestEntry(one.name, fabric, numbers, assumed))
     return contest(
         entries,
         asked,

@@ -10,7 +10,7 @@ from colltool.base.errors import given
 from colltool.base.formatting import Shape
 from colltool.base.units import parse_shape
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
-from colltool.estimate.who import Who
+from colltool.estimate.group_spec import GroupSpec
 
 AnyShape = str | Sequence[int]
 
@@ -35,16 +35,16 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
     return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
 
 
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> Who:
+def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> GroupSpec:
     """Who is in a group, where that can be said without its fabric.
 
     Raises:
         ColltoolError: ranks or stride that are no whole number, ``alone`` that is neither True nor False, or no shape.
     """
-    return Who(ranks_of(ranks), whole_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
+    return GroupSpec(ranks_of(ranks), whole_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
 
 
-def groups_of(ranks: Sequence[int] | int | None, stride: int, *, alone: bool, shape: AnyShape | None) -> list[Who]:
+def groups_of(ranks: Sequence[int] | int | None, stride: int, *, alone: bool, shape: AnyShape | None) -> list[GroupSpec]:
     """A group for each number of ranks; one where none is given.
 
     Raises:

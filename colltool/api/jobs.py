@@ -21,7 +21,7 @@ from colltool.api.columns import typed_of, wheres
 from colltool.api.groups import ranks_of
 from colltool.base.inputs import remembering
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread

@@ -29,11 +29,11 @@ from colltool.api.picks import is_other, with_estimates, with_pick, with_turn
 from colltool.api.slow import explained_slow, slowed
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
-    from colltool.analysis.results import Diff
-    from colltool.estimate.explained import Explanation
+    from colltool.analysis.diff import Diff
+    from colltool.estimate.explain import Explanation
     from colltool.estimate.results import Breakdown, Crossover, Ladder, Price, PriceList
     from colltool.fabric.ladder import LadderDefinition
     from colltool.verification.results import Verification
@@ -72,7 +72,7 @@ def price(
         library: whose schedules are ranked: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; the fabric's
             own when None. NCCL's own pick for each size stands in :attr:`Price.library`.
         slow_rank: each row also carries what it takes where all ports and links of one rank, the worst one for it, run at this
-            share of their bandwidth (:attr:`colltool.estimate.row.Row.slow`); of a single size.
+            share of their bandwidth (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); of a single size.
         readings: of the model; the defaults when None.
         **parts: single readings by name, such as ``ideal=True``, in place of those.
 
@@ -153,9 +153,9 @@ def crossover(
     found = run(loaded, primitive_of(primitive), group_of(ranks, stride, alone, shape), reading, names_of(algorithms))
     if found.library != "nccl":
         return found
-    from colltool.nccl.answer import picked
+    from colltool.nccl.nccl_choice import with_library_picks
 
-    return picked(found, loaded)
+    return with_library_picks(found, loaded)
 
 
 def breakdown(
@@ -174,7 +174,7 @@ def breakdown(
     **parts: Any,
 ) -> Breakdown:
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
-    from colltool.estimate.breakdown import breakdown as run
+    from colltool.estimate.price import breakdown as run
 
     reading = checked(readings, **parts)
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
@@ -191,7 +191,7 @@ def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Reading
     Raises:
         ColltoolError: no such ladder, or a rung that cannot be priced.
     """
-    from colltool.estimate.ladder import climb
+    from colltool.estimate.price import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 
     reading = checked(readings, **parts)

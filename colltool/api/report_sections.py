@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.analysis.axes import axes_of
-from colltool.analysis.report import Assumptions, ReportEntry, Section
+from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
 from colltool.api import comparisons, jobs, measurements, prices
 from colltool.api.arguments import AnyFabric
 from colltool.api.commands import command_line
@@ -14,12 +14,12 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions.overrides import Overrides
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.readings import Readings
-from colltool.estimate.walk import whole_groups
-from colltool.estimate.who import Who
+from colltool.estimate.placement import whole_groups
 from colltool.fabric.model import Fabric
-from colltool.measurements.rank_count import RANKS_N, SAY_RANKS
+from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 
 if TYPE_CHECKING:
     from colltool.training.job import Job
@@ -95,7 +95,7 @@ class Page(NamedTuple):
         if self.ranks is not None:
             return self.ranks
         if self.shape is not None:
-            return place(self.fabric, Who(shape=self.shape)).ranks
+            return place(self.fabric, GroupSpec(shape=self.shape)).ranks
         if len(self.columns) == 1:
             return self.fabric.ranks
         common = common_counts([one.fabric for one in self.columns])
@@ -122,7 +122,7 @@ class Page(NamedTuple):
         return (command_line(command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more),)
 
 
-def network(page: Page) -> Section:
+def network(page: Page) -> ReportSection:
     """What each fabric is."""
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
@@ -132,10 +132,10 @@ def network(page: Page) -> Section:
         name = one.file.name if len(page.columns) == 1 else f"{one.file.name}-{at}"
         lines = (*one.line("fabric show"), *one.line("fabric draw", output=f"{name}.svg"))
         found.append(ReportEntry(one.title, FabricShown(one.file, fabric_facts(one.file)), lines))
-    return Section("network", "The network", tuple(found))
+    return ReportSection("network", "The network", tuple(found))
 
 
-def collective(page: Page, primitive: Primitive) -> Section:
+def collective(page: Page, primitive: Primitive) -> ReportSection:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
     fabric, short, size = page.fabric, SHORT[primitive], format_size(page.size)
     counts = few(counts_of([fabric], page.most), LINES)
@@ -158,7 +158,7 @@ def collective(page: Page, primitive: Primitive) -> Section:
                 page.line("sensitivity", short, **typed, size=size)),
         *compared(page, primitive),
     ]  # fmt: skip
-    return Section(short, primitive.spoken.capitalize(), tuple(exhibits))
+    return ReportSection(short, primitive.spoken.capitalize(), tuple(exhibits))
 
 
 def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
@@ -174,7 +174,7 @@ def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
     yield ReportEntry("Side by side", result, line)
 
 
-def step(page: Page, job: Job, typed: str) -> Section:
+def step(page: Page, job: Job, typed: str) -> ReportSection:
     """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
     sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
     plan = jobs.plan(job, page.fabric, page.ranks, readings=page.readings)
@@ -186,7 +186,7 @@ def step(page: Page, job: Job, typed: str) -> Section:
         else:
             lines = page.side_by_side("plan", typed, **sets)
         exhibits.append(ReportEntry("The step on each", plans, lines))
-    return Section("job", f"The job {job.name}", tuple(exhibits))
+    return ReportSection("job", f"The job {job.name}", tuple(exhibits))
 
 
 class LogHints(NamedTuple):
@@ -197,7 +197,7 @@ class LogHints(NamedTuple):
     in_place: bool = False
 
 
-def logged(page: Page, logs: Sequence[str], said: LogHints) -> Section:
+def logged(page: Page, logs: Sequence[str], said: LogHints) -> ReportSection:
     """What was measured beside what is expected, traces by themselves."""
     from colltool.traces import is_trace
 
@@ -213,7 +213,7 @@ def logged(page: Page, logs: Sequence[str], said: LogHints) -> Section:
     if traces:
         traced = measurements.trace(page.fabric, traces, readings=page.readings)
         exhibits.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
-    return Section("measured", "Measured against expected", tuple(exhibits))
+    return ReportSection("measured", "Measured against expected", tuple(exhibits))
 
 
 def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
@@ -227,7 +227,7 @@ def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
     return False
 
 
-def assumptions(page: Page) -> Section:
+def assumptions(page: Page) -> ReportSection:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
     from colltool.fabric.provenance import provenance
 
@@ -238,7 +238,7 @@ def assumptions(page: Page) -> Section:
         title = one.title if at == 0 else f"{one.title}: what differs"
         result = Assumptions(one.file, own, page.library or "", page.readings)
         found.append(ReportEntry(title, result, one.line("fabric show", format="yaml"), None))
-    return Section("assumptions", "What the numbers rest on", tuple(found))
+    return ReportSection("assumptions", "What the numbers rest on", tuple(found))
 
 
 def common_counts(fabrics: Sequence[Fabric]) -> set[int]:

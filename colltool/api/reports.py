@@ -25,7 +25,7 @@ from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.progress import followed
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report

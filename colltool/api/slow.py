@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from colltool.api.arguments import number_of
 from colltool.base.errors import ColltoolError, given
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.estimate.explained import Explanation
+    from colltool.estimate.explain import Explanation
     from colltool.estimate.results import Price
     from colltool.fabric.model import Fabric
 
@@ -46,7 +46,8 @@ def slowed(prices: tuple[Price, ...], fabric: Fabric, readings: Readings, slow_r
     from colltool.verification.slow_rank import with_slow_rank
 
     return tuple(
-        replace(one, results=with_slow_rank(one.results, share, fabric, one.primitive, one.group.who, readings)) for one in prices
+        replace(one, results=with_slow_rank(one.results, share, fabric, one.primitive, one.group.spec, readings))
+        for one in prices
     )
 
 
@@ -61,7 +62,7 @@ def explained_slow(explained: Explanation, fabric: Fabric | None, readings: Read
         return explained
     from colltool.verification.slow_rank import with_slow_rank
 
-    who = explained.group.who if explained.group else None
+    who = explained.group.spec if explained.group else None
     entries = (
         one if one.row is None else one._replace(row=with_slow_rank([one.row], share, fabric, one.primitive, who, readings)[0])
         for one in explained.entries

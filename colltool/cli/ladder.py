@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli.command import Out, Without, command
 from colltool.cli.schemas import LadderSchemaOption
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -50,7 +50,7 @@ def ladder(
     if check is None:
         out.emit(climbed)
         return
-    from colltool.analysis.document import read_document
+    from colltool.analysis.diff import read_document
     from colltool.cli.diff import DEFAULT_RTOL, finish
     from colltool.render.dispatch import document
 

@@ -12,7 +12,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b

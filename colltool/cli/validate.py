@@ -10,10 +10,10 @@ from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.calibration.results import Validation
+    from colltool.diagnosis.results import Validation
 
 EXAMPLES = """
 \b

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.estimate.groups import Placed, Span
+from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.links import Loads, Network, network_on
 from colltool.schedules.program import Indices
@@ -27,7 +27,7 @@ class OnWires(Network):
         nodes: members, and ranks beside them on the ports of a single tier that come after.
     """
 
-    def __init__(self, placed: Placed, groups: Sequence[Group], nodes: int) -> None:
+    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
         super().__init__()
         self.alpha_s = 0.0
         self.tiers = [_on_tier(placed, groups, k, nodes) for k in range(len(placed.spans))]
@@ -78,14 +78,14 @@ class _Switched(_Tier):
         for below, above in pairwise(self.classes):
             ways = self._leaf(src, below.group), self._leaf(dst, below.group)
             crosses = ways[0] != ways[1]
-            members = self.span.sits.members(below.group)
-            uplinks = members * self.inside * self.span.sits.ports(below.group) * self.rate / above.oversubscription
+            members = self.span.occupancy.members(below.group)
+            uplinks = members * self.inside * self.span.occupancy.ports(below.group) * self.rate / above.oversubscription
             for leaf in ways:
                 yield np.bincount(leaf[crosses], size[crosses], self.nodes) / uplinks
 
     def _leaf(self, ranks: Indices, group: int) -> Indices:
         """The domain of so many endpoints; those of another domain of the tier are others."""
-        size, members = self.span.endpoints, self.span.sits.members(group)
+        size, members = self.span.endpoints, self.span.occupancy.members(group)
         endpoint = self.endpoint(ranks)
         if self.outermost:
             return endpoint // members
@@ -124,7 +124,7 @@ class _Latticed(_Tier):
         return self.classes[0].alpha_s * self.lattice.distance(src, dst)
 
 
-def _on_tier(placed: Placed, groups: Sequence[Group], k: int, nodes: int) -> _Tier:
+def _on_tier(placed: PlacedGroup, groups: Sequence[Group], k: int, nodes: int) -> _Tier:
     span, outermost = placed.spans[k], k == len(placed.spans) - 1
     match capabilities_of(span.tier).joined_by:
         case "pair_links":

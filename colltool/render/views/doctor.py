@@ -14,7 +14,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.diagnosis.results import Diagnosis, Experiment, Finding, Health, UpperBound
+from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
 from colltool.render.blocks import Answer, Block, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
 
@@ -50,17 +50,17 @@ _CAUSES = (
 )
 
 
-def _state(one: Health) -> str:
+def _state(one: SeriesHealth) -> str:
     if one.low:
         return "off"
     return "as expected" if _judged(one) else "not judged"
 
 
-def _judged(one: Health) -> bool:
+def _judged(one: SeriesHealth) -> bool:
     return one.large is not None or one.small is not None
 
 
-def _causes_of(result: Diagnosis, one: Health) -> str:
+def _causes_of(result: Diagnosis, one: SeriesHealth) -> str:
     title = one.judged.series.title
     names = (cause.name for finding in result.findings if title in finding.series for cause in finding.causes)
     return " ".join(dict.fromkeys(names))
@@ -74,17 +74,17 @@ def _table(result: Diagnosis) -> Table:
     return Table(_SERIES, tuple((result, one) for one in result.series), None, title, _MOST_SERIES).without(*idle)
 
 
-def _share(finding: Finding) -> str:
+def _share(finding: DiagnosisFinding) -> str:
     low, high = whole_percent(finding.low), whole_percent(finding.high)
     return low if low == high else f"{low} to {high}"
 
 
-def _reached(finding: Finding) -> str:
+def _reached(finding: DiagnosisFinding) -> str:
     who = finding.series[0] if len(finding.series) == 1 else f"{len(finding.series)} series"
     return f"{finding.size} messages of {who} reach {_share(finding)} of expected"
 
 
-def _main(result: Diagnosis) -> Finding | None:
+def _main(result: Diagnosis) -> DiagnosisFinding | None:
     # the finding to begin with: the first that a cause explains
     return next((one for one in result.findings if one.causes), result.findings[0] if result.findings else None)
 
@@ -136,12 +136,12 @@ def _blocks(result: Diagnosis) -> list[Block]:
     return [*out, *map(later, detail)]
 
 
-def _causes(finding: Finding) -> Table:
+def _causes(finding: DiagnosisFinding) -> Table:
     title = f"causes, best first; without any the times are {percent(finding.error)} off"
     return Table(_CAUSES, finding.causes, None, title)
 
 
-def _details(finding: Finding) -> Iterator[Block]:
+def _details(finding: DiagnosisFinding) -> Iterator[Block]:
     yield Lines(_reached(finding), finding.series if len(finding.series) > 1 else ())
     if finding.hints:
         yield Lines("what the numbers say", finding.hints)
@@ -149,7 +149,7 @@ def _details(finding: Finding) -> Iterator[Block]:
         yield Lines("look at", tuple(f"{one.name}: {one.look}" for one in finding.causes))
 
 
-def _experiments(finding: Finding) -> list[list[Block]]:
+def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
     return [_test(f"{'then' if at else 'next'}, {purpose}", one) for at, one in enumerate(finding.experiments)]
 
@@ -208,7 +208,7 @@ def _document(result: Diagnosis) -> Document:
     }  # fmt: skip
 
 
-def _health(one: Health) -> Document:
+def _health(one: SeriesHealth) -> Document:
     series, last = one.judged.series, one.judged.points[-1]
     run = {"run": series.run} if series.run else {}
     head = {"collective": str(series.primitive)} | fields(series, "ranks nodes") | run
@@ -216,7 +216,7 @@ def _health(one: Health) -> Document:
     return head | {"wire": one.wire} | last_point | fields(one, "large small low bar") | fields(series, "dtype files")
 
 
-def _finding(one: Finding) -> Document:
+def _finding(one: DiagnosisFinding) -> Document:
     return fields(one, "series size") | {
         "of_expected": {"low": one.low, "high": one.high},
         **fields(one, "error causes"),

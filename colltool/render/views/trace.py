@@ -9,8 +9,8 @@ from colltool.base.formatting import counted, format_rate, format_time, percent,
 from colltool.base.quoting import clipped
 from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, later, number
 from colltool.render.view import Document, View, on_fabric, plain, set_field, set_text
-from colltool.traces.results import Call, Total, Trace, Wire
-from colltool.traces.wires import ranks_text
+from colltool.traces.links import ranks_text
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall
 from colltool.training.layout import Axes
 
 _MOST_TOTALS = 8
@@ -57,38 +57,38 @@ _TOTALS: tuple[Column, ...] = (
 _SET = label("set", "set", get=lambda of: set_text(of[0].overrides), hidden=True)
 
 
-def _table(result: Trace, title: str = "") -> Table:
+def _table(result: TraceComparison, title: str = "") -> Table:
     columns = (*_TOTALS, _SET) if result.overrides else _TOTALS
     table = Table(columns, tuple((result, total) for total in result.totals), None, title)
     return table if any(total.group for total in result.totals) else table.without("group")
 
 
-def trace_title(result: Trace) -> str:
+def trace_title(result: TraceComparison) -> str:
     """``15 calls of 2 traces on dgx-a100``."""
     where = on_fabric(result.fabric, result.overrides)
     of = f" of {result.world} ranks" if result.world else ""
     return f"{counted(len(result.calls), 'collective call')} in {counted(len(result.files), 'trace')}{of} on {where}"
 
 
-def _window(result: Trace) -> str:
+def _window(result: TraceComparison) -> str:
     several = len(result.files) > 1
     return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
 
 
-def verdict(result: Trace) -> str:
+def verdict(result: TraceComparison) -> str:
     """What communication takes of the steps, and whether that is what it should."""
     shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
     return f"{shown}; {_speed(result)}"
 
 
-def _speed(result: Trace) -> str:
+def _speed(result: TraceComparison) -> str:
     if result.of_expected is None:
         return "no call has a price"
     least = "at least " if any(total.bound and total.expected_s is not None for total in result.totals) else ""
     return f"it reaches {least}{_reached(result.of_expected)} of what is expected"
 
 
-def _blame(result: Trace) -> Iterator[str]:
+def _blame(result: TraceComparison) -> Iterator[str]:
     """The wire that is slow, or why none can be named, and what to do next."""
     slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
     if slow:
@@ -106,19 +106,19 @@ def _blame(result: Trace) -> Iterator[str]:
     yield from (one.note for one in slow + fine if one.note)
 
 
-def _named(slow: Sequence[Wire]) -> str:
+def _named(slow: Sequence[LinkHealth]) -> str:
     """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``: those to blame; calls over a wire that is slow tell of no other."""
     known = {one.tier for one in slow}
     names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def _lost(result: Trace, slow: Sequence[Wire]) -> str:
+def _lost(result: TraceComparison, slow: Sequence[LinkHealth]) -> str:
     """What of the steps is spent on slow wires."""
     return ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
 
 
-def _reached_by(wires: Sequence[Wire]) -> str:
+def _reached_by(wires: Sequence[LinkHealth]) -> str:
     """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
     parts: list[str] = []
     for one in wires:
@@ -128,7 +128,7 @@ def _reached_by(wires: Sequence[Wire]) -> str:
     return ", ".join(parts)
 
 
-def _unknown(one: Wire, who: str) -> Iterator[str]:
+def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
     """Why upper bounds blame nobody, and what would tell."""
     waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier} may be waiting"
     yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting}"
@@ -138,7 +138,7 @@ def _unknown(one: Wire, who: str) -> Iterator[str]:
         yield f"next: {', or '.join(filter(None, (record, measure)))}"
 
 
-def _answer(result: Trace) -> str:
+def _answer(result: TraceComparison) -> str:
     """What is exposed, how the calls compare with the fabric, and which tier is to blame; what to do next."""
     share = (
         f"{percent(result.exposed)} of {_window(result)} is exposed communication ({percent(result.share)} with what is hidden)"
@@ -146,7 +146,7 @@ def _answer(result: Trace) -> str:
     return f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
 
 
-def _facts(result: Trace) -> Iterator[str]:
+def _facts(result: TraceComparison) -> Iterator[str]:
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
     each = format_time(result.window_s / (result.steps or len(result.files)))
     spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
@@ -160,7 +160,7 @@ def _facts(result: Trace) -> Iterator[str]:
         yield CARRIER
 
 
-def _blocks(result: Trace) -> list[Block]:
+def _blocks(result: TraceComparison) -> list[Block]:
     table = _table(result, "by group, primitive and size")._replace(first=_MOST_TOTALS)
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
@@ -171,7 +171,7 @@ def _blocks(result: Trace) -> list[Block]:
     return [Answer(_answer(result)), table, *map(later, out)]
 
 
-def _reasons(result: Trace) -> Counter[str]:
+def _reasons(result: TraceComparison) -> Counter[str]:
     """Why calls have no price, and how many."""
     found: Counter[str] = Counter()
     for total in result.totals:
@@ -180,7 +180,7 @@ def _reasons(result: Trace) -> Counter[str]:
     return found
 
 
-def _left_out(result: Trace) -> Iterator[str]:
+def _left_out(result: TraceComparison) -> Iterator[str]:
     for one in result.left_out:
         yield f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {clipped(one.file)}"
     for file in result.files:
@@ -190,7 +190,7 @@ def _left_out(result: Trace) -> Iterator[str]:
             yield f"{clipped(file.file)} has no collective call that can be told"
 
 
-def _document(result: Trace) -> Document:
+def _document(result: TraceComparison) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "library": result.library or None,
         "map": {"given": result.rank_map.given, "places": result.rank_map.places} if result.rank_map.given else None,
@@ -213,18 +213,18 @@ def _document(result: Trace) -> Document:
     }  # fmt: skip
 
 
-def _total(one: Total) -> Document:
+def _total(one: CallTotal) -> Document:
     return one._asdict() | {"busbw_Bps": one.busbw_Bps, "of_expected": one.of_expected, "exposed": one.exposed}
 
 
-def _call(one: Call, mapped: bool) -> Document:
+def _call(one: TracedCall, mapped: bool) -> Document:
     """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
     known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
     return one._asdict() | known
 
 
-def _summary(result: Trace) -> str:
+def _summary(result: TraceComparison) -> str:
     return "\n".join((trace_title(result), verdict(result), *_blame(result)))
 
 
-VIEWS = {Trace: View("trace", _blocks, _document, _table, _summary)}
+VIEWS = {TraceComparison: View("trace", _blocks, _document, _table, _summary)}

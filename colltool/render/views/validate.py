@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
-from colltool.calibration.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.estimate.readings import USUAL
+from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
+from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
 from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field
@@ -40,7 +40,7 @@ class _Point(NamedTuple):
 
     result: Validation
     one: ValidatedSeries
-    point: Checked
+    point: ValidatedPoint
 
 
 def _reached(share: float) -> str:
@@ -96,7 +96,7 @@ def _blocks(result: Validation) -> list[Block]:
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
         lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
         out += [Lines(heading, lines, first=0)] if lines else []
-    told = [Lines(f"assumptions: {result.readings.spoken()}", ())] if result.readings != USUAL else []
+    told = [Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []
     return [Answer(_answer(result)), *out, *told]
 
 
@@ -143,7 +143,7 @@ def _series(one: ValidatedSeries) -> Document:
     }
 
 
-def _checked(point: Checked) -> Document:
+def _checked(point: ValidatedPoint) -> Document:
     return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
 
 
