@@ -43,7 +43,7 @@ FLOORS = {
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
 # line prints: they open the renderers' door when they are called, and nothing is loaded before.
-LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch")}
+LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fabric.results", "colltool.render.drawing")}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
