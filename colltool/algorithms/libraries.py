@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.group import Group
 
+KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
+LibraryName = Literal[KnownLibrary, "all"]
+"""As ``--library`` takes it."""
 Feature = Literal["nvls", "collnet"]
 """What NCCL runs only where it is there and switched on: reductions in NVSwitch, and in the network."""
 
 
 class Library(NamedTuple):
-    """How people call a library, and whose schedules it runs: names before a bracket in ``shipped_by``; what to add where it runs
-    none."""
+    """A library.
+
+    Args:
+        spoken: how people call it.
+        vendors: whose schedules it runs: names before a bracket in ``shipped_by``.
+        hint: what to add where it runs none.
+        like_nccl: NCCL or a fork of it, with its rings over all NICs and links and its tree of chains.
+    """
 
     spoken: str
     vendors: tuple[str, ...]
     hint: str = ""
+    like_nccl: bool = False
 
 
-LIBRARIES: dict[str, Library] = {
-    "nccl": Library("NCCL", ("NCCL",)),
-    "rccl": Library("RCCL", ("RCCL",)),
+_ROWS: dict[KnownLibrary, Library] = {
+    "nccl": Library("NCCL", ("NCCL",), like_nccl=True),
+    "rccl": Library("RCCL", ("RCCL",), like_nccl=True),
     "mpi": Library("MPI", ("MPI", "MPICH", "Open MPI", "MVAPICH2")),
     "xla": Library("XLA", ("XLA",), hint=" (on GPUs it calls NCCL)"),
     "mscclpp": Library("MSCCL++", ("MSCCL++", "vLLM", "TensorRT-LLM")),
 }
+LIBRARIES: Mapping[str, Library] = {**_ROWS}
 
 _OFF: dict[Feature, str] = {
     "nvls": "NVLS, NVLink SHARP, is off or not there",
@@ -42,11 +53,13 @@ class Running(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """How people call it."""
         return LIBRARIES[self.name].spoken
 
+    @property
+    def like_nccl(self) -> bool:
+        return LIBRARIES[self.name].like_nccl
+
     def ships(self, shipped_by: Sequence[str]) -> bool:
-        """Whether it is among those who ship something."""
         return ships(self.name, shipped_by)
 
     def without(self, features: Sequence[Feature]) -> str:
@@ -62,19 +75,19 @@ def ships(library: str, shipped_by: Sequence[str]) -> bool:
 def nccl_inside(running: Running, group: Group) -> str:
     """NCCL and RCCL know switches and full meshes, no lattices."""
     lattice = group.axes or group.topology == "lattice_tiers"
-    return f"{running.spoken} does not run on lattices" if lattice and running.name in ("nccl", "rccl") else ""
+    return f"{running.spoken} does not run on lattices" if lattice and running.like_nccl else ""
 
 
 def nccl_rails(running: Running, group: Group) -> str:
     """Across nodes NCCL's rings and chains use every NIC of a node."""
-    if running.name in ("nccl", "rccl") and group.joined_by == "tiers":
+    if running.like_nccl and group.joined_by == "tiers":
         return f"across nodes {running.spoken} has one for every NIC of a node (multi-rail)"
     return ""
 
 
 def nccl_links(running: Running, group: Group) -> str:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
-    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2 and not group.one_port:
+    if running.like_nccl and group.dedicated and group.ranks > 2 and not group.one_port:
         return f"on a full mesh {running.spoken} has rings over all links (multi-link)"
     return ""
 
@@ -88,7 +101,7 @@ def rccl_sends(running: Running, group: Group) -> str:
 
 def nccl_tree(running: Running, group: Group) -> str:
     """NCCL's tree is double and binary between nodes alone."""
-    if running.name not in ("nccl", "rccl") or group.scale_out:
+    if not running.like_nccl or group.scale_out:
         return ""
     return f"inside a node {running.spoken}'s tree is a chain of its GPUs: double and binary between nodes alone"
 
@@ -134,7 +147,7 @@ class ShippedAs(NamedTuple):
         most_inside: the most ranks of a node that it takes; 0 for any number.
     """
 
-    library: str
+    library: KnownLibrary | Literal[""]
     by: tuple[str, ...]
     inner: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()

@@ -34,16 +34,16 @@ Limit = Callable[[Running, Group], str]
 Caveats = Callable[[Group], Caveat | None]
 
 
-def standing(status: Status, elsewhere: str = "") -> int:
+def rank_class(status: Status, elsewhere: str = "") -> int:
     """Where a schedule is listed, from 0: what somebody can run; what only libraries run that are not the user's; references,
     what is idealised, what is hypothetical. ``elsewhere`` is why the user's library does not run it."""
     index = STATUSES.index(status)
     return index + 1 if index or elsewhere else 0
 
 
-def leads(status: Status, elsewhere: str = "") -> bool:
+def selectable(status: Status, elsewhere: str = "") -> bool:
     """Whether a schedule may be called the fastest: only one that the user can run."""
-    return standing(status, elsewhere) == 0
+    return rank_class(status, elsewhere) == 0
 
 
 class Algorithm(NamedTuple):

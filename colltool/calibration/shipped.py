@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from colltool.algorithms.libraries import Running
-from colltool.algorithms.registry import algorithms, leads
+from colltool.algorithms.libraries import LibraryName, Running
+from colltool.algorithms.registry import algorithms, selectable
 from colltool.base.primitives import Primitive
 from colltool.estimate.catalogue import Catalogue
 from colltool.estimate.groups import Placed, flat_group
 from colltool.estimate.readings import Readings
-from colltool.fabric.library import LibraryName
 
 _NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", "MVAPICH": "mpi"}
 """What logs call them; one says MPI and seldom whose."""
@@ -38,5 +37,5 @@ def shipped(placed: Placed, primitive: Primitive, readings: Readings, library: s
 def _between_hosts(placed: Placed, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
     """Flat schedules that the library runs where every rank is a host of its own."""
     whole, _ = flat_group(placed, readings)
-    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and leads(row.status_on(whole))]
+    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and selectable(row.status_on(whole))]
     return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]

@@ -9,7 +9,7 @@ from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
-from colltool.algorithms.registry import Choice, Status, standing
+from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
 from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said
@@ -127,7 +127,7 @@ class Costed:
     @property
     def standing(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.elsewhere)
+        return rank_class(self.status, self.elsewhere)
 
     @cached_property
     def title(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from colltool.algorithms.registry import Choice, Status, standing
+from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time
@@ -170,7 +170,7 @@ class Row:
     @cached_property
     def standing(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.elsewhere)
+        return rank_class(self.status, self.elsewhere)
 
     @property
     def leads(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
+from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.cut_bound import floor_of
 from colltool.estimate.groups import place
@@ -17,7 +18,6 @@ from colltool.estimate.price import price
 from colltool.estimate.readings import Readings
 from colltool.estimate.walk import whole_groups
 from colltool.estimate.who import AnyGroup, Who
-from colltool.fabric.library import LibraryName
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
 
