@@ -37,7 +37,7 @@ _ROWS: dict[KnownLibrary, Library] = {
     "xla": Library("XLA", ("XLA",), hint=" (on GPUs it calls NCCL)"),
     "mscclpp": Library("MSCCL++", ("MSCCL++", "vLLM", "TensorRT-LLM")),
 }
-LIBRARIES: Mapping[str, Library] = {**_ROWS}
+LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
 _OFF: dict[Feature, str] = {
     "nvls": "NVLS, NVLink SHARP, is off or not there",
