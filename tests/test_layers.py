@@ -32,18 +32,18 @@ FLOORS = {
     "colltool.verification": 5,
     "colltool.export": 5,
     "colltool.analysis": 5,
-    "colltool.traces": 5,
     "colltool.calibration": 5,
     "colltool.training": 5,
     "colltool.diagnosis": 6,
-    "colltool.api": 7,
-    "colltool.render": 7,
-    "colltool.cli": 8,
-    "colltool.__main__": 8,
+    "colltool.traces": 7,
+    "colltool.api": 8,
+    "colltool.render": 8,
+    "colltool.cli": 9,
+    "colltool.__main__": 9,
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
 # line prints: they open the renderers' door when they are called, and nothing is loaded before.
-LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch")}
+LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fabric.results", "colltool.render.drawing")}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
@@ -137,8 +137,8 @@ ON_ARRAYS = {
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
     "colltool.verification.on_links",
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
-    "colltool.traces.covered",
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
+    "colltool.traces.calls",
 }
 
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import (
-    AnyFabric,
+from colltool.api.fabrics import AnyFabric, fabric_of, under_library
+from colltool.api.values import (
     AnyPath,
     count_of,
-    fabric_of,
     flag_of,
     fraction_of,
     is_nothing,
@@ -20,8 +19,6 @@ from colltool.api.arguments import (
     paths_of,
     primitive_of,
     text_of,
-    under_library,
-    whole_of,
     wrong,
 )
 from colltool.base.errors import ColltoolError, given
@@ -29,14 +26,14 @@ from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.units import parse_rate
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 
 if TYPE_CHECKING:
-    from colltool.calibration.results import Calibration, Validation
-    from colltool.diagnosis.results import Diagnosis
+    from colltool.calibration.results import Calibration
+    from colltool.diagnosis.results import Diagnosis, Validation
     from colltool.measurements.series import Measurements
-    from colltool.traces.results import Trace
+    from colltool.traces.results import TraceComparison
 
     Logs = Measurements | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 else:
@@ -118,13 +115,13 @@ def validate(
         readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.calibration.results.Validation`; a relative error is predicted/measured - 1.
+        A :class:`colltool.diagnosis.results.Validation`; a relative error is predicted/measured - 1.
 
     Raises:
         ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places elsewhere; says where and what
             to do instead.
     """
-    from colltool.calibration.validate import validate as run
+    from colltool.diagnosis.validate import validate as run
 
     limit = None if max_mape is None else fraction_of(max_mape, "max_mape")
     reading, names = checked(readings, **parts), names_of(algorithms)
@@ -141,7 +138,7 @@ def trace(
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
-) -> Trace:
+) -> TraceComparison:
     """The collectives of PyTorch profiler traces: what each took, what it should take, and what compute hid of it.
 
     Args:
@@ -166,7 +163,7 @@ def trace(
     if placed is not None and not isinstance(placed, str | os.PathLike):
         if not isinstance(placed, Sequence) or not placed:
             raise wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
-        placed = [whole_of(rank, "placed") for rank in placed]
+        placed = [count_of(rank, "placed") for rank in placed]
     return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts), placed)
 
 
@@ -202,8 +199,9 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
     from colltool.diagnosis.doctor import diagnose
-    from colltool.diagnosis.evidence import Evidence, evidence_of
+    from colltool.diagnosis.evidence import Evidence
     from colltool.measurements.series import Measurements
+    from colltool.traces.evidence import evidence_of
 
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)

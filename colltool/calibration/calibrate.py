@@ -11,17 +11,16 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.formatting import format_rate
 from colltool.base.quoting import clipped
-from colltool.calibration.account import head, line_notes, series_notes
-from colltool.calibration.cables import without_cables
-from colltool.calibration.naming import notes_on
 from colltool.calibration.placement import check_fits
-from colltool.calibration.priced import price_series
-from colltool.calibration.results import Calibration, Fitted, FittedSeries, Residual
+from colltool.calibration.protocol_identification import notes_on
+from colltool.calibration.report_header import head, line_notes, series_notes
+from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
 from colltool.calibration.select import mape, unseen_mape
+from colltool.calibration.serialise import note_intervals, without_cables, without_intervals
+from colltool.calibration.series_prices import price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
-from colltool.calibration.told import note_intervals, without_intervals
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text
@@ -73,7 +72,7 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
-    told: dict[str, list[Fitted]] = {}
+    told: dict[str, list[FittedProtocol]] = {}
     for tier, series in by_tier.items():
         try:
             own = calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
 from colltool.algorithms.group import JoinedBy
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.algorithms.libraries import LibraryName, Running
+from colltool.algorithms.registry import algorithms, selectable
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import tier_under
+from colltool.estimate.candidates import Candidates, named_candidates
+from colltool.estimate.curve import Curve
+from colltool.estimate.groups import PlacedGroup, Span, flat_group
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import Eta, Protocol
+from colltool.fabric.topology import capabilities_of
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
     AR: (
@@ -60,3 +75,107 @@ def sets(primitive: Primitive, names: tuple[str, ...], *, told_apart: bool) -> l
     """
     alone: list[tuple[str, ...]] = [(name,) for name in names]
     return alone + list(combinations(names, 2)) if told_apart and primitive not in ONLY_ONE else alone
+
+
+_ALPHA_S = 1e-6
+_FAR_BELOW = 1e-3  # of any other tier's bandwidth: there the tier under test is the bottleneck, and a price affine in 1/BW
+
+
+class AlgorithmCosts(NamedTuple):
+    """One algorithm: ``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own·M/copy``.
+
+    The base is what the other tiers take. ``switched`` prices follow a switch's own numbers, not the tier's.
+    """
+
+    algorithm: str
+    n_alpha: float
+    n_beta: float
+    own: float
+    base_s: float
+    base_s_per_byte: float
+    switched: bool
+
+
+def costs(
+    placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]
+) -> AlgorithmCosts | None:
+    """The coefficients of an algorithm in one tier's numbers; None where it cannot run on the group.
+
+    Args:
+        placed: the group.
+        tier: the tier under test, spanned by the group.
+        primitive, algorithm: what runs; a composition with its choices.
+        inner: the protocol of each other tier, by the tier's name; its own numbers where there is none.
+    """
+    others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
+    slow = _FAR_BELOW * min(others, default=1e12)
+    curve = partial(_curve, placed, tier, primitive, algorithm, inner)
+    try:
+        near = curve(_ALPHA_S, slow)
+    except ColltoolError:
+        return None
+    later, slower = curve(2 * _ALPHA_S, slow), curve(_ALPHA_S, slow / 2)
+    n_alpha, n_beta = (later.a - near.a) / _ALPHA_S, (slower.b - near.b) * slow
+    own = own_share(primitive, placed.ranks)
+    copies = [protocol.local_copy for name, protocol in inner.items() if name != tier and protocol.local_copy]
+    kept = own / copies[-1] if copies else 0.0
+    base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
+    per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
+    return AlgorithmCosts(
+        algorithm=algorithm,
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        own=0.0 if copies else own,
+        base_s=max(base, 0.0),
+        base_s_per_byte=per_byte + kept,
+        switched=algorithm == IN_SWITCH,
+    )
+
+
+def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
+           bandwidth_Bps: float) -> Curve:  # fmt: skip
+    probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
+    spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
+    bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
+    return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
+
+
+def _probed(span: Span, protocol: Protocol | None) -> Span:
+    """A tier under one protocol's numbers, without a list to choose from; an ideal switch on the tier under test."""
+    tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
+    update: dict[str, object] = {"protocols": None}
+    kind = capabilities_of(tier)
+    if protocol is not None and protocol.name == "probe" and kind.in_network is not None:
+        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0}))
+    return replace(span, tier=tier.model_copy(update=update))
+
+
+_NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", "MVAPICH": "mpi"}
+"""What logs call them; one says MPI and seldom whose."""
+
+
+def library_candidates(
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
+) -> list[str]:
+    """Names of what a library ships and the group can run, for :func:`colltool.estimate.price.price`; no choice of another's.
+
+    A fabric that says nothing of its library may be any hardware: a star the GPUs of a node, or hosts on one switch. There what
+    the library runs on either counts.
+
+    Args:
+        library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
+        sizes: at which compositions are at their fastest.
+    """
+    own: LibraryName = "all" if library else placed.fabric.library_name
+    known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
+    under = replace(placed, fabric=placed.fabric.under(known))
+    found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
+    hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)
+    return list(dict.fromkeys([*hosts, *found]))
+
+
+def _between_hosts(placed: PlacedGroup, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
+    """Flat schedules that the library runs where every rank is a host of its own."""
+    whole, _ = flat_group(placed, readings)
+    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and selectable(row.status_on(whole))]
+    return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]

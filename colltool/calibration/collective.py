@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import Primitive
-from colltool.calibration.candidates import sets, tried
-from colltool.calibration.expected import Expected, Word, expected, nccl_on
-from colltool.calibration.features import Costs, costs
+from colltool.calibration.candidates import AlgorithmCosts, costs, sets, tried
 from colltool.calibration.least_squares import Prior
+from colltool.calibration.library_choice import Authority, LibraryRuns, library_runs_of, nccl_on
 from colltool.calibration.placement import check_fits
-from colltool.calibration.priced import own_names
-from colltool.calibration.results import LeftOut
+from colltool.calibration.results import ExcludedSize
 from colltool.calibration.sample import Member, usable
-from colltool.calibration.select import Chosen, above_line, choose
-from colltool.estimate.catalogue import named_candidates
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.calibration.select import ChosenFit, above_line, choose
+from colltool.calibration.series_prices import own_names
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series
@@ -35,12 +34,12 @@ _IMPOSSIBLE = 20
 """No fabric file is so far off: such times are in another unit."""
 
 
-class _Site(NamedTuple):
+class _TierSeries(NamedTuple):
     """The series of one collective on their groups; ``on`` is what NCCL ran on, empty where nothing says."""
 
     tier: Tier
     series: Sequence[Series]
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedGroup]
     on: Sequence[Hardware]
 
     @property
@@ -61,7 +60,7 @@ class _Site(NamedTuple):
 
 def fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
-) -> tuple[Chosen, tuple[tuple[LeftOut, ...], ...]]:
+) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
     """The fit of one collective's series, and the points that each of them leaves out.
 
     Args:
@@ -77,8 +76,8 @@ def fit_collective(
         fix = "measure several sizes, best a kilobyte to a gigabyte"
         raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
     placed = [check_fits(fabric, one) for one in series]
-    site = _Site(tier, series, placed, nccl_on(fabric, placed, series[0].library))
-    known = None if algorithms else expected(series, site.on)
+    site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    known = None if algorithms else library_runs_of(series, site.on)
     able, prior = _able(site, algorithms, known), prior_of(fabric, tier, series[0].library)
     everything = [np.ones(len(one.points), dtype=bool) for one in series]
     judged = [usable(member, prior) for member in site.members(able[:1], everything)]
@@ -90,7 +89,7 @@ def fit_collective(
     return chosen, tuple(left for _, left in judged)
 
 
-def _able(site: _Site, algorithms: Sequence[str], known: Expected | None) -> tuple[str, ...]:
+def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None) -> tuple[str, ...]:
     """The algorithms to try that run on all groups; likeliest first."""
     first, spans = site.series[0], max(len(group.spans) for group in site.placed)
     joined_by = capabilities_of(site.tier).joined_by
@@ -102,13 +101,13 @@ def _able(site: _Site, algorithms: Sequence[str], known: Expected | None) -> tup
     return able
 
 
-def _by(able: Sequence[str], known: Expected | None) -> Word | None:
+def _by(able: Sequence[str], known: LibraryRuns | None) -> Authority | None:
     """Whose word the first option is: nobody's where nothing of it can run."""
     return known.by if known and set(known.algorithms) & set(able) else None
 
 
 def _options(
-    site: _Site, able: tuple[str, ...], used: Sequence[NDArray[np.bool_]], known: Expected | None, told: bool
+    site: _TierSeries, able: tuple[str, ...], used: Sequence[NDArray[np.bool_]], known: LibraryRuns | None, told: bool
 ) -> list[tuple[tuple[str, ...], Sequence[Member]]]:
     """Sets of algorithms to compare with the members that cost them: what the library would run, then the likeliest.
 
@@ -123,7 +122,7 @@ def _options(
     return found + [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
 
 
-def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
+def _cannot(placed: Sequence[PlacedGroup], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
     """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
@@ -137,13 +136,15 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
     return ColltoolError(what, argument="algorithms", fix=fix)
 
 
-def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> Costs | None:
+def _costs(placed: PlacedGroup, primitive: Primitive, tier: str, name: str) -> AlgorithmCosts | None:
     """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
     listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
     return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
 
 
-def _inside(placed: Placed, primitive: Primitive, tier: str, names: Sequence[str]) -> tuple[tuple[str, tuple[Costs, ...]], ...]:
+def _inside(
+    placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
+) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
     """The costs of algorithms under each protocol that all the other tiers list, by its name, in their order."""
     listed = {
         span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))
@@ -154,7 +155,7 @@ def _inside(placed: Placed, primitive: Primitive, tier: str, names: Sequence[str
     return tuple((protocol, tuple(one for one in several if one)) for protocol, several in each.items() if all(several))
 
 
-def _likely(members: Sequence[Member], names: Sequence[str], known: Expected) -> list[Member]:
+def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns) -> list[Member]:
     """The members with what the library would not have run at each point; nothing is said of a point of another algorithm."""
     found = []
     for member, runs in zip(members, known.runs, strict=True):

@@ -1,15 +1,14 @@
-"""What ``calibrate`` and ``validate`` return: frozen records in SI units."""
+"""What ``calibrate`` returns: frozen records in SI units."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.estimate.readings import USUAL, Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series, Skipped
 
 
-class Fitted(NamedTuple):
+class FittedProtocol(NamedTuple):
     """One protocol of one series as the fit sees it.
 
     Args:
@@ -50,7 +49,7 @@ class Residual(NamedTuple):
     used: bool
 
 
-class LeftOut(NamedTuple):
+class ExcludedSize(NamedTuple):
     """A size that the fit leaves out, and why."""
 
     bytes: float
@@ -68,9 +67,9 @@ class FittedSeries(NamedTuple):
     algorithms: tuple[str, ...]
     confidence: str
     candidates: tuple[Candidate, ...]
-    protocols: tuple[Fitted, ...]
+    protocols: tuple[FittedProtocol, ...]
     residuals: tuple[Residual, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedSize, ...]
     mape: float
     worst: float
     cv_mape: float | None
@@ -89,75 +88,3 @@ class Calibration(Result):
     text: str
     path: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
-
-
-class Checked(NamedTuple):
-    """One measured size beside the price.
-
-    Args:
-        bytes, measured_s: the point.
-        predicted_s: the fastest price among what the library ships; ``relative_error`` = predicted/measured - 1.
-        algorithm, protocol: that price's; protocol is empty where the fabric lists none.
-        bound: what takes most of the price: ``latency``, ``bandwidth`` or ``overhead``.
-        nearest: the algorithm whose price comes nearest to the measurement, and ``nearest_error`` of that price.
-        spec, nearest_spec: the text that ``--algorithm`` takes for them.
-    """
-
-    bytes: float
-    measured_s: float
-    predicted_s: float
-    relative_error: float
-    algorithm: str
-    protocol: str
-    busbw_measured_Bps: float
-    busbw_expected_Bps: float
-    bound: str
-    nearest: str
-    nearest_error: float
-    spec: str = ""
-    nearest_spec: str = ""
-
-    @property
-    def of_expected(self) -> float:
-        """predicted/measured: the share of the expected bandwidth that the measurement reaches, 1 where the price is met."""
-        return self.predicted_s / self.measured_s
-
-
-class Regime(NamedTuple):
-    """Neighbouring sizes that the price calls bound by the same thing, with their mean absolute relative error."""
-
-    bound: str
-    from_bytes: float
-    to_bytes: float
-    mape: float
-
-
-class ValidatedSeries(NamedTuple):
-    """A series judged; ``worst`` is signed; ``findings`` are sentences that the numbers support, most important first."""
-
-    series: Series
-    points: tuple[Checked, ...]
-    mape: float
-    worst: float
-    regimes: tuple[Regime, ...]
-    findings: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Validation(Result):
-    """All series judged by one fabric; ``mape`` over all points; ``max_mape`` as asked for, a fraction."""
-
-    subject: ClassVar[str] = "validate"
-    fabric: str
-    series: tuple[ValidatedSeries, ...]
-    mape: float
-    verdict: str
-    skipped: tuple[Skipped, ...]
-    max_mape: float | None = None
-    overrides: tuple[tuple[str, str], ...] = ()
-    readings: Readings = USUAL
-
-    @property
-    def holds(self) -> bool:
-        """Whether every series stays within ``max_mape``."""
-        return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)

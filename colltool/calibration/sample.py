@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.base.formatting import size_text
-from colltool.calibration.envelope import Envelope, Sample, evaluate, fit_envelope, relative_errors
-from colltool.calibration.features import Costs
+from colltool.calibration.candidates import AlgorithmCosts
 from colltool.calibration.least_squares import Prior
-from colltool.calibration.results import LeftOut
+from colltool.calibration.piecewise_linear_fit import Envelope, Sample, evaluate, fit_envelope, relative_errors
+from colltool.calibration.results import ExcludedSize
 from colltool.measurements.series import Series
+from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.protocol_names import SEGMENT, SPOKEN, protocol_of
 
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}
-"""What the protocols of a fit are called, small sizes first, until :mod:`colltool.calibration.naming` knows what they are."""
+"""What the protocols of a fit are called, small sizes first, until they are identified."""
 
 SWITCH = "switch"
 _FAR_OFF = 0.35
@@ -36,9 +36,9 @@ class Member(NamedTuple):
 
     series: Series
     used: NDArray[np.bool_]
-    costs: tuple[Costs, ...]
+    costs: tuple[AlgorithmCosts, ...]
     unlikely: NDArray[np.bool_] | None = None
-    inner: tuple[tuple[str, tuple[Costs, ...]], ...] = ()
+    inner: tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...] = ()
     on: Hardware | None = None
 
     @property
@@ -87,7 +87,7 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, 
     )
 
 
-def _under_each(member: Member, parts: Sequence[str]) -> list[tuple[Costs, ...]]:
+def _under_each(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCosts, ...]]:
     """The costs by component: a call runs under one protocol throughout, so the tiers inside run under the one of that name.
 
     Of segments without a name the first runs under their first, the last under their last, another in the middle.
@@ -110,11 +110,11 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
     return inner[last * place // (count - 1) if count > 1 else last]
 
 
-def _base(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
+def _base(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
     return one.base_s + one.base_s_per_byte * size
 
 
-def _row(one: Costs, size: NDArray[np.float64]) -> NDArray[np.float64]:
+def _row(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
     ones = np.ones_like(size)
     return np.stack([ones, one.n_alpha * ones, one.n_beta * size, one.own * size], axis=1)
 
@@ -144,7 +144,7 @@ def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float6
     return errors
 
 
-def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[LeftOut, ...]]:
+def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
     """Which points of one series a curve of up to three protocols can meet, and why the others are left out.
 
     Every such curve rises with size, and no faster than size does. A point that is far slower than a larger message, or than
@@ -167,7 +167,7 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[LeftO
     left = []
     for near, run in groupby(range(len(points)), key=lambda i: bool(used[i])):
         indices = list(run)
-        left += [] if near else [LeftOut(points[i].bytes, _reason(member.series, indices, ratio)) for i in indices]
+        left += [] if near else [ExcludedSize(points[i].bytes, _reason(member.series, indices, ratio)) for i in indices]
     return used, tuple(left)
 
 

@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent
-from colltool.calibration.envelope import UNLIKELY, Envelope, Sample, evaluate, fit_envelope, relative_errors, relative_rows
-from colltool.calibration.expected import Word
 from colltool.calibration.least_squares import Prior, robust
+from colltool.calibration.library_choice import Authority
+from colltool.calibration.piecewise_linear_fit import (
+    UNLIKELY,
+    Envelope,
+    Sample,
+    evaluate,
+    fit_envelope,
+    relative_errors,
+    relative_rows,
+)
 from colltool.calibration.results import Candidate
 from colltool.calibration.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
 
@@ -26,7 +34,7 @@ _SHORTER = 0.9
 """What a launch inside the switch may seem shorter than that of its protocol, by noise."""
 
 
-class Chosen(NamedTuple):
+class ChosenFit(NamedTuple):
     """A fit that was chosen. ``errors`` are those of the used points as unseen ones, members in order."""
 
     members: tuple[Member, ...]
@@ -56,7 +64,7 @@ def unseen_mape(errors: NDArray[np.float64]) -> float | None:
 
 
 def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: Prior, line_Bps: float,
-           by: Word | None = None) -> Chosen:  # fmt: skip
+           by: Authority | None = None) -> ChosenFit:  # fmt: skip
     """The best set of algorithms for one collective, each under as many protocols as earn their place.
 
     Args:
@@ -88,7 +96,7 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: P
     return chosen._replace(candidates=candidates, confidence=words)
 
 
-def _as_the_library(first: Chosen, tried: Sequence[Chosen], line_Bps: float, worth: float) -> Chosen | None:
+def _as_the_library(first: ChosenFit, tried: Sequence[ChosenFit], line_Bps: float, worth: float) -> ChosenFit | None:
     """What the library would have run, unless another set predicts unseen sizes clearly better."""
     within = [one.cv_mape for one in tried if above_line(one, line_Bps) is None]
     anything = min(one.cv_mape for one in tried)
@@ -96,7 +104,7 @@ def _as_the_library(first: Chosen, tried: Sequence[Chosen], line_Bps: float, wor
     return next((one for one in tried if one is first and one.cv_mape <= limit), None)
 
 
-def _alike(one: Chosen, rivals: Sequence[Chosen]) -> str:
+def _alike(one: ChosenFit, rivals: Sequence[ChosenFit]) -> str:
     """What predicts unseen sizes as well as the library's choice, so that the data do not speak for it."""
     best = min(rivals, key=lambda rival: rival.cv_mape, default=None)
     if best is None or best.cv_mape > one.cv_mape * _WORTH or set(best.algorithms) == set(one.algorithms):
@@ -105,7 +113,7 @@ def _alike(one: Chosen, rivals: Sequence[Chosen]) -> str:
     return f"; the times cannot tell it from {' + '.join(best.algorithms)}: {errors}"
 
 
-def _without_idle(one: Chosen, prior: Prior) -> Chosen:
+def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
     """The same fit without algorithms that explain no point."""
     kept = sorted({int(index) for index in one.fit.algorithm})
     if len(kept) == len(one.algorithms):
@@ -128,14 +136,14 @@ def _without_idle(one: Chosen, prior: Prior) -> Chosen:
     )
 
 
-def _possible(tried: Sequence[Chosen], line_Bps: float) -> Sequence[Chosen]:
+def _possible(tried: Sequence[ChosenFit], line_Bps: float) -> Sequence[ChosenFit]:
     """The sets that need no more of a port than it is said to carry; all, where none of these predicts nearly as well."""
     within = [one for one in tried if above_line(one, line_Bps) is None]
     best = min(one.cv_mape for one in tried)
     return within if within and min(one.cv_mape for one in within) <= _CLEAR * best + _EXACT else tried
 
 
-def fewest(chosen: Chosen, prior: Prior) -> Chosen:
+def fewest(chosen: ChosenFit, prior: Prior) -> ChosenFit:
     """The same algorithms under as many protocols as earn their place.
 
     One more has to explain a good part of the error that is left, and must not mislead on unseen sizes; a little it may,
@@ -151,12 +159,12 @@ def fewest(chosen: Chosen, prior: Prior) -> Chosen:
     return kept
 
 
-def _unexplained(one: Chosen) -> float:
+def _unexplained(one: ChosenFit) -> float:
     """Mean absolute relative error at the points of the fit itself."""
     return mape(relative_errors(one.fit, one.sample))
 
 
-def under_names(chosen: Chosen, names: tuple[str, ...], prior: Prior) -> Chosen:
+def under_names(chosen: ChosenFit, names: tuple[str, ...], prior: Prior) -> ChosenFit:
     """A fit under other names: where the tiers inside list these, its calls run under the same there, and it is fitted again."""
     renamed = chosen._replace(names=names)
     if len(chosen.sample.offset) == 1 or names == chosen.names:
@@ -168,7 +176,7 @@ def under_names(chosen: Chosen, names: tuple[str, ...], prior: Prior) -> Chosen:
     return renamed._replace(sample=sample, fit=evaluate(again, sample))
 
 
-def together(groups: Sequence[Chosen], prior: Prior) -> Chosen | None:
+def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:
     """One set of protocols for several collectives; None where separate ones predict unseen sizes clearly better."""
     if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
         return None
@@ -190,13 +198,13 @@ def _most(members: Sequence[Member]) -> int:
     return most_protocols(sum(int(member.used.sum()) for member in members))
 
 
-def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, prior: Prior) -> Chosen:
+def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, prior: Prior) -> ChosenFit:
     names = NAMES[count]
     sample = sample_of(members, names, prior)
     fit = _ordered(_best(sample), sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # one that no point needs
         return _fitted(algorithms, members, count - 1, prior)
-    return Chosen(
+    return ChosenFit(
         members=tuple(members),
         algorithms=algorithms,
         names=names,
@@ -228,7 +236,7 @@ def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
     return ordered if len(sample.offset) == 1 or order == sorted(order) else evaluate(ordered.theta, sample)
 
 
-def _as_written(one: Chosen) -> Chosen | None:
+def _as_written(one: ChosenFit) -> ChosenFit | None:
     """A fit as a file can say it: a switch beside protocols runs under the last of them, or under one of its own.
 
     Its own where the last one's wires are slower or its launch is longer. Other algorithms may run under that one too, but
@@ -245,7 +253,7 @@ def _as_written(one: Chosen) -> Chosen | None:
     return one._replace(names=NAMES[count + 1]) if count < len(NAMES) else None
 
 
-def _fastest_wire(one: Chosen) -> float:
+def _fastest_wire(one: ChosenFit) -> float:
     """The bandwidth that a set of algorithms asks of a port where it matters, bytes/s; 0 where it never does."""
     slopes = one.fit.theta[: len(one.names), 2]
     used = [c for c in range(len(one.names)) if (one.fit.component == c).any() and slopes[c] > 0]
@@ -254,7 +262,7 @@ def _fastest_wire(one: Chosen) -> float:
     return max((1 / float(slopes[c]) for c in busy), default=0.0)
 
 
-def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chosen], line_Bps: float) -> str:
+def _confidence(chosen: ChosenFit, rivals: Sequence[ChosenFit], beyond: Sequence[ChosenFit], line_Bps: float) -> str:
     """In words how sure the choice of algorithms is."""
     said = []
     if rivals:
@@ -272,7 +280,7 @@ def _confidence(chosen: Chosen, rivals: Sequence[Chosen], beyond: Sequence[Chose
     return "; ".join(said) or "the only algorithm tried"
 
 
-def above_line(one: Chosen, line_Bps: float) -> float | None:
+def above_line(one: ChosenFit, line_Bps: float) -> float | None:
     """The bandwidth that a fit needs where that is more than a port is said to carry, bytes/s; else None."""
     needed = _fastest_wire(one)
     return needed if needed > line_Bps * _ABOVE_LINE else None

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from colltool.base.primitives import Primitive
-from colltool.calibration.account import source_of
+from colltool.calibration.candidates import IN_SWITCH
 from colltool.calibration.collective import fit_collective, prior_of
-from colltool.calibration.entries import fitted, protocol_entries, rate_text
-from colltool.calibration.naming import named
-from colltool.calibration.recorded import complete_inner, note_algorithms, note_switch
-from colltool.calibration.results import Fitted, LeftOut
-from colltool.calibration.sample import Member
-from colltool.calibration.select import Chosen, together
+from colltool.calibration.placement import check_fits
+from colltool.calibration.protocol_identification import identified
+from colltool.calibration.report_header import source_of
+from colltool.calibration.results import ExcludedSize, FittedProtocol
+from colltool.calibration.sample import Member, name_inside
+from colltool.calibration.select import ChosenFit, together
+from colltool.calibration.serialise import fitted, protocol_entries, rate_text, switch_update
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Series
-from colltool.nccl.protocol_names import SEGMENT
+from colltool.nccl.algorithm_map import SEGMENT
 
 _LEAST = 2
 """Sizes that fix a line."""
@@ -32,10 +37,10 @@ class SeriesFit(NamedTuple):
     """What one series came to: its member of a fit and that one's choice, protocols, errors on sizes left out, and the rest."""
 
     member: Member
-    chosen: Chosen
-    protocols: tuple[Fitted, ...]
+    chosen: ChosenFit
+    protocols: tuple[FittedProtocol, ...]
     errors: Any
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedSize, ...]
 
 
 def calibrate_tier(
@@ -62,7 +67,7 @@ def calibrate_tier(
     left_out = [left for _, several in found.values() for left in several]
     prior = prior_of(fabric, tier, series[0].library)
     joint = together(chosen, prior)
-    chosen, joint = [named(one, prior) for one in chosen], joint and named(joint, prior)
+    chosen, joint = [identified(one, prior) for one in chosen], joint and identified(joint, prior)
     prefix = f"{name}-" if _protocols_below(data, name) else ""
     fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps, prefix)
     for group in chosen:
@@ -87,7 +92,7 @@ def _protocols_below(data: dict[str, Any], name: str) -> bool:
 
 
 def _fits(
-    groups: Sequence[Chosen], joint: Chosen | None, left_out: Sequence[tuple[LeftOut, ...]], nominal_Bps: float,
+    groups: Sequence[ChosenFit], joint: ChosenFit | None, left_out: Sequence[tuple[ExcludedSize, ...]], nominal_Bps: float,
     line_Bps: float | None, prefix: str,
 ) -> list[SeriesFit]:  # fmt: skip
     """A fit for each series, from the fit of its collective or from the joint one."""
@@ -121,3 +126,68 @@ def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict
         source = source_of(series, () if shared else same[0].chosen.algorithms)
         entries += protocol_entries(same[0].protocols, primitives, series, source, eta=eta)
     return entries
+
+
+def note_algorithms(tier_data: dict[str, Any], chosen: ChosenFit) -> None:
+    """What the library runs of a collective."""
+    listed: Mapping[str, Any] = tier_data.get("algorithms") or {}
+    primitive = chosen.members[0].series.primitive
+    tier_data["algorithms"] = {**listed, str(primitive): list(chosen.algorithms)}
+
+
+def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, last: FittedProtocol) -> None:
+    """What the switch does, where it was measured; ``last`` is the protocol that it runs under beside other algorithms."""
+    if IN_SWITCH not in chosen.algorithms:
+        return
+    series = chosen.members[0].series
+    costed = named_candidates(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
+    update = switch_update(chosen, sum(part.cost.n_alpha for part in costed.parts), last.eta_beta or 1.0)
+    if "protocols" in update:
+        update["protocols"] = [last.name]
+    switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}
+    own = {str(series.primitive): update["eta_beta"]} if "eta_beta" in update else {}
+    if others := _others_eta(fabric, tier_data["name"], series.primitive):
+        (update if own else switch)["eta_beta"] = own | others
+    said = switch.get("source")
+    measured = source_of([member.series for member in chosen.members], chosen.algorithms)
+    kept = said if isinstance(said, dict) else {"in_network": said} if said else {}
+    source = {key: text for key, text in kept.items() if key != "eta_beta" or key in switch}
+    tier_data["in_network"] = {**switch, **update, "source": {**source, **dict.fromkeys(update, measured)}}
+
+
+def _others_eta(fabric: Fabric, tier: str, primitive: Primitive) -> dict[str, float]:
+    """The switches' bandwidth coefficients of what was not measured, by primitive."""
+    spec = next(capabilities_of(one).in_network for one in fabric.tiers if one.name == tier)
+    return {str(other): value for other, value in (spec.own_eta if spec else {}).items() if other is not primitive}
+
+
+def complete_inner(data: dict[str, Any]) -> None:
+    """Give tiers that list protocols one under each name of the tiers outside them: one holds throughout a call.
+
+    It is the one that a call ran under there when the outer tier was fitted.
+    """
+    for index, inner in enumerate(data["tiers"]):
+        listed = inner.get("protocols") or []
+        for scope in dict.fromkeys(tuple(entry.get("primitives") or ()) for entry in listed):
+            same = [entry for entry in listed if tuple(entry.get("primitives") or ()) == scope]
+            own = {entry["name"]: entry for entry in same}
+            inside = _inside(data["tiers"][index + 1 :], scope, list(own))
+            inner["protocols"] = [*inner["protocols"], *({**own[theirs], "name": name} for name, theirs in inside.items())]
+            switch = inner.get("in_network") or {}
+            if (under := switch.get("protocols")) is not None:  # the switch runs under what stands for its own
+                also = [name for name, theirs in inside.items() if theirs in under and name not in under]
+                inner["in_network"] = {**switch, "protocols": [*under, *also]}
+
+
+def _inside(outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+    """Names of outer tiers that an inner one lacks, and which of its own stands for each; the innermost tier speaks first."""
+    found: dict[str, str] = {}
+    for tier in outer:
+        by_scope: dict[tuple[str, ...], list[str]] = {}
+        for entry in tier.get("protocols") or ():
+            by_scope.setdefault(tuple(entry.get("primitives") or ()), []).append(entry["name"])
+        for theirs, names in by_scope.items():
+            if not theirs or not scope or set(theirs) & set(scope):
+                inside = (name_inside(name, place, len(names), own) for place, name in enumerate(names))
+                found = dict(zip(names, inside, strict=True)) | found
+    return {name: one for name, one in found.items() if name not in own}

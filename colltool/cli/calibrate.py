@@ -70,7 +70,7 @@ def calibrate(
     The fabric gives shape and names, the logs the numbers. Prices of the new fabric are those of what was measured; the report
     says how far off they are on sizes that the fit has not seen.
     """
-    from colltool import api
+    import colltool
     from colltool.cli.output import emit, working
     from colltool.cli.written import write
 
@@ -80,7 +80,7 @@ def calibrate(
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
     o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
-    result = api.calibrate(
+    result = colltool.calibrate(
         fabric.name,
         logs,
         overrides=fabric.overrides,

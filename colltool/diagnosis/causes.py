@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from colltool.calibration.results import ValidatedSeries
 from colltool.diagnosis.hypotheses import Hypothesis
-from colltool.diagnosis.units import Unit, off
-from colltool.diagnosis.worlds import World
+from colltool.diagnosis.results import ValidatedSeries
+from colltool.diagnosis.scenario import Scenario
+from colltool.diagnosis.size_classes import SizeClass, off
 
 BETTER = 0.6
 """How much of the fabric's own error may be left under a cause."""
@@ -29,12 +29,12 @@ STEPS, SETTLED = 6, 0.003
 """Tries at a number that is fitted, and the relative change that ends them."""
 
 
-class Supported(NamedTuple):
+class SupportedCause(NamedTuple):
     """A hypothesis with the value that explains most: which units, and how far its prices are there and over all sizes."""
 
     cause: Hypothesis
     value: float
-    world: World
+    world: Scenario
     units: frozenset[int]
     error: float
     error_all: float
@@ -55,14 +55,14 @@ class Supported(NamedTuple):
         return -len(self.units), self.held
 
 
-class Bench(NamedTuple):
+class Scoring(NamedTuple):
     """The series, their units, and the fabric as it is."""
 
     series: tuple[ValidatedSeries, ...]
-    units: tuple[Unit, ...]
-    base: World
+    units: tuple[SizeClass, ...]
+    base: Scenario
 
-    def error(self, unit: Unit, world: World, *, everywhere: bool = False) -> float | None:
+    def error(self, unit: SizeClass, world: Scenario, *, everywhere: bool = False) -> float | None:
         """How far a world's prices are from a unit, or from all sizes of its series; None where nothing runs."""
         one = self.series[unit.at]
         priced = world.times(one.series)
@@ -71,16 +71,16 @@ class Bench(NamedTuple):
         measured = [point.measured_s for point in one.points]
         return off(measured, priced, unit.trusted if everywhere else unit.focus)
 
-    def supported(self, cause: Hypothesis, left: Sequence[int]) -> Supported | None:
+    def supported(self, cause: Hypothesis, left: Sequence[int]) -> SupportedCause | None:
         """The value of a cause that explains most of the units that are left; None where none explains any."""
-        found: list[Supported] = []
+        found: list[SupportedCause] = []
         for values in self._fitted(cause, left) if cause.fits else iter([(0.0,)]):
             found += [one for value in values if (one := self._tried(cause, value, left)) is not None]
             if any(len(one.units) == len(left) for one in found):
                 break  # other numbers explain no more
         return min(found, key=lambda one: one.rank, default=None)
 
-    def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> Supported | None:
+    def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> SupportedCause | None:
         world = cause.world(value)
         errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
         runs = {self.series[self.units[at].at].series.run for at in errors}  # what ails one host leaves the others as they are
@@ -89,23 +89,23 @@ class Bench(NamedTuple):
             return None
         return self.over(cause, value, frozenset(errors))
 
-    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> Supported:
+    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
         """A cause and how far its prices are from these units."""
         world = cause.world(value)
         errors = [self.error(self.units[at], world) or 0.0 for at in units]
         everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in units]
-        return Supported(cause, value, world, units, fmean(errors), fmean(everywhere))
+        return SupportedCause(cause, value, world, units, fmean(errors), fmean(everywhere))
 
-    def _explained(self, unit: Unit, world: World, times: float = 1.0) -> float | None:
+    def _explained(self, unit: SizeClass, world: Scenario, times: float = 1.0) -> float | None:
         """How far a world's prices are from a unit that they explain; None where they do not."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
         return error if error is not None and plain and error <= min(times * unit.within, BETTER * plain) else None
 
-    def in_part(self, unit: Unit, world: World) -> bool:
+    def in_part(self, unit: SizeClass, world: Scenario) -> bool:
         """Whether a world's prices explain a unit in the main: what is left is smaller than other ailments are."""
         return self._explained(unit, world, times=2) is not None
 
-    def _spoilt(self, unit: Unit, world: World) -> bool:
+    def _spoilt(self, unit: SizeClass, world: Scenario) -> bool:
         """Whether a cause contradicts times that are as the fabric says."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
         return error is None or error > max(unit.within, 1.2 * (plain or 0.0))
@@ -118,7 +118,7 @@ class Bench(NamedTuple):
                 if units and (value := self._met(cause, units, centre)) is not None:
                     yield _counted(value, cause.of) if cause.of else (value,)
 
-    def _met(self, cause: Hypothesis, units: Sequence[Unit], centre: Callable[[Iterable[float]], float]) -> float | None:
+    def _met(self, cause: Hypothesis, units: Sequence[SizeClass], centre: Callable[[Iterable[float]], float]) -> float | None:
         """The number at which prices are as the centre of what units ask for; None where nothing runs."""
         value = 0.0 if cause.fits == "extra" else 1.0
         for _ in range(STEPS):
@@ -136,7 +136,7 @@ class Bench(NamedTuple):
                 break
         return value
 
-    def _pairs(self, world: World, unit: Unit) -> list[tuple[float, float]]:
+    def _pairs(self, world: Scenario, unit: SizeClass) -> list[tuple[float, float]]:
         """The measured and the priced time of every point of a unit."""
         one = self.series[unit.at]
         times = world.times(one.series)
@@ -155,10 +155,10 @@ def _counted(share: float, of: int) -> tuple[float, ...]:
     return tuple(float(count) for count in (below, below + 1) if 0 < count < of)
 
 
-def explained(bench: Bench, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[Supported]]]:
+def explained(bench: Scoring, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[SupportedCause]]]:
     """What is off in as few parts as causes can explain, each with all causes that explain it alike; no cause for the rest."""
     left = [at for at, unit in enumerate(bench.units) if unit.low]
-    out: list[tuple[frozenset[int], list[Supported]]] = []
+    out: list[tuple[frozenset[int], list[SupportedCause]]] = []
     while left:
         found = sorted((one for cause in causes if (one := bench.supported(cause, left))), key=lambda one: one.rank)
         if not found:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from colltool.base.errors import ColltoolError, either
-from colltool.calibration.bars import EXPECT
+from colltool.base.formatting import size_text, whole_percent
 from colltool.calibration.placement import check_fits
-from colltool.calibration.results import ValidatedSeries
-from colltool.calibration.validate import validate
 from colltool.definitions.overrides import Overrides
-from colltool.diagnosis.bounds import upper_bounds
-from colltool.diagnosis.causes import Bench, Supported, explained
+from colltool.diagnosis.causes import Scoring, SupportedCause, explained
+from colltool.diagnosis.checks_to_run import maker_of
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.experiments import Machine, next_experiments
+from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
 from colltool.diagnosis.hardware import given_fabric, nearest_fabric
-from colltool.diagnosis.hypotheses import Host, hypotheses
-from colltool.diagnosis.look import maker_of
-from colltool.diagnosis.notes import notes
-from colltool.diagnosis.results import Cause, Diagnosis, Finding, Health
-from colltool.diagnosis.units import Unit, bar_for, units_of
-from colltool.diagnosis.worlds import World
-from colltool.estimate.readings import Readings
+from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, hypotheses
+from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth, ValidatedSeries
+from colltool.diagnosis.scenario import Scenario
+from colltool.diagnosis.size_classes import SizeClass, bar_for, size_classes
+from colltool.diagnosis.thresholds import EXPECT, FASTER, of_few
+from colltool.diagnosis.validate import validate
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 
 
@@ -35,8 +33,8 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         fabric: in place of the nearest shipped one.
         overrides: of the shipped one.
         expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
-            :data:`colltool.calibration.bars.EXPECT`, and less of few ranks. For small messages it is
-            lower by :data:`colltool.calibration.bars.SLACK`.
+            :data:`colltool.diagnosis.thresholds.EXPECT`, and less of few ranks. For small messages it is
+            lower by :data:`colltool.diagnosis.thresholds.SLACK`.
         readings: of the model; the defaults when None.
 
     Raises:
@@ -46,12 +44,12 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
     held, assumed = given_fabric(fabric, seen.named) if fabric else nearest_fabric(seen, overrides)
-    base = World(held, readings=readings or Readings())
+    base = Scenario(held, readings=readings or Readings())
     measured = seen.on(held)
     judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
     wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
     bars = [bar_for(one.series, held.tiers[0].endpoints, expect) for one in judged]
-    bench = Bench(judged, units_of(judged, bars, held.launch_overhead), base)
+    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead), base)
     bounds, measure = upper_bounds(seen.bounds, base, _library(seen), wires)
     found, said = _explained(bench, seen) if judged else ((), ())
     return Diagnosis(
@@ -72,37 +70,37 @@ def _library(seen: Evidence) -> str:
     return next((one.library for one in seen.series), "NCCL")
 
 
-def _explained(bench: Bench, seen: Evidence) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
     """What is off, with its causes, and what is odd."""
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
-    causes = hypotheses(bench.base, Host(len(widest.spans), inside, _library(seen), maker))
+    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, _library(seen), maker))
     on = _machine(bench.series, inside)
     findings = tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes))
     return findings, tuple(notes(bench, causes))
 
 
-def _machine(series: Sequence[ValidatedSeries], inside: int) -> Machine:
+def _machine(series: Sequence[ValidatedSeries], inside: int) -> ExperimentMachine:
     """What experiments run on: the largest group of the logs."""
     largest = max((one.series for one in series), key=lambda one: one.ranks)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
-    return Machine(largest.ranks, max(hosts, 1), largest.library)
+    return ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
 
 
-def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[Unit], bar: float) -> Health:
+def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[SizeClass], bar: float) -> SeriesHealth:
     mine = {unit.size: unit for unit in units if unit.at == at}
     large, small = mine.get("large"), mine.get("small")
     low = any(unit.low for unit in mine.values())
-    return Health(one, wire, large and large.share, small and small.share, low, bar)
+    return SeriesHealth(one, wire, large and large.share, small and small.share, low, bar)
 
 
-def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: Machine) -> Finding:
+def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause], on: ExperimentMachine) -> DiagnosisFinding:
     units = [bench.units[at] for at in found]
     series = [bench.series[at] for at in sorted({unit.at for unit in units})]
     errors = [bench.error(unit, bench.base) or 0.0 for unit in units]
     hints = () if why else tuple(f"{one.series.title}: {said}" for one in series for said in one.findings)
-    return Finding(
+    return DiagnosisFinding(
         series=tuple(one.series.title for one in series),
         size=" and ".join(sorted({unit.size for unit in units})),
         low=min(unit.share for unit in units),
@@ -114,5 +112,52 @@ def _finding(bench: Bench, found: Sequence[int], why: Sequence[Supported], on: M
     )
 
 
-def _cause(one: Supported) -> Cause:
+def _cause(one: SupportedCause) -> Cause:
     return Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all)
+
+
+DIP, NEAR = 0.6, 0.9
+"""A size that reaches less than this share of what larger ones do is worth a word, until sizes come near to that."""
+
+SHORT, EXACT = 0.9, 0.06
+"""Large messages below this share of the price, though above the bar, are worth a word where a setting gives them to so much."""
+
+
+def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
+    """All of them, as sentences."""
+    yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
+    settings = [cause for cause in causes if not cause.fits]
+    for unit in bench.units:
+        one = bench.series[unit.at]
+        found = (_faster(unit), *((_as_if(bench, unit, settings), _dip(one, unit)) if unit.size == "large" else ()))
+        yield from (f"{one.series.title}: {said}" for said in found if said)
+
+
+def _faster(unit: SizeClass) -> str:
+    if unit.share <= FASTER:
+        return ""
+    what = "another algorithm ran, or the machine is another than this fabric"
+    return f"{unit.size} messages at {whole_percent(unit.share)} of expected: {what}"
+
+
+def _as_if(bench: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]) -> str:
+    """A setting under which a unit that passes is as it should be."""
+    plain = bench.error(unit, bench.base) or 0.0
+    if unit.low or unit.share >= SHORT:
+        return ""
+    for cause in settings:
+        error = bench.error(unit, cause.world(0.0))
+        if error is not None and error <= min(EXACT, plain / 2):
+            return f"{whole_percent(unit.share)} of expected, as if {cause.said(0.0)}; look at {cause.look}"
+    return ""
+
+
+def _dip(one: ValidatedSeries, unit: SizeClass) -> str:
+    """Sizes below the largest that fall short of what these reach."""
+    below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
+    short = [point for point in below if point.of_expected < NEAR * unit.share]
+    if unit.low or not short or min(point.of_expected for point in short) >= DIP * unit.share:
+        return ""
+    first = next(point for point in one.points if point.bytes > short[-1].bytes)
+    reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
+    return f"{reached}, as expected from {size_text(first.bytes)} on: not the wire"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 from math import log
 from statistics import fmean
 from typing import NamedTuple
 
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, BenchmarkSizes, command_line
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
-from colltool.diagnosis.causes import Supported
-from colltool.diagnosis.results import Experiment, Foretold
-from colltool.diagnosis.worlds import World
+from colltool.diagnosis.causes import SupportedCause
+from colltool.diagnosis.evidence import BoundedCalls
+from colltool.diagnosis.results import Experiment, Prediction, UpperBound
+from colltool.diagnosis.scenario import Scenario
+from colltool.diagnosis.thresholds import of_few
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, with_tiers, without_in_network
 
@@ -28,7 +31,7 @@ _LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM,
 _SMALL_BYTES = 8192.0
 
 
-class Machine(NamedTuple):
+class ExperimentMachine(NamedTuple):
     """What experiments can run on."""
 
     ranks: int
@@ -43,7 +46,7 @@ class _Trial(NamedTuple):
     """
 
     primitive: Primitive
-    sizes: Sizes
+    sizes: BenchmarkSizes
     bytes: float
     ranks: int
     hosts: int
@@ -54,7 +57,7 @@ class _Trial(NamedTuple):
     note: str = ""
 
 
-class _Outcome(NamedTuple):
+class _TrialOutcome(NamedTuple):
     """A trial, and what it takes under each cause."""
 
     trial: _Trial
@@ -69,7 +72,7 @@ class _Outcome(NamedTuple):
         return abs(log(self.times[pair[0]] / self.times[pair[1]]))
 
 
-def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> tuple[Experiment, ...]:
+def next_experiments(causes: Sequence[SupportedCause], base: Scenario, on: ExperimentMachine) -> tuple[Experiment, ...]:
     """What to run next, each telling what those before it do not; a single cause is told from the fabric as it is."""
     worlds = [(one.cause.name, one.world, one.cause.spares) for one in causes]
     worlds += [(AS_IS, base, frozenset())] if len(worlds) == 1 else []
@@ -77,7 +80,7 @@ def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> t
     for trial in _trials(base, on):
         times = [_time(trial, base if trial.spared & spares else world, on.library) for _, world, spares in worlds]
         if None not in times:
-            outcomes.append(_Outcome(trial, tuple(time for time in times if time is not None)))
+            outcomes.append(_TrialOutcome(trial, tuple(time for time in times if time is not None)))
     untold = set(combinations(range(len(worlds)), 2))
     out = []
     while outcomes and untold:
@@ -91,7 +94,7 @@ def next_experiments(causes: Sequence[Supported], base: World, on: Machine) -> t
     return tuple(out)
 
 
-def _trials(base: World, on: Machine) -> Iterator[_Trial]:
+def _trials(base: Scenario, on: ExperimentMachine) -> Iterator[_Trial]:
     """All experiments, the plainest first: it is taken where others tell no more."""
     nccl, per_host = on.library in ("", "NCCL"), on.ranks // on.hosts
     loud = dict(_LOUD) if on.library != "MPI" else {}
@@ -113,7 +116,7 @@ def _trials(base: World, on: Machine) -> Iterator[_Trial]:
     yield _Trial(P2P, LARGE_SIZES, GIB, 2, 1, loud)
 
 
-def _time(trial: _Trial, world: World, library: str) -> float | None:
+def _time(trial: _Trial, world: Scenario, library: str) -> float | None:
     if trial.apart:
         world = world._replace(fabric=world.fabric.model_copy(update={"tiers": world.fabric.tiers[1:]}))
     if trial.ringed:
@@ -123,9 +126,40 @@ def _time(trial: _Trial, world: World, library: str) -> float | None:
     return world.time(trial.primitive, trial.bytes, trial.ranks, library)
 
 
-def _foretold(cause: str, trial: _Trial, seconds: float) -> Foretold:
-    return Foretold(cause, trial.bytes / seconds * busbw_factor(trial.primitive, trial.ranks), seconds)
+def _foretold(cause: str, trial: _Trial, seconds: float) -> Prediction:
+    return Prediction(cause, trial.bytes / seconds * busbw_factor(trial.primitive, trial.ranks), seconds)
 
 
-def _command(trial: _Trial, on: Machine) -> str:
+def _command(trial: _Trial, on: ExperimentMachine) -> str:
     return command_line(trial.primitive, trial.sizes, trial.ranks, trial.hosts, mpi=on.library == "MPI", settings=trial.settings)
+
+
+def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, judged: Collection[str]) -> tuple[
+    tuple[UpperBound, ...], tuple[Experiment, ...]
+]:  # fmt: skip
+    """What cannot be judged, and a benchmark for each of its wires that no series is ``judged`` on.
+
+    Raises:
+        ColltoolError: more ranks than the fabric holds.
+    """
+    placed = [place(base.fabric, one.ranks) for one in bounds]
+    wires = [one.spans[-1].tier.name for one in placed]
+    found = tuple(
+        UpperBound(one.primitive, one.ranks, one.calls, one.missing, wire) for one, wire in zip(bounds, wires, strict=True)
+    )
+    first = {wire: at for at, wire in reversed(list(enumerate(wires))) if wire not in judged}
+    tests = (
+        _measured(bounds[at].primitive, placed[at], base, library) for _, at in sorted(first.items(), key=lambda one: one[1])
+    )
+    return found, tuple(one for one in tests if one is not None)
+
+
+def _measured(primitive: Primitive, placed: PlacedGroup, base: Scenario, library: str) -> Experiment | None:
+    """The benchmark of a collective on the group that a trace has it on, and what the fabric says of it."""
+    ranks, inside = placed.ranks, placed.spans[1].ranks_inside if len(placed.spans) > 1 else placed.ranks
+    seconds = base.time(primitive, GIB, ranks, library)
+    if seconds is None or primitive is P2P:
+        return None
+    command = command_line(primitive, LARGE_SIZES, ranks, ranks // inside, settings={"NCCL_DEBUG": "INFO"})
+    busbw = GIB / seconds * busbw_factor(primitive, ranks)
+    return Experiment(command, GIB, (Prediction(AS_IS, busbw, seconds),), of_few(ranks))

@@ -10,10 +10,10 @@ from colltool.base.formatting import counted
 from colltool.calibration.placement import MOST_IN_A_HOST
 from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.results import Assumed
+from colltool.diagnosis.results import AssumedFabric
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.measurements.devices import Machine
+from colltool.measurements.devices import LoggedHardware
 
 _KNOWN: tuple[tuple[str, str], ...] = (
     (r"\bGB[23]00\b", "nvl72"),
@@ -28,13 +28,13 @@ _KNOWN: tuple[tuple[str, str], ...] = (
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # a card in a slot: no NVSwitch joins it to the others
 
 
-def given_fabric(fabric: Fabric, machine: Machine) -> tuple[Fabric, Assumed]:
+def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, AssumedFabric]:
     """The fabric that the caller gives."""
     said = [*_read(machine), f"fabric {fabric.name}, as given"]
     own, nearest = _generation(fabric), dict.fromkeys(filter(None, map(_name_of, machine.devices)))
     others = [name for name in nearest if own and _generation(load_fabric(name)) != own]
     said += [f"the devices are not those of {fabric.name}: the nearest shipped fabric is {name}" for name in others]
-    return fabric, Assumed(fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+    return fabric, AssumedFabric(fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
 
 
 def _generation(fabric: Fabric) -> str | None:
@@ -42,7 +42,7 @@ def _generation(fabric: Fabric) -> str | None:
     return fabric.library_facts.gpu if fabric.library_facts else None
 
 
-def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, Assumed]:
+def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
     """The shipped fabric nearest to the devices that logs name, of the size that they ran on.
 
     Raises:
@@ -67,10 +67,10 @@ def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, A
     said += [f"{one}: what was measured ran on so many" for one in sizes]
     if len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints:
         said.append(f"the network of {name} is assumed: the logs do not name NICs ({fabric.tiers[-1].name})")
-    return fabric, Assumed(name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+    return fabric, AssumedFabric(name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
 
 
-def _read(machine: Machine) -> list[str]:
+def _read(machine: LoggedHardware) -> list[str]:
     if not machine.devices:
         return []
     on = f" on {counted(len(machine.hosts), 'host')}" if machine.hosts else ""

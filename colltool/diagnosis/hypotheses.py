@@ -10,8 +10,8 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from colltool.base.formatting import format_rate, format_time, whole_percent
-from colltool.diagnosis.look import Maker, look_for
-from colltool.diagnosis.worlds import World
+from colltool.diagnosis.checks_to_run import Maker, look_for
+from colltool.diagnosis.scenario import Scenario
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
@@ -51,7 +51,7 @@ class Hypothesis(NamedTuple):
     name: str
     said: Callable[[float], str]
     look: str
-    world: Callable[[float], World]
+    world: Callable[[float], Scenario]
     fits: str = ""
     of: int = 0
     least: float = 0.02
@@ -59,12 +59,12 @@ class Hypothesis(NamedTuple):
     free: bool = False
     spares: frozenset[str] = frozenset()
 
-    def at_share(self, share: float) -> World:
+    def at_share(self, share: float) -> Scenario:
         """The world of a share, counted or not."""
         return self.world(share * (self.of or 1))
 
 
-class Host(NamedTuple):
+class HostFacts(NamedTuple):
     """What causes hang on beside the fabric.
 
     Args:
@@ -80,7 +80,7 @@ class Host(NamedTuple):
     maker: Maker
 
 
-def hypotheses(base: World, host: Host) -> tuple[Hypothesis, ...]:
+def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
     """All that this machine can have."""
     # A world is made once, for all causes that it is of: what was priced in it is remembered by its fabric.
     inner_at = cache(
@@ -92,7 +92,7 @@ def hypotheses(base: World, host: Host) -> tuple[Hypothesis, ...]:
     return tuple(one._replace(world=cache(one.world)) for one in (*found, *_of_hosts(base, host)))
 
 
-def _settings(base: World, host: Host) -> Iterator[Hypothesis]:
+def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     """What a setting of NCCL or RCCL does."""
     facts = base.fabric.library_facts
     nccl = host.library in ("", "NCCL") and facts is not None and facts.name == "nccl"
@@ -122,7 +122,7 @@ def _settings(base: World, host: Host) -> Iterator[Hypothesis]:
             )
 
 
-def _links(base: World, host: Host, inner_at: Callable[[float], World]) -> Iterator[Hypothesis]:
+def _links(base: Scenario, host: HostFacts, inner_at: Callable[[float], Scenario]) -> Iterator[Hypothesis]:
     """What is wrong with the links between the devices of a host."""
     fabric, inner = base.fabric, base.fabric.tiers[0]
     kind, facts = capabilities_of(inner), fabric.library_facts
@@ -160,7 +160,7 @@ def _links(base: World, host: Host, inner_at: Callable[[float], World]) -> Itera
         )
 
 
-def _slow_rank(base: World, host: Host, inner_at: Callable[[float], World]) -> Hypothesis:
+def _slow_rank(base: Scenario, host: HostFacts, inner_at: Callable[[float], Scenario]) -> Hypothesis:
     """A straggler: a ring runs at the rate of its slowest rank."""
     inner = base.fabric.tiers[0]
     return Hypothesis(
@@ -174,7 +174,7 @@ def _slow_rank(base: World, host: Host, inner_at: Callable[[float], World]) -> H
     )
 
 
-def _outer(base: World, host: Host, outer_at: Callable[[float], World]) -> Iterator[Hypothesis]:
+def _outer(base: Scenario, host: HostFacts, outer_at: Callable[[float], Scenario]) -> Iterator[Hypothesis]:
     """What is wrong between hosts."""
     network = base.fabric.tiers[-1].name
     if host.ranks_inside > 1:
@@ -199,7 +199,7 @@ def _outer(base: World, host: Host, outer_at: Callable[[float], World]) -> Itera
     )
 
 
-def _of_hosts(base: World, host: Host) -> Iterator[Hypothesis]:
+def _of_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     yield Hypothesis(
         "clocks",
         lambda share: f"everything takes {1 / share:.2f} times as long, small messages too: clocks, a power cap, or busy hosts",

@@ -1,4 +1,4 @@
-"""What ``doctor`` returns: frozen records in SI units."""
+"""What ``validate`` and ``doctor`` return: frozen records in SI units."""
 
 from __future__ import annotations
 
@@ -7,12 +7,84 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.calibration.results import ValidatedSeries
-from colltool.measurements.series import Skipped
-from colltool.traces.results import LeftOut
+from colltool.diagnosis.evidence import LeftOutKernels
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.measurements.series import Series, Skipped
 
 
-class Assumed(NamedTuple):
+class ValidatedPoint(NamedTuple):
+    """One measured size beside the price.
+
+    Args:
+        bytes, measured_s: the point.
+        predicted_s: the fastest price among what the library ships; ``relative_error`` = predicted/measured - 1.
+        algorithm, protocol: that price's; protocol is empty where the fabric lists none.
+        bound: what takes most of the price: ``latency``, ``bandwidth`` or ``overhead``.
+        nearest: the algorithm whose price comes nearest to the measurement, and ``nearest_error`` of that price.
+        spec, nearest_spec: the text that ``--algorithm`` takes for them.
+    """
+
+    bytes: float
+    measured_s: float
+    predicted_s: float
+    relative_error: float
+    algorithm: str
+    protocol: str
+    busbw_measured_Bps: float
+    busbw_expected_Bps: float
+    bound: str
+    nearest: str
+    nearest_error: float
+    spec: str = ""
+    nearest_spec: str = ""
+
+    @property
+    def of_expected(self) -> float:
+        """predicted/measured: the share of the expected bandwidth that the measurement reaches, 1 where the price is met."""
+        return self.predicted_s / self.measured_s
+
+
+class Regime(NamedTuple):
+    """Neighbouring sizes that the price calls bound by the same thing, with their mean absolute relative error."""
+
+    bound: str
+    from_bytes: float
+    to_bytes: float
+    mape: float
+
+
+class ValidatedSeries(NamedTuple):
+    """A series judged; ``worst`` is signed; ``findings`` are sentences that the numbers support, most important first."""
+
+    series: Series
+    points: tuple[ValidatedPoint, ...]
+    mape: float
+    worst: float
+    regimes: tuple[Regime, ...]
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation(Result):
+    """All series judged by one fabric; ``mape`` over all points; ``max_mape`` as asked for, a fraction."""
+
+    subject: ClassVar[str] = "validate"
+    fabric: str
+    series: tuple[ValidatedSeries, ...]
+    mape: float
+    verdict: str
+    skipped: tuple[Skipped, ...]
+    max_mape: float | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
+    readings: Readings = USUAL
+
+    @property
+    def holds(self) -> bool:
+        """Whether every series stays within ``max_mape``."""
+        return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)
+
+
+class AssumedFabric(NamedTuple):
     """The fabric that the logs are held against.
 
     Args:
@@ -29,7 +101,7 @@ class Assumed(NamedTuple):
     said: tuple[str, ...]
 
 
-class Health(NamedTuple):
+class SeriesHealth(NamedTuple):
     """One series beside the fabric.
 
     Args:
@@ -66,7 +138,7 @@ class Cause(NamedTuple):
     error_all: float
 
 
-class Foretold(NamedTuple):
+class Prediction(NamedTuple):
     """What an experiment would show if a cause were true: busbw at ``Experiment.bytes``, and the time."""
 
     cause: str
@@ -86,7 +158,7 @@ class Experiment(NamedTuple):
 
     command: str
     bytes: float
-    foretold: tuple[Foretold, ...]
+    foretold: tuple[Prediction, ...]
     note: str = ""
 
 
@@ -106,7 +178,7 @@ class UpperBound(NamedTuple):
     wire: str
 
 
-class Finding(NamedTuple):
+class DiagnosisFinding(NamedTuple):
     """Something that is off, once for all series that share it.
 
     Args:
@@ -137,15 +209,15 @@ class Diagnosis(Result):
     """
 
     subject: ClassVar[str] = "doctor"
-    assumed: Assumed
+    assumed: AssumedFabric
     expect: float
-    series: tuple[Health, ...]
-    findings: tuple[Finding, ...]
+    series: tuple[SeriesHealth, ...]
+    findings: tuple[DiagnosisFinding, ...]
     notes: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     bounds: tuple[UpperBound, ...] = ()
     measure: tuple[Experiment, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOutKernels, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -9,22 +9,21 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from colltool.base.quoting import printable
-from colltool.measurements.log import Log, open_log
+from colltool.measurements.log import Log, clean, open_log
 from colltool.measurements.nccl_tests import json_report
-from colltool.measurements.noise import clean
 
 _RANK = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
 _LONGEST = 100
 
 
-class Machine(NamedTuple):
+class LoggedHardware(NamedTuple):
     """What logs say of the machine: names of its devices and of its hosts, each once, in the order met."""
 
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
 
 
-def machine_of(paths: Sequence[str | os.PathLike[str]]) -> Machine:
+def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
     """The devices and hosts of logs; nothing of formats that name none, such as OSU's.
 
     Raises:
@@ -32,7 +31,7 @@ def machine_of(paths: Sequence[str | os.PathLike[str]]) -> Machine:
     """
     named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
     hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
-    return Machine(devices, hosts)
+    return LoggedHardware(devices, hosts)
 
 
 def _named(log: Log) -> Iterator[tuple[str, str]]:

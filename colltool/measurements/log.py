@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
 from colltool.base.inputs import not_utf8, read_bytes
-from colltool.measurements.timing import Reading, Stated
+from colltool.base.primitives import Primitive
 
 MAX_LINE = 4096
 """Characters of a line that can be a row or a header of one; what stands beyond is never looked at."""
@@ -42,7 +43,7 @@ class Log(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format of logs: what each reader offers to :data:`colltool.measurements.formats.FORMATS`.
+    """A format of logs: what each reader offers to :data:`colltool.measurements.read.FORMATS`.
 
     Args:
         known_by: its name, and what a file of it shows; for people whose file is none.
@@ -53,7 +54,7 @@ class Format(NamedTuple):
 
     known_by: str
     recognises: Callable[[Log], bool]
-    read: Callable[[Log, Stated], Reading]
+    read: Callable[[Log, UserHints], ParsedLog]
     shares: bool = False
 
 
@@ -87,3 +88,109 @@ def _content(path: str) -> bytes:
     if encoding != "utf-8":
         content = content.decode(encoding, errors="replace").encode()
     return content
+
+
+_T = TypeVar("_T")
+
+
+class UserHints(NamedTuple):
+    """What the caller says about the logs; None where the logs must say it themselves."""
+
+    ranks: int | None = None
+    primitive: Primitive | None = None
+    nodes: int | None = None
+    in_place: bool = False
+
+
+def place(file: str, line: int, item: str) -> str:
+    """``file:line``, and the item where a line holds several: ``a.json:1: results[3]``."""
+    return f"{file}:{line}: {item}" if item else f"{file}:{line}"
+
+
+class Record(NamedTuple):
+    """One measured time of one size, in SI units and by nccl-tests' size convention; most readers find one in each row."""
+
+    primitive: Primitive
+    ranks: int
+    nodes: int | None
+    bytes: float
+    seconds: float
+    dtype: str
+    library: str
+    version: str
+    file: str
+    line: int
+    item: str = ""
+
+    @property
+    def where(self) -> str:
+        """``file:line``, and the item."""
+        return place(self.file, self.line, self.item)
+
+
+class Note(NamedTuple):
+    """A row that was left out, or ``used`` with a reservation: the reason, and where."""
+
+    reason: str
+    file: str
+    line: int
+    item: str = ""
+    used: bool = False
+
+    @property
+    def where(self) -> str:
+        """``file:line``, and the item."""
+        return place(self.file, self.line, self.item)
+
+
+class ParsedLog(NamedTuple):
+    """What one reader found in one file."""
+
+    timings: tuple[Record, ...]
+    notes: tuple[Note, ...]
+
+
+def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
+    """The one of log and caller that says something; both must say the same.
+
+    Raises:
+        ColltoolError: they contradict each other.
+    """
+    if found is not None and stated is not None and found != stated:
+        what = f"the log says {what} {found}, {given(argument)} says {stated}"
+        raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
+    return stated if found is None else found
+
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,40}[A-Za-z]|\][^\x07]{0,200}\x07)")
+_MPIRUN_TAG = re.compile(r"\[[^\[\]\s]*\d,\d+\]<std\w+>:?")
+_NCCL_PLACE = re.compile(r":\d+:\d+ \[-?\d+\]")  # process, thread and device, behind a host's name
+_HOST = re.compile(r"(?:\[[^\[\]]{1,40}\]\s*)?[A-Za-z][\w.-]*\Z")
+_LABEL = re.compile(r"\s*[\w.-]{1,80}:\s+(?=[#\d.]|N/A)")  # "0: " of srun -l, "node03: " of pdsh
+_LONGEST_HOST = 300
+
+
+def clean(line: str) -> str:
+    """A line without colours, mpirun's tags and NCCL's messages, wherever in the line they stand."""
+    line = line[:MAX_LINE]
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "<std" in line:
+        line = _MPIRUN_TAG.sub(" ", line)
+    if "NCCL" in line:
+        line = line[: _message_start(line)]
+    if ":" in line and (label := _LABEL.match(line)):
+        line = line[label.end() :]
+    return line
+
+
+def _message_start(line: str) -> int:
+    """Where a message of NCCL begins, which reaches to the end of the line; the length of the line where there is none."""
+    version = line.find("NCCL version ")
+    start = version if version >= 0 else len(line)
+    place = _NCCL_PLACE.search(line)
+    if place is None or line.rfind("NCCL") < place.end():
+        return start
+    first = max(0, place.start() - _LONGEST_HOST)
+    host = _HOST.search(line[first : place.start()])
+    return min(start, first + host.start()) if host else start

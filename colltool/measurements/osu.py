@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.measurements.log import Format, Log
-from colltool.measurements.noise import clean
-from colltool.measurements.printed import Unusable, looks_like_a_row, message_size, positive_time
-from colltool.measurements.rank_count import SAY_RANKS
-from colltool.measurements.timing import Note, Reading, Stated, Timing, agree
+from colltool.measurements.busbw_ratio import SAY_RANKS
+from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
+from colltool.measurements.rounding_interval import UnusableRow, looks_like_a_row, message_size, positive_time
 
 # By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as in nccl-tests.
 _TITLES = {
@@ -55,13 +53,13 @@ def recognises(log: Log) -> bool:
     return _SIGN.search(log.content) is not None
 
 
-def read(log: Log, stated: Stated) -> Reading:
+def read(log: Log, stated: UserHints) -> ParsedLog:
     """All timings of a log.
 
     Raises:
         ColltoolError: an unknown test, no rank count, no usable row.
     """
-    timings: list[Timing] = []
+    timings: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
     for test in _tests(log, notes):
@@ -75,7 +73,7 @@ def read(log: Log, stated: Stated) -> Reading:
         else:
             notes.append(Note("a table without rows", log.file, test.line))
     if timings:
-        return Reading(tuple(timings), tuple(notes))
+        return ParsedLog(tuple(timings), tuple(notes))
     if unusable:
         raise unusable[0]
     where = f"{log.file}:{notes[0].line if notes else 1}"
@@ -123,7 +121,7 @@ def _primitive(test: _Test) -> Primitive | None:
     return _TITLES.get(key) if latency and not rest.strip() else None
 
 
-def _timings(test: _Test, primitive: Primitive, file: str, stated: Stated, notes: list[Note]) -> list[Timing]:
+def _timings(test: _Test, primitive: Primitive, file: str, stated: UserHints, notes: list[Note]) -> list[Record]:
     """The rows of a test in SI units; notes on those that cannot be used."""
     where = f"{file}:{test.line}"
     agree(primitive, stated.primitive, "the collective is", "primitive", where)
@@ -131,17 +129,17 @@ def _timings(test: _Test, primitive: Primitive, file: str, stated: Stated, notes
     ranks = agree(2 if primitive is P2P else None, stated.ranks, "ranks:", "ranks", where)
     if ranks is None:
         raise ColltoolError("an OSU log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
-    timings: list[Timing] = []
+    timings: list[Record] = []
     bad: list[Note] = []
     per_peer = ranks if primitive in _PER_PEER else 1
     for number, text in test.rows:
         try:
             size, seconds = _values(test.names, text.split())
-        except Unusable as error:
+        except UnusableRow as error:
             bad.append(Note(str(error), file, number))
             continue
         timings.append(
-            Timing(
+            Record(
                 primitive=primitive,
                 ranks=ranks,
                 nodes=stated.nodes,
@@ -163,12 +161,12 @@ def _timings(test: _Test, primitive: Primitive, file: str, stated: Stated, notes
 
 def _values(names: list[str], words: list[str]) -> tuple[float, float]:
     if len(words) < len(names):
-        raise Unusable("truncated: fewer values than columns")
+        raise UnusableRow("truncated: fewer values than columns")
     if len(words) > len(names) and "iterations" not in names[-1]:
-        raise Unusable("more values than columns")
+        raise UnusableRow("more values than columns")
     cells = dict(zip(names, words, strict=False))
     if "fail" in cells.get("validation", "").lower():
-        raise Unusable("the result is wrong: validation failed")
+        raise UnusableRow("the result is wrong: validation failed")
     time = next((cells[name] for name in ("avglatency(us)", "latency(us)") if name in cells), "")
     return message_size(words[0]), positive_time(time).value / 1e6
 

@@ -10,9 +10,8 @@ from itertools import islice
 from colltool.base.errors import ColltoolError, ManyErrors, given
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.units import parse_size
-from colltool.measurements.log import MAX_LINE, Format, Log
-from colltool.measurements.rank_count import RANKS_N
-from colltool.measurements.timing import Note, Reading, Stated, Timing, agree
+from colltool.measurements.busbw_ratio import RANKS_N
+from colltool.measurements.log import MAX_LINE, Format, Log, Note, ParsedLog, Record, UserHints, agree
 
 _MOST_ERRORS, _MOST_KINDS = 20, 1000
 _COLUMNS = {
@@ -46,15 +45,15 @@ def recognises(log: Log) -> bool:
     return sum(name in known or _like_time(name) for name in _names(header)) > 1
 
 
-def read(log: Log, stated: Stated) -> Reading:
+def read(log: Log, stated: UserHints) -> ParsedLog:
     """All timings of a file.
 
     Raises:
         ColltoolError: a header without a needed column, or any row that is wrong (all mistakes at once, each with its first row).
     """
     at, header = _header(log)
-    table = _Table(header, f"{log.file}:{at}", log.file, stated)
-    timings: list[Timing] = []
+    table = _CsvTable(header, f"{log.file}:{at}", log.file, stated)
+    timings: list[Record] = []
     mistakes = _Mistakes()
     for number, cells in _records(log, at, table.separator):
         table.same_machine(cells, number)
@@ -68,7 +67,7 @@ def read(log: Log, stated: Stated) -> Reading:
         raise mistakes.error()
     if not timings:
         raise ColltoolError("no rows below the header", where=f"{log.file}:{at}", fix=_EXAMPLE)
-    return Reading(tuple(timings), tuple(table.notes))
+    return ParsedLog(tuple(timings), tuple(table.notes))
 
 
 class _Mistakes:
@@ -141,10 +140,10 @@ def _records(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[
         yield number, [cell.strip() for cell in cells]
 
 
-class _Table:
+class _CsvTable:
     """A header: where each column stands; and rows read by it."""
 
-    def __init__(self, header: str, where: str, file: str, stated: Stated) -> None:
+    def __init__(self, header: str, where: str, file: str, stated: UserHints) -> None:
         self.separator = _separator(header)
         self.names = _names(header)
         self.where, self.file, self.stated = where, file, stated
@@ -178,7 +177,7 @@ class _Table:
             raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
         return found[0] if found else None
 
-    def timing(self, cells: list[str], number: int) -> Timing | None:
+    def timing(self, cells: list[str], number: int) -> Record | None:
         """What a row says, or None where nothing is sent.
 
         Raises:
@@ -204,7 +203,7 @@ class _Table:
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        return Timing(
+        return Record(
             primitive=primitive,
             ranks=ranks,
             nodes=nodes,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements.formats import FORMATS
-from colltool.measurements.log import Format, Log, open_log
-from colltool.measurements.merge import series_of, skipped_of
-from colltool.measurements.plausible import check_timing
-from colltool.measurements.series import Measurements
-from colltool.measurements.timing import Reading, Stated
+from colltool.measurements import osu, plain_csv
+from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, open_log
+from colltool.measurements.nccl_tests import json_report
+from colltool.measurements.nccl_tests import text as nccl_tests_text
+from colltool.measurements.series import Measurements, Point, Series, Skipped, check_timing
 
 
 def read_logs(
@@ -26,7 +27,7 @@ def read_logs(
     """All measurements of all files, as series of points.
 
     Args:
-        paths: logs of any format of :data:`colltool.measurements.formats.FORMATS`.
+        paths: logs of any format of :data:`colltool.measurements.read.FORMATS`.
         ranks, primitive, nodes: what the logs do not say; an error where they say otherwise.
         in_place: take the in-place times of nccl-tests; without it, those of distinct buffers.
 
@@ -40,7 +41,7 @@ def read_logs(
     stated = _stated(ranks, primitive, nodes, in_place)
     if not paths:
         raise ColltoolError("no log given", fix=f"give one or more of: {', '.join(one.known_by for one in FORMATS)}")
-    readings: list[Reading] = []
+    readings: list[ParsedLog] = []
     problems: list[ColltoolError] = []
     for path in paths:
         try:
@@ -55,15 +56,15 @@ def read_logs(
     return Measurements(series_of(timings), skipped_of(note for reading in readings for note in reading.notes))
 
 
-def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> Stated:
+def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> UserHints:
     if ranks is not None and ranks < 2:
         raise ColltoolError(f"{ranks} ranks communicate with nobody", argument="ranks", fix="2 or more")
     if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
         raise ColltoolError(f"{nodes} nodes cannot hold the ranks", argument="nodes", fix="1 to the number of ranks")
-    return Stated(ranks, primitive, nodes, in_place)
+    return UserHints(ranks, primitive, nodes, in_place)
 
 
-def _read(path: str, stated: Stated) -> Reading:
+def _read(path: str, stated: UserHints) -> ParsedLog:
     log = open_log(path)
     readings = [one.read(log, stated) for one in _formats_of(log)]
     if not readings:
@@ -72,7 +73,7 @@ def _read(path: str, stated: Stated) -> Reading:
     timings = tuple(timing for reading in readings for timing in reading.timings)
     for timing in timings:
         check_timing(timing)
-    return Reading(timings, tuple(note for reading in readings for note in reading.notes))
+    return ParsedLog(timings, tuple(note for reading in readings for note in reading.notes))
 
 
 def _formats_of(log: Log) -> list[Format]:
@@ -81,3 +82,60 @@ def _formats_of(log: Log) -> list[Format]:
     if first is None or not first.shares:
         return [first] if first else []
     return [one for one in FORMATS if one is first or (one.shares and one.recognises(log))]
+
+
+_ORDER = {primitive: at for at, primitive in enumerate(Primitive)}
+
+_Key = tuple[int, int, int, str, str]
+
+
+def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
+    """One series for every primitive, ranks, nodes, element type and library, in that order."""
+    groups: dict[_Key, list[Record]] = defaultdict(list)
+    for one in timings:
+        groups[(_ORDER[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)].append(one)
+    return tuple(_series(groups[key]) for key in sorted(groups))
+
+
+def _series(timings: list[Record]) -> Series:
+    by_size: dict[float, list[Record]] = defaultdict(list)
+    for one in timings:
+        by_size[one.bytes].append(one)
+    points = tuple(_point(by_size[size]) for size in sorted(by_size))
+    versions = ", ".join(sorted({one.version for one in timings if one.version}))
+    files = tuple(sorted({one.file for one in timings}))
+    first = timings[0]
+    return Series(
+        primitive=first.primitive,
+        ranks=first.ranks,
+        nodes=first.nodes,
+        points=points,
+        library=first.library,
+        version=versions,
+        dtype=first.dtype,
+        files=files,
+    )
+
+
+def _point(repeats: list[Record]) -> Point:
+    """One size of a series; its place is that of the first repeat by file and line."""
+    times = [one.seconds for one in repeats]
+    first = min(repeats, key=lambda one: (one.file, one.line, one.seconds))
+    return Point(first.bytes, statistics.median(times), min(times), max(times), len(times), first.where)
+
+
+def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
+    """Notes by reason, with their number and the first place; in the order of those places."""
+    by_reason: dict[str, list[Note]] = defaultdict(list)
+    for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
+        by_reason[note.reason].append(note)
+    return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())
+
+
+FORMATS: tuple[Format, ...] = (
+    json_report.FORMAT,
+    osu.FORMAT,
+    nccl_tests_text.FORMAT,
+    plain_csv.FORMAT,
+)
+"""The first that recognises a log reads it, together with the others that share logs if it does, too."""

@@ -75,7 +75,6 @@ def _tree(on: Hardware, protocol: str) -> float:
 
 
 def _nvls(on: Hardware, primitive: Primitive, algorithm: str) -> float:
-    """The least of what a channel moves inside (twice of an all-reduce, whose two halves overlap), across, and may move."""
     numbers, graph = on.constants, _known(on.nvls_graph)
     way = 2.0 if primitive is AR else (on.ranks_per_node - 1) / on.ranks_per_node
     efficiency: float = numbers.nvls["efficiency"][on.gpu]
@@ -86,7 +85,6 @@ def _nvls(on: Hardware, primitive: Primitive, algorithm: str) -> float:
 
 
 def _collnet_direct(on: Hardware, primitive: Primitive) -> float:
-    """Every GPU needs a NIC of its own to work at full speed."""
     numbers, graph = on.constants, _known(on.collnet_graph)
     if primitive is not AR:
         across = numbers.share["collnet_direct_gather_across"] * graph.across_GBps

@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
+class CpuConstants:
     """A CPU: microseconds that a ring's step across nodes takes at least, the row of LL's limits, whether it is an x86."""
 
     net_overhead_us: float
@@ -40,7 +40,7 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class ChannelSearch:
     """What NCCL's search for channels knows of a GPU generation.
 
     Args:
@@ -65,7 +65,7 @@ class Constants:
     base_latency_us: Mapping[str, ByProtocol]
     hop_latency_us: Mapping[str, Mapping[str, ByProtocol]]
     latency: Mapping[str, float]
-    cpu: Mapping[Cpu, Host]
+    cpu: Mapping[Cpu, CpuConstants]
     ll_most_GBps: Mapping[Gpu, ByNodes]
     ring_ll128_channel_GBps: Mapping[Gpu, ByNodes]
     tree_ll128_channel_GBps: Mapping[Gpu, ByNodes]
@@ -76,7 +76,7 @@ class Constants:
     collnet: Mapping[str, int]
     plateau: Mapping[str, Any]
     size_correction: Mapping[str, Any]
-    search: Mapping[Gpu, Search]
+    search: Mapping[Gpu, ChannelSearch]
     channels: Mapping[str, Any]
 
     def base_us(self, algorithm: str, protocol: str) -> float:
@@ -119,8 +119,8 @@ def constants(version: str = "") -> Constants:
 def _read(version: str) -> Constants:
     tables = tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
     bare: dict[str, Any] = {name: _bare(table) if isinstance(table, dict) else table for name, table in tables.items()}
-    bare["cpu"] = {name: Host(**one) for name, one in bare["cpu"].items()}
-    bare["search"] = {name: Search(**one) for name, one in bare["search"].items()}
+    bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
+    bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}
     return Constants(**bare)
 
 

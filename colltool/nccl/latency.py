@@ -12,7 +12,7 @@ from colltool.base.primitives import AR, BC, REDUCE, Primitive
 from colltool.nccl.hardware import Hardware
 
 
-class Term(NamedTuple):
+class LatencyTerm(NamedTuple):
     """So many times a latency of that kind."""
 
     name: str
@@ -25,7 +25,7 @@ def latency_us(on: Hardware, primitive: Primitive, algorithm: str, protocol: str
     return sum(term.times * term.us for term in latency_terms(on, primitive, algorithm, protocol))
 
 
-def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[Term]:
+def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[LatencyTerm]:
     """What the latency of one call is made of.
 
     - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) of an all-reduce, P-1 of the others, between
@@ -44,7 +44,7 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
         case "tree":
             return [own.base, own.inside(2 * peers), own.between(2 * on.tree_levels)]
         case "collnet_direct":
-            peer = Term("GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"])
+            peer = LatencyTerm("GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"])
             return [own.inside(2 * min(1, peers)), peer, own.between(1)]
         case "collnet_chain":
             return [own.inside(2 * peers), own.between(1)]
@@ -53,28 +53,26 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
         case "nvls_tree":
             return [own.base, own.inside(1), own.between(2 * on.tree_levels)]
         case "pat":
-            rank = Term("ranks", on.ranks, numbers.latency["pat_rank_us"])
+            rank = LatencyTerm("ranks", on.ranks, numbers.latency["pat_rank_us"])
             return [own.base, own.between(on.tree_levels / numbers.latency["pat_hop_share"]), rank]
     raise AssertionError(algorithm)
 
 
 class _Hops(NamedTuple):
-    """The latencies of an algorithm under a protocol."""
-
-    base: Term
+    base: LatencyTerm
     hop_us: float
     net_us: float
 
-    def inside(self, times: float) -> Term:
-        return Term("hops inside a node", times, self.hop_us)
+    def inside(self, times: float) -> LatencyTerm:
+        return LatencyTerm("hops inside a node", times, self.hop_us)
 
-    def between(self, times: float) -> Term:
-        return Term("hops between nodes", times, self.net_us)
+    def between(self, times: float) -> LatencyTerm:
+        return LatencyTerm("hops between nodes", times, self.net_us)
 
 
 def _hops(on: Hardware, algorithm: str, protocol: str) -> _Hops:
     numbers = on.constants
-    base = Term("base", 1, numbers.base_us(algorithm, protocol))
+    base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
     return _Hops(base, numbers.hop_us(on.link, algorithm, protocol), _net(on, algorithm, protocol))
 
 
@@ -90,7 +88,7 @@ def _net(on: Hardware, algorithm: str, protocol: str) -> float:
     return on.constants.hop_us("net", "tree" if on.ranks_per_node == 1 else algorithm, protocol)
 
 
-def _ring(on: Hardware, primitive: Primitive, protocol: str, own: _Hops) -> list[Term]:
+def _ring(on: Hardware, primitive: Primitive, protocol: str, own: _Hops) -> list[LatencyTerm]:
     if primitive in (BC, REDUCE):
         return [_rooted(on, protocol)]
     if on.nodes == 1:
@@ -102,10 +100,9 @@ def _ring(on: Hardware, primitive: Primitive, protocol: str, own: _Hops) -> list
     return [inside._replace(us=max(inside.us, host)), own.between(between)]
 
 
-def _rooted(on: Hardware, protocol: str) -> Term:
-    """Hops of a broadcast or reduce."""
+def _rooted(on: Hardware, protocol: str) -> LatencyTerm:
     wires = on.link if on.nodes == 1 else "net"
     if on.same_channels:
-        return Term("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
+        return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
     us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
-    return Term("hops from rank to rank", on.ranks, us)
+    return LatencyTerm("hops from rank to rank", on.ranks, us)

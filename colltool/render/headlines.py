@@ -16,7 +16,7 @@ from colltool.render.view import on_fabric
 from colltool.render.views.compare import verdict as compared
 from colltool.render.views.plan_choices import verdict as planned_on
 from colltool.render.views.plan_facts import facts
-from colltool.traces.results import Trace
+from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 
@@ -60,5 +60,5 @@ _HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
     Plan: _planned,
     Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
     Diagnosis: lambda result: (f"benchmarks: {_last(result).removeprefix('verdict: ')}",),
-    Trace: lambda result: (f"the job that was traced: {line}" for line in summary(result).splitlines()[1:]),
+    TraceComparison: lambda result: (f"the job that was traced: {line}" for line in summary(result).splitlines()[1:]),
 }

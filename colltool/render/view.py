@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import shape_text
-from colltool.estimate.who import Seats
+from colltool.estimate.group_spec import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def set_field(overrides: Overrides) -> Document:
     return {"set": dict(overrides)} if overrides else {}
 
 
-def group_field(group: Seats) -> Document:
+def group_field(group: GroupPlacement) -> Document:
     """Who is in a group, as every document of a command that takes one echoes it."""
     shape = {"shape": list(group.shape)} if group.shape else {}
     return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
 
 
-def group_columns(group: Seats | None, get: Callable[[Any], Seats | None]) -> tuple[Column, ...]:
+def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]) -> tuple[Column, ...]:
     """Columns of CSV that tell groups of one number of ranks apart; none for consecutive ranks where there is no lattice."""
     if group is None or group.stride == 1:
         shape = label("shape", "shape", get=lambda one: (seats := get(one)) and shape_text(seats.shape), hidden=True)

@@ -1,5 +1,5 @@
 """PyTorch profiler traces: read as a stream, their collectives found, put on a fabric and held against its prices."""
 
-from colltool.traces.recognised import is_trace
+from colltool.traces.reader import is_trace
 
 __all__ = ["is_trace"]

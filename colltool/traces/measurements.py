@@ -8,32 +8,19 @@ from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
+from colltool.base.errors import ColltoolError
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P, Primitive
+from colltool.diagnosis.evidence import BoundedCalls, LeftOutKernels
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
-from colltool.traces.merged import Merged, merged
-from colltool.traces.observed import Observations
-from colltool.traces.ranks import left_out, missing, read_traces, world_of
-from colltool.traces.results import LeftOut
+from colltool.traces.calls import RankTrace
+from colltool.traces.cross_rank_merge import MergedCall, left_out, merged_calls, missing, read_traces, world_of
+from colltool.traces.results import TracedCall, TraceFinding
 
 MESSAGE = "messages: their two ends are measured apart"
 SPREAD = "groups of other than consecutive ranks, or that do not begin at a multiple of their size: no benchmark runs on them"
-
-
-class Bounded(NamedTuple):
-    """Calls that took at most what was measured: a kernel waits for the slowest rank, and not all ranks were seen.
-
-    Args:
-        primitive, ranks: of the calls; how many ranks their group has.
-        calls: how many.
-        missing: the ranks without a trace; empty where the traces do not tell, or where all are there and their calls do not
-            pair off.
-    """
-
-    primitive: Primitive
-    ranks: int
-    calls: int
-    missing: tuple[int, ...]
 
 
 class TracedSeries(NamedTuple):
@@ -50,11 +37,11 @@ class TracedSeries(NamedTuple):
     measurements: Measurements
     devices: tuple[str, ...]
     world: int | None
-    bounds: tuple[Bounded, ...]
-    left_out: tuple[LeftOut, ...]
+    bounds: tuple[BoundedCalls, ...]
+    left_out: tuple[LeftOutKernels, ...]
 
 
-class Measured(NamedTuple):
+class MeasuredCall(NamedTuple):
     """A call by the seconds that it took, on the first so many ranks after a multiple of that number."""
 
     primitive: Primitive
@@ -70,33 +57,33 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         files: of one rank each, of one job.
 
     Raises:
-        ColltoolError: as :func:`colltool.traces.ranks.read_traces`.
+        ColltoolError: as :func:`colltool.traces.cross_rank_merge.read_traces`.
     """
     traces = read_traces(files)
-    calls: list[Measured] = []
+    calls: list[MeasuredCall] = []
     bounds: Counter[tuple[Primitive, int, tuple[int, ...]]] = Counter()
     unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
     others: dict[str, list[str]] = defaultdict(list)
-    for one in merged(traces):
+    for one in merged_calls(traces):
         call = one.call
         if why := _no_series(one):
             others[why].append(traces[one.traces[0]].file)
         elif one.bound:
             bounds[call.primitive, call.size, unseen(call.ranks)] += 1
         else:
-            calls.append(Measured(call.primitive, call.size, call.bytes, one.shortest.seconds))
+            calls.append(MeasuredCall(call.primitive, call.size, call.bytes, one.shortest.seconds))
     devices = tuple(dict.fromkeys(one.device for one in traces if one.device))
-    apart = tuple(LeftOut(why, len(where), where[0]) for why, where in others.items())
+    apart = tuple(LeftOutKernels(why, len(where), where[0]) for why, where in others.items())
     return TracedSeries(
         measurements=Measurements(series_of(calls, traces), ()),
         devices=devices,
         world=world_of(traces),
-        bounds=tuple(Bounded(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common()),
+        bounds=tuple(BoundedCalls(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common()),
         left_out=(*left_out(traces), *apart),
     )
 
 
-def _no_series(one: Merged) -> str:
+def _no_series(one: MergedCall) -> str:
     """Why a call is none of a benchmark's; empty where it is."""
     call = one.call
     if call.primitive is P2P:
@@ -105,7 +92,7 @@ def _no_series(one: Merged) -> str:
     return SPREAD if call.ranks and (call.ranks[-1] - first >= call.size or first % call.size) else ""
 
 
-def series_of(calls: Iterable[Measured], traces: Sequence[Observations]) -> tuple[Series, ...]:
+def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
     """Series by primitive and ranks, ascending in size; of each size the median of its calls."""
     times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for call in calls:
@@ -127,3 +114,26 @@ def series_of(calls: Iterable[Measured], traces: Sequence[Observations]) -> tupl
         )
         for (primitive, ranks), sizes in sorted(times.items())
     )
+
+
+def judged(
+    fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: Readings
+) -> tuple[TraceFinding, ...]:
+    """What each series of groups of consecutive ranks tells, where it can be validated."""
+    from colltool.diagnosis.validate import validate
+
+    found = []
+    usable = (call for call in calls if not call.bound and not call.reason and call.primitive is not P2P)
+    packed = [
+        MeasuredCall(call.primitive, call.group_size, call.bytes, call.measured_s)
+        for call in usable
+        if call.axes == ((call.group_size, 1),)
+    ]
+    for series in series_of(packed, traces):
+        try:
+            (one,) = validate(fabric, Measurements((series,), ()), readings=readings).series
+        except ColltoolError:  # times that no hardware takes, or that nothing shipped explains: no finding is right
+            continue
+        if one.findings:
+            found.append(TraceFinding(series.title, tuple(one.findings)))
+    return tuple(found)

@@ -69,7 +69,7 @@ class RankMap(NamedTuple):
         return tuple(sorted(self.places[rank] for rank in ranks))
 
 
-class _Entry(NamedTuple):
+class _MapEntry(NamedTuple):
     """A line: the fabric's rank, or a host and what slot of it (-1: the next)."""
 
     line: int
@@ -90,7 +90,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
     if placed == CYCLIC:
         return RankMap(CYCLIC)
     if not isinstance(placed, str | os.PathLike):
-        entries = [_Entry(rank, None, number, "", -1) for rank, number in enumerate(placed)]
+        entries = [_MapEntry(rank, None, number, "", -1) for rank, number in enumerate(placed)]
         return RankMap("a list", _placed(entries, fabric, ""))
     name = os.fspath(placed)
     try:
@@ -107,7 +107,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
     return RankMap(name, _placed(_in_order(list(_entries(text, name)), name), fabric, name))
 
 
-def _entries(text: str, name: str) -> Iterator[_Entry]:
+def _entries(text: str, name: str) -> Iterator[_MapEntry]:
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.partition("#")[0].strip()
         if not bare:
@@ -116,10 +116,10 @@ def _entries(text: str, name: str) -> Iterator[_Entry]:
         if match is None or (match["slot"] and match["host"].isdigit()):
             raise _refused(name, number, f"{shown(bare)} is no rank and no host", _WRITE)
         rank, place, slot = (int(match[key]) if match[key] else None for key in ("rank", "number", "slot"))
-        yield _Entry(number, rank, place, match["host"] or "", -1 if slot is None else slot)
+        yield _MapEntry(number, rank, place, match["host"] or "", -1 if slot is None else slot)
 
 
-def _in_order(entries: list[_Entry], name: str) -> list[_Entry]:
+def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
     """By the ranks that lines begin with, where they do."""
     if not entries:
         raise ColltoolError("is empty", where=printable(name), fix=_WRITE)
@@ -139,9 +139,9 @@ def _in_order(entries: list[_Entry], name: str) -> list[_Entry]:
     return by_rank
 
 
-def _placed(entries: Sequence[_Entry], fabric: Fabric, name: str) -> tuple[int, ...]:
+def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
     """The fabric's rank of each entry, no two the same."""
-    found: dict[int, _Entry] = {}
+    found: dict[int, _MapEntry] = {}
     for one, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
             what = f"{shown(place)} is no rank of {fabric.name}, which has 0 to {fabric.ranks - 1}"
@@ -154,7 +154,7 @@ def _placed(entries: Sequence[_Entry], fabric: Fabric, name: str) -> tuple[int, 
     return tuple(found)
 
 
-def _on_hosts(entries: Sequence[_Entry], fabric: Fabric, name: str) -> Iterator[int]:
+def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
     """Ranks of the fabric; hosts are its innermost domains in the order of their first line, slots on them as they come."""
     inside = fabric.tiers[0].endpoints
     seen: dict[str, int] = {}

@@ -7,11 +7,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result
+from colltool.diagnosis.evidence import LeftOutKernels
 from colltool.traces.rank_map import RankMap
 from colltool.training.layout import Axes
 
 
-class Call(NamedTuple):
+class TracedCall(NamedTuple):
     """One collective call.
 
     Args:
@@ -57,7 +58,7 @@ class Call(NamedTuple):
     reason: str
 
 
-class Total(NamedTuple):
+class CallTotal(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
     Args:
@@ -107,7 +108,7 @@ class Total(NamedTuple):
         return self.exposed_s / self.total_s
 
 
-class Wire(NamedTuple):
+class LinkHealth(NamedTuple):
     """Calls whose outermost tier is this one, and whether it is slow; of those that have a price.
 
     Args:
@@ -145,15 +146,7 @@ class Wire(NamedTuple):
     note: str
 
 
-class LeftOut(NamedTuple):
-    """Communication that is in no row: why, how many kernels, and the first file with one."""
-
-    reason: str
-    kernels: int
-    file: str
-
-
-class File(NamedTuple):
+class TraceFile(NamedTuple):
     """One trace as it was read: ``broken`` where it ends too early or goes on as no JSON does."""
 
     file: str
@@ -164,7 +157,7 @@ class File(NamedTuple):
     broken: bool
 
 
-class Finding(NamedTuple):
+class TraceFinding(NamedTuple):
     """What ``validate`` finds in the calls of one primitive on one number of ranks."""
 
     series: str
@@ -172,7 +165,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Result):
+class TraceComparison(Result):
     """The collectives of PyTorch profiler traces beside the prices of a fabric.
 
     ``window_s`` is the time of all steps of all ranks (of whole traces where none has steps), ``world`` the ranks of the job as
@@ -185,16 +178,16 @@ class Trace(Result):
     overrides: tuple[tuple[str, str], ...]
     library: str
     rank_map: RankMap
-    files: tuple[File, ...]
+    files: tuple[TraceFile, ...]
     world: int | None
     device: str
     nccl: str
     window_s: float
-    totals: tuple[Total, ...]
-    calls: tuple[Call, ...]
-    wires: tuple[Wire, ...]
-    left_out: tuple[LeftOut, ...]
-    findings: tuple[Finding, ...]
+    totals: tuple[CallTotal, ...]
+    calls: tuple[TracedCall, ...]
+    wires: tuple[LinkHealth, ...]
+    left_out: tuple[LeftOutKernels, ...]
+    findings: tuple[TraceFinding, ...]
     job: str
 
     @property

@@ -6,21 +6,25 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
+from colltool.base.formatting import counted
 from colltool.base.inputs import AnyPath
-from colltool.estimate.readings import Readings
+from colltool.base.primitives import SHORT
+from colltool.base.quoting import printable
+from colltool.definitions.field_types import MAX_LISTED
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.traces.job import job_text
-from colltool.traces.judged import judged
-from colltool.traces.merged import Merged, merged
-from colltool.traces.observed import Observations
-from colltool.traces.placed import Prices
+from colltool.traces.calls import RankTrace
+from colltool.traces.cross_rank_merge import MergedCall, left_out, merged_calls, read_traces, world_of
+from colltool.traces.links import wires_of
+from colltool.traces.mapping import CallPrices
+from colltool.traces.measurements import judged
 from colltool.traces.rank_map import AnyMap, load_map
-from colltool.traces.ranks import left_out, read_traces, world_of
-from colltool.traces.results import Call, File, Total, Trace
-from colltool.traces.wires import wires_of
+from colltool.traces.results import CallTotal, TraceComparison, TracedCall, TraceFile
 
 
-def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None) -> Trace:
+def trace(
+    fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None
+) -> TraceComparison:
     """Hold the collectives of traces against the prices of a fabric.
 
     Args:
@@ -39,16 +43,16 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
     reading = readings or Readings()
     world = world_of(traces)
     rank_map = rank_map.of(fabric, world)
-    prices = Prices(fabric, reading, rank_map)
-    calls = tuple(_call(one, prices) for one in merged(traces))
+    prices = CallPrices(fabric, reading, rank_map)
+    calls = tuple(_call(one, prices) for one in merged_calls(traces))
     window_s = sum(one.window_s for one in traces)
     totals = _totals(calls, traces, window_s)
-    return Trace(
+    return TraceComparison(
         fabric=fabric.name,
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
         rank_map=rank_map,
-        files=tuple(File(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken) for one in traces),
+        files=tuple(TraceFile(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken) for one in traces),
         world=world,
         device=next((one.device for one in traces if one.device), ""),
         nccl=next((one.nccl for one in traces if one.nccl), ""),
@@ -62,9 +66,9 @@ def trace(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = 
     )
 
 
-def _call(one: Merged, prices: Prices) -> Call:
+def _call(one: MergedCall, prices: CallPrices) -> TracedCall:
     call, least, expected = one.call, one.shortest, prices.of(one.call)
-    return Call(
+    return TracedCall(
         primitive=call.primitive,
         bytes=call.bytes,
         dtype=call.dtype,
@@ -91,9 +95,9 @@ def _call(one: Merged, prices: Prices) -> Call:
     )
 
 
-def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: float) -> tuple[Total, ...]:
+def _totals(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> tuple[CallTotal, ...]:
     """What takes most of the steps first."""
-    alike: dict[object, list[Call]] = defaultdict(list)
+    alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
         alike[kind].append(call)
@@ -102,9 +106,9 @@ def _totals(calls: Sequence[Call], traces: Sequence[Observations], window_s: flo
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
 
 
-def _total(calls: Sequence[Call], window_s: float, steps: Sequence[int]) -> Total:
+def _total(calls: Sequence[TracedCall], window_s: float, steps: Sequence[int]) -> CallTotal:
     first = calls[0]
-    return Total(
+    return CallTotal(
         group=first.group,
         group_size=first.group_size,
         axes=first.axes,
@@ -127,7 +131,42 @@ def _total(calls: Sequence[Call], window_s: float, steps: Sequence[int]) -> Tota
     )
 
 
-def _a_step(calls: Sequence[Call], steps: Sequence[int]) -> float:
+def _a_step(calls: Sequence[TracedCall], steps: Sequence[int]) -> float:
     """Calls in a step of the rank that makes most."""
     made = Counter(trace for call in calls for trace in call.inside)
     return max((number / steps[trace] for trace, number in made.items()), default=0.0)
+
+
+def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
+    """A job with plain ``calls``, one for each kind of group, primitive and size; what it cannot say stands in comments."""
+    last = max((call.places[-1] for call in calls if call.places), default=1)
+    ranks = max(world or 0, last + 1)
+    lines = [
+        "# the collectives of a step, from traces, for colltool plan",
+        "schema: colltool.job/1",
+        "name: traced",
+        f"layout: {{dp: {ranks}}}",
+        "calls:",
+    ]
+    can = [total for total in totals if not _why_not(total)]
+    for total in can[:MAX_LISTED]:
+        count = max(1, round(total.a_step))
+        ((size, stride),) = total.axes
+        near = "" if count == total.a_step else f"  # {total.a_step:.4g} in a step"
+        group = f"{{ranks: {size}, stride: {stride}}}"
+        lines.append(f"  - {{primitive: {SHORT[total.primitive]}, group: {group}, size: {total.bytes}B, count: {count}}}{near}")
+    if not can:
+        lines[-1] = "calls: []"
+    for total in [one for one in totals if one not in can] + can[MAX_LISTED:]:
+        why = printable(_why_not(total)) or f"a job lists at most {MAX_LISTED}"
+        lines.append(f"# left out: {counted(total.calls, 'call')}, {total.primitive.spoken} of {total.bytes} B: {why}")
+    return "\n".join([*lines, ""])
+
+
+def _why_not(total: CallTotal) -> str:
+    """Why a job file cannot say these calls; empty where it can."""
+    if total.reason:
+        return total.reason
+    if len(total.axes) > 1:
+        return "its group has several strides"
+    return "" if total.a_step > 0 else "outside the steps"

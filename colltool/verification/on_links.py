@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.estimate.groups import Placed
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.lattice_links import LatticeLinks
 from colltool.schedules.links import Boundary, Floats, Indices, LinkModel, MeshLinks, SwitchedLinks
@@ -29,7 +29,7 @@ class TimedLinks(Network):
         nodes: members, and ranks beside them on the ports of a single tier that come after.
     """
 
-    def __init__(self, placed: Placed, groups: Sequence[Group], nodes: int) -> None:
+    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
         super().__init__()
         self.alpha_s = 0.0
         self.tiers = [_links_of_tier(placed, groups, k, nodes) for k in range(len(placed.spans))]
@@ -50,7 +50,7 @@ class TimedLinks(Network):
         return np.concatenate(found)
 
 
-def _links_of_tier(placed: Placed, groups: Sequence[Group], k: int, nodes: int) -> LinkModel:
+def _links_of_tier(placed: PlacedGroup, groups: Sequence[Group], k: int, nodes: int) -> LinkModel:
     """A link model of the part of a tier that the group takes: uplinks are those of its own members."""
     span = placed.spans[k]
     tier, inside, rate = capabilities_of(span.tier), span.ranks_inside, span.tier.bandwidth * span.tier.ports
@@ -63,8 +63,8 @@ def _links_of_tier(placed: Placed, groups: Sequence[Group], k: int, nodes: int) 
         case "switches" | "tiers":
             boundaries = []
             for below, above in pairwise(tier.classes):
-                members = span.sits.members(below.group)
-                uplinks = members * inside * span.sits.ports(below.group) * rate / above.oversubscription
+                members = span.occupancy.members(below.group)
+                uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
                 boundaries.append(Boundary(below.name, members, uplinks))
             alphas = [one.alpha_s for one in tier.classes]
             return SwitchedLinks(nodes, inside, endpoints, capacity_Bps=rate, alphas_s=alphas, boundaries=boundaries)

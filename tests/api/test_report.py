@@ -12,7 +12,7 @@ from cli.conftest import run
 
 import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
-from colltool.api.commands import command_line
+from colltool.api.arguments import command_line
 from colltool.api.report_sections import counts_of, few
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import document
@@ -32,7 +32,7 @@ def test_a_page_answers_its_questions_in_order(report: Report) -> None:
     kinds = [type(one.result).__name__ for one in report.sections[1].exhibits]
     assert kinds == ["Sweep", "Sweep", "Crossover", "Breakdown", "Sensitivity", "Comparison"]
     assert [type(one.result).__name__ for one in report.sections[3].exhibits] == ["Plan", "Plans"]
-    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "Trace"]
+    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "TraceComparison"]
 
 
 def test_without_others_jobs_and_logs_there_are_no_such_sections() -> None:

@@ -7,12 +7,12 @@ from handmade import series
 
 from colltool.base.primitives import AR, BC
 from colltool.base.units import parse_rate, parse_size, parse_time
-from colltool.calibration.entries import exact_size, protocol_entries, rate_text, time_text
-from colltool.calibration.results import Fitted
+from colltool.calibration.results import FittedProtocol
+from colltool.calibration.serialise import exact_size, protocol_entries, rate_text, time_text
 from colltool.fabric.tier_parts import Protocol
 
 SERIES, LARGER = (series(lambda _: 1e-5, sizes) for sizes in ([512.0, 2.0**20], [1024.0, 16e6]))
-PLAIN = Fitted("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
+PLAIN = FittedProtocol("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
 
 
 def test_an_entry_is_what_the_model_reads() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.calibration.envelope import (
+from colltool.calibration.least_squares import Array, Prior, _non_negative, robust, solve
+from colltool.calibration.piecewise_linear_fit import (
     Sample,
     _evaluated,
     _refined,
@@ -17,7 +18,6 @@ from colltool.calibration.envelope import (
     relative_errors,
     relative_rows,
 )
-from colltool.calibration.least_squares import Array, Prior, _non_negative, robust, solve
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)

@@ -11,15 +11,15 @@ from handmade import by_steps, series
 from small import gb, us
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
-from colltool.calibration.expected import Run, expected, nccl_on
+from colltool.calibration.library_choice import LibraryRun, library_runs_of, nccl_on
 from colltool.calibration.results import Calibration
-from colltool.calibration.validate import validate
+from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Measurements, Series
-from colltool.nccl.model import flips
+from colltool.nccl.model import switch_points
 
 SIZES = by_steps(256, 2**32, 2)
 
@@ -39,15 +39,15 @@ def made(primitive: Primitive, ranks: int, library: str = "NCCL") -> Series:
 def test_nccl_runs_what_its_own_model_picks(primitive: Primitive, ranks: int, runs: list[str]) -> None:
     fabric = load_fabric("dgx-h100")
     (on,) = nccl_on(fabric, [place(fabric, ranks)], "NCCL")
-    found = expected([made(primitive, ranks)], [on])
+    found = library_runs_of([made(primitive, ranks)], [on])
     assert found is not None
     assert list(dict.fromkeys(f"{run.spec} {run.protocol}" for run in found.runs[0])) == runs
-    turns = [flip.from_bytes for flip in flips(on, primitive)][1:]
+    turns = [flip.from_bytes for flip in switch_points(on, primitive)][1:]
     changes = [big for (small, a), (big, b) in zip(*_neighbours(found.runs[0]), strict=True) if a != b]
     assert [sum(turn <= size for size in changes) for turn in turns] == [len(turns) - i for i in range(len(turns))]
 
 
-def _neighbours(runs: tuple[Run, ...]) -> tuple[list[tuple[float, Run]], list[tuple[float, Run]]]:
+def _neighbours(runs: tuple[LibraryRun, ...]) -> tuple[list[tuple[float, LibraryRun]], list[tuple[float, LibraryRun]]]:
     pairs = list(zip(SIZES, runs, strict=True))
     return pairs[:-1], pairs[1:]
 
@@ -55,7 +55,7 @@ def _neighbours(runs: tuple[Run, ...]) -> tuple[list[tuple[float, Run]], list[tu
 @pytest.mark.parametrize("primitive", [A2A, P2P])
 def test_nccl_has_one_way_to_send(primitive: Primitive) -> None:
     fabric = load_fabric("dgx-h100")
-    assert expected([made(primitive, 2)], nccl_on(fabric, [place(fabric, 2)], "")) is None
+    assert library_runs_of([made(primitive, 2)], nccl_on(fabric, [place(fabric, 2)], "")) is None
 
 
 @pytest.mark.parametrize("library", ["MPI", "RCCL", "MVAPICH"])
@@ -65,12 +65,12 @@ def test_nccls_model_is_for_nccl_alone(library: str) -> None:
 
 
 def test_mpi_changes_at_mpichs_sizes() -> None:
-    gather, exchange = (expected([made(primitive, 8, "MPI")], ()) for primitive in (AG, A2A))
+    gather, exchange = (library_runs_of([made(primitive, 8, "MPI")], ()) for primitive in (AG, A2A))
     assert gather is not None
     assert exchange is not None
     assert [run.spec for run in gather.runs[0]] == ["recursive-doubling" if size <= 2**19 else "ring" for size in SIZES]
     assert [run.spec for run in exchange.runs[0]] == ["bruck" if size <= 8 * 256 else "pairwise" for size in SIZES]
-    assert expected([made(BC, 8, "MPI")], ()) is None
+    assert library_runs_of([made(BC, 8, "MPI")], ()) is None
 
 
 # --- across nodes -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from colltool.calibration.validate import validate
+from colltool.diagnosis.validate import validate
 from colltool.fabric.load import load_fabric, shipped_fabrics, shipped_folder
 from colltool.measurements.read import read_logs
 

@@ -17,8 +17,9 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.calibrate import Wanted, calibrate
-from colltool.calibration.results import Calibration, Validation
-from colltool.calibration.validate import validate
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Validation
+from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.measurements.read import read_logs
 from colltool.measurements.series import Measurements

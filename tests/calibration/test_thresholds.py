@@ -15,15 +15,15 @@ from colltool.algorithms.registry import algorithms, parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_time
 from colltool.base.primitives import Primitive
-from colltool.calibration import calibrate, candidates, entries
-from colltool.calibration.case import Case
-from colltool.calibration.certainty import Certainty
-from colltool.calibration.cliffs import cliff_in
-from colltool.calibration.envelope import Envelope
+from colltool.calibration import calibrate, candidates
+from colltool.calibration import serialise as entries
+from colltool.calibration.piecewise_linear_fit import Certainty, Envelope
 from colltool.calibration.placement import check_fits
-from colltool.calibration.priced import price_series
-from colltool.calibration.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.calibration.series_prices import price_series
+from colltool.diagnosis.context import SeriesContext
+from colltool.diagnosis.outliers import cliff_in
+from colltool.diagnosis.validate import validate
+from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Point, Series
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
@@ -44,9 +44,9 @@ def points(count: int, slow: dict[int, float]) -> list[Point]:
     return [Point(1024.0 * 2**i, t, t, t, 1, "made.log:7") for i, t in enumerate(times)]
 
 
-def case(one: Series) -> Case:
+def case(one: Series) -> SeriesContext:
     readings = Readings()
-    return Case(
+    return SeriesContext(
         fabric=STAR,
         placed=check_fits(STAR, one),
         series=one,

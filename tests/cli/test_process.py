@@ -146,10 +146,10 @@ def test_closed_streams_do_not_crash(closed: str) -> None:
 
 BROKEN = """
 import sys
-import colltool.api
+import colltool
 def broken(*args, **options):
     raise {error}
-colltool.api.price_list = broken
+colltool.price_list = broken
 sys.argv = ["colltool", "price", "ar", "-f", "star512", "-M", "1MB"]
 __file__ = "bin/colltool"  # as the console script
 from colltool.cli.app import main

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from colltool import api
+import colltool
 from colltool.render.dispatch import blocks
 from colltool.render.text import Screen, to_text
 
@@ -82,7 +82,7 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:
-    text = to_text(blocks(api.validate("eight.yaml", "ar.log")), Screen(80), everything=False)
+    text = to_text(blocks(colltool.validate("eight.yaml", "ar.log")), Screen(80), everything=False)
     assert re.search(r"\| +of \|.*\n.*\| expected \|", text)
     assert "--all adds columns: " in text
 

@@ -10,7 +10,7 @@ from machine_logs import LARGE, SMALL, Time, log, time_on
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.diagnosis.results import Diagnosis, Finding
+from colltool.diagnosis.results import Diagnosis, DiagnosisFinding
 
 FIVE = ("ar", "ag", "rs", "a2a", "p2p")
 RINGS = {"ar": "ring", "ag": "ring", "rs": "ring"}
@@ -22,11 +22,11 @@ def shaken(time: Time, by: float = 0.03, seed: int = 1) -> Time:
     return lambda primitive, size: time(primitive, size) * draw.uniform(1 - by, 1 + by)
 
 
-def names(finding: Finding) -> list[str]:
+def names(finding: DiagnosisFinding) -> list[str]:
     return [cause.name for cause in finding.causes]
 
 
-def only(result: Diagnosis) -> Finding:
+def only(result: Diagnosis) -> DiagnosisFinding:
     (finding,) = result.findings
     return finding
 

@@ -8,20 +8,20 @@ import pytest
 from machine_logs import LARGE, log, time_on
 
 import colltool
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, command_line
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
-from colltool.diagnosis.causes import Supported
-from colltool.diagnosis.experiments import AS_IS, TELLS, Machine, next_experiments
-from colltool.diagnosis.hypotheses import Host, hypotheses
-from colltool.diagnosis.worlds import World
+from colltool.diagnosis.causes import SupportedCause
+from colltool.diagnosis.experiments import AS_IS, TELLS, ExperimentMachine, next_experiments
+from colltool.diagnosis.hypotheses import HostFacts, hypotheses
+from colltool.diagnosis.scenario import Scenario
 
-BASE = World(colltool.load_fabric("dgx-h100"))
-NODE, PAIR = Machine(8, 1, "NCCL"), Machine(16, 2, "NCCL")
+BASE = Scenario(colltool.load_fabric("dgx-h100"))
+NODE, PAIR = ExperimentMachine(8, 1, "NCCL"), ExperimentMachine(16, 2, "NCCL")
 
 
-def supported(name: str, value: float, spans: int = 1, library: str = "NCCL") -> Supported:
-    cause = next(one for one in hypotheses(BASE, Host(spans, 8, library, "NVIDIA")) if one.name == name)
-    return Supported(cause, value, cause.world(value), frozenset({0}), 0.0, 0.0)
+def supported(name: str, value: float, spans: int = 1, library: str = "NCCL") -> SupportedCause:
+    cause = next(one for one in hypotheses(BASE, HostFacts(spans, 8, library, "NVIDIA")) if one.name == name)
+    return SupportedCause(cause, value, cause.world(value), frozenset({0}), 0.0, 0.0)
 
 
 def test_every_cause_is_told_from_the_fabric_as_it_is() -> None:

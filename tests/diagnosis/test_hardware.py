@@ -10,7 +10,7 @@ from machine_logs import H100, LARGE, log, time_on
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.measurements.devices import Machine, machine_of
+from colltool.measurements.devices import LoggedHardware, logged_hardware
 
 DEVICES = {
     H100: "dgx-h100",
@@ -79,12 +79,12 @@ def test_devices_of_a_json_report(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     listed = [{"rank": 0, "hostname": "n0", "device_info": H100}, {"rank": 1, "hostname": "n\x1b0", "device_info": H100}, "odd"]
     file.write_text(json.dumps({"config": {"devices": listed}}))
-    assert machine_of([file]) == Machine((H100,), ("n0", "n\\x1b0"))
+    assert logged_hardware([file]) == LoggedHardware((H100,), ("n0", "n\\x1b0"))
     file.write_text("{ torn")
-    assert machine_of([file]) == Machine((), ())
+    assert logged_hardware([file]) == LoggedHardware((), ())
 
 
 def test_prefixes_of_launchers_are_no_part_of_a_name(tmp_path: Path) -> None:
     file = tmp_path / "a.log"
     file.write_text(f"[1,0]<stdout>:#  Rank  0 Group  0 Pid 7 on n7 device  0 [0000:1b:00] {H100}\n0: # size\n")
-    assert machine_of([file]) == Machine((H100,), ("n7",))
+    assert logged_hardware([file]) == LoggedHardware((H100,), ("n7",))

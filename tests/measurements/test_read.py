@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from colltool.base import inputs
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements.merge import series_of
-from colltool.measurements.read import read_logs
+from colltool.measurements.log import Record
+from colltool.measurements.read import read_logs, series_of
 from colltool.measurements.series import Measurements
-from colltool.measurements.timing import Timing
 
 LOGS = Path(__file__).parent / "logs"
 ALL = sorted(LOGS.iterdir())
@@ -152,7 +151,7 @@ def test_bytes_changed(whole: str, seed: int, ranks: int | None) -> None:
 
 
 rows = st.builds(
-    Timing,
+    Record,
     st.sampled_from(list(Primitive)),
     st.sampled_from([2, 8]),
     st.sampled_from([None, 1]),
@@ -167,7 +166,7 @@ rows = st.builds(
 
 
 @given(st.lists(rows, max_size=12).flatmap(lambda many: st.tuples(st.just(many), st.permutations(many))))
-def test_the_order_of_rows_does_not_matter(orders: tuple[list[Timing], list[Timing]]) -> None:
+def test_the_order_of_rows_does_not_matter(orders: tuple[list[Record], list[Record]]) -> None:
     first, second = (series_of(order) for order in orders)
     assert first == second
     assert sum(point.repeats for series in first for point in series.points) == len(orders[0])

@@ -15,7 +15,8 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, RS, Primitive
 from colltool.base.writing import write_file
-from colltool.calibration.results import Calibration, Checked, FittedSeries, LeftOut, Residual, ValidatedSeries, Validation
+from colltool.calibration.results import Calibration, ExcludedSize, FittedSeries, Residual
+from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
 from colltool.render.plot import check_plot, drawn, picture
@@ -58,7 +59,7 @@ def fitted(one: Series, *, left_out: bool = True) -> FittedSeries:
         Residual(p.bytes, p.seconds, p.seconds * 1.02, 0.02, *law(i), used=not (left_out and i == OUTLIER))
         for i, p in enumerate(one.points)
     )
-    gone = (LeftOut(SIZES[OUTLIER], REASON),) if left_out else ()
+    gone = (ExcludedSize(SIZES[OUTLIER], REASON),) if left_out else ()
     return FittedSeries(one, ("ring", "in-network"), "sure", (), (), residuals, gone, 0.02, 0.02, 0.03)
 
 
@@ -77,7 +78,7 @@ def validation(*all_series: Series) -> Validation:
     judged = []
     for one in all_series:
         rows = (
-            Checked(p.bytes, p.seconds, p.seconds / 2, -0.5, *law(i), 1.0, 2.0, "latency", "ring", 0.0)
+            ValidatedPoint(p.bytes, p.seconds, p.seconds / 2, -0.5, *law(i), 1.0, 2.0, "latency", "ring", 0.0)
             for i, p in enumerate(one.points)
         )
         judged.append(ValidatedSeries(one, tuple(rows), 0.5, -0.5, (), ()))

@@ -14,7 +14,8 @@ from tracing import call, kernel, step, text, write
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.traces import observed, reader
+from colltool.traces import calls as observed
+from colltool.traces import reader
 
 EIGHT = list(range(8))
 
@@ -56,7 +57,7 @@ def test_groups_of_a_million_are_not_written_out(tmp_path: Path) -> None:
 
 
 def test_equal_groups_share_their_ranks() -> None:
-    from colltool.traces.labels import consecutive
+    from colltool.traces.metadata import consecutive
 
     assert consecutive(0, 2**17, 1) is consecutive(0, 2**17, 1)
 

@@ -8,8 +8,7 @@ import pytest
 from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.traces.kernels import is_collective, named
-from colltool.traces.labels import NO_METADATA, Described, described
+from colltool.traces.metadata import NO_METADATA, CallMetadata, call_metadata, is_collective, kernel_name
 
 EIGHT = list(range(8))
 
@@ -33,7 +32,7 @@ def test_of_a_name_only_what_is_true(
     name: str, says: str, algorithm: str, protocol: str, primitives: tuple[Primitive, ...]
 ) -> None:
     assert is_collective(name)
-    assert named(name) == (says, algorithm, protocol, primitives)
+    assert kernel_name(name) == (says, algorithm, protocol, primitives)
 
 
 @pytest.mark.parametrize("name", ["gemm", "void cutlass::Kernel<nccl>", "my_ncclKernel_x", "reduce_kernel", ""])
@@ -41,9 +40,9 @@ def test_other_kernels_compute(name: str) -> None:
     assert not is_collective(name)
 
 
-def found(about: dict[str, Any], header: dict[str, Any] | None = None, primitives: tuple[Primitive, ...] = ()) -> Described:
-    one = described(about, header or {}, primitives)
-    assert isinstance(one, Described)
+def found(about: dict[str, Any], header: dict[str, Any] | None = None, primitives: tuple[Primitive, ...] = ()) -> CallMetadata:
+    one = call_metadata(about, header or {}, primitives)
+    assert isinstance(one, CallMetadata)
     return one
 
 
@@ -137,6 +136,6 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
     ],
 )
 def test_what_cannot_be_told_says_why(change: dict[str, Any], reason: str) -> None:
-    one = described(labels(EIGHT) | change, {}, (AR,))
+    one = call_metadata(labels(EIGHT) | change, {}, (AR,))
     assert isinstance(one, str)
     assert reason in one

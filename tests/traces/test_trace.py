@@ -16,8 +16,8 @@ from tracing import RING_LL, START, call, kernel, labels, step, text, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.traces.placed import axes_of
-from colltool.traces.results import Trace
+from colltool.traces.mapping import axes_of
+from colltool.traces.results import TraceComparison
 from colltool.training.layout import RankGroup
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))
@@ -28,7 +28,7 @@ MIB = 2**20
 def traced(tmp_path: Path) -> Any:
     """Traces of ranks 0, 1 ... with these events, against the fabric."""
 
-    def run(*ranks: list[Any], on: Fabric = WHERE, world: int = 16, **more: Any) -> Trace:
+    def run(*ranks: list[Any], on: Fabric = WHERE, world: int = 16, **more: Any) -> TraceComparison:
         files = [write(tmp_path / f"r{rank}.json.gz", events, rank, world, **more) for rank, events in enumerate(ranks)]
         return colltool.trace(on, files)
 

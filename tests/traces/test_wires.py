@@ -12,9 +12,9 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
-from colltool.calibration.bars import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
-from colltool.traces.results import Trace
-from colltool.traces.wires import EXPECT_SMALL_A2A, ranks_text
+from colltool.diagnosis.thresholds import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
+from colltool.traces.links import EXPECT_SMALL_A2A, ranks_text
+from colltool.traces.results import TraceComparison
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four
 INNER, OUTER = (tier.name for tier in WHERE.tiers)
@@ -34,7 +34,7 @@ def on(ranks: list[int], reach: float, at: float = 0, elements: int = BIG, **mor
     return call(at, lasts, ranks, elements=elements, Seq=int(at), **more)
 
 
-def traced(folder: Path, *events: dict[str, Any], of: Iterable[int] = (*HOST, *RAIL[1:])) -> Trace:
+def traced(folder: Path, *events: dict[str, Any], of: Iterable[int] = (*HOST, *RAIL[1:])) -> TraceComparison:
     """Traces of some of 16 ranks; each has the calls of its groups."""
     files = []
     for rank in of:

@@ -17,7 +17,7 @@ from colltool.algorithms.registry import Algorithm, every_algorithm, find
 from colltool.base.cost import total_n_beta
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.schedules.program import maker
 from colltool.verification import slow_rank
 from tests.wiring import LatticeNetwork
@@ -36,12 +36,12 @@ FABRICS = {
 }
 
 
-def rows(where: Any, primitive: str = "ar", share: float = 0.8, **more: Any) -> dict[str, Row]:
+def rows(where: Any, primitive: str = "ar", share: float = 0.8, **more: Any) -> dict[str, AlgorithmEstimate]:
     found = colltool.price(where, primitive, size=SIZE, slow_rank=share, **more)
     return {row.spec: row for row in found.results}
 
 
-def slow_of(row: Row) -> float:
+def slow_of(row: AlgorithmEstimate) -> float:
     assert row.slow is not None
     assert row.slow.total_s is not None
     return row.slow.total_s

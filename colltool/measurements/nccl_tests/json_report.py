@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from colltool.base.errors import ColltoolError, either
-from colltool.measurements.log import Format, Log
-from colltool.measurements.nccl_tests.run import Device, Run, spelled
-from colltool.measurements.nccl_tests.table import IN, OUT, Cells, TableRow
-from colltool.measurements.nccl_tests.timings import timings_of
-from colltool.measurements.timing import Note, Reading, Stated
+from colltool.measurements.log import Format, Log, Note, ParsedLog, UserHints
+from colltool.measurements.nccl_tests.records import records_of
+from colltool.measurements.nccl_tests.table import IN, OUT, Cells, Device, TableRow, TestRun, spelled
 
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "wrong"}
@@ -27,7 +25,7 @@ def recognises(log: Log) -> bool:
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
-def read(log: Log, stated: Stated) -> Reading:
+def read(log: Log, stated: UserHints) -> ParsedLog:
     """All results of a report.
 
     Raises:
@@ -58,17 +56,17 @@ def read(log: Log, stated: Stated) -> Reading:
     for at, result in enumerate(results):
         _take(run, result, at, lines[at])
     run.time = "cputime" if any(_has_cpu_time(result) for result in results) else "time"
-    timings, notes = timings_of(run, stated)
-    return Reading(tuple(timings), tuple(notes))
+    timings, notes = records_of(run, stated)
+    return ParsedLog(tuple(timings), tuple(notes))
 
 
 def _has_cpu_time(result: object) -> bool:
     return any("cputime" in half for half in _halves(result).values())
 
 
-def _run(report: _Json, file: str) -> Run:
+def _run(report: _Json, file: str) -> TestRun:
     """The run without its results."""
-    run = Run(file, table=1, library="NCCL")
+    run = TestRun(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
         run.started = _plain(args[0])
@@ -104,7 +102,7 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7 else 0
 
 
-def _take(run: Run, result: object, at: int, number: int) -> None:
+def _take(run: TestRun, result: object, at: int, number: int) -> None:
     item = f"results[{at}]"
     if _halves(result):
         run.rows.append(TableRow(number, result, _cut, item=item))

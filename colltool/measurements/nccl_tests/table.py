@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.measurements.printed import Unusable, printed
+from colltool.measurements.log import Note, place
+from colltool.measurements.rounding_interval import UnusableRow, rounding_interval
 
 OUT, IN, EITHER = "out-of-place", "in-place", "one half"
 
@@ -77,7 +79,7 @@ class Columns(NamedTuple):
     def words(self, text: str) -> list[str]:
         """A row's values, one a column; old tests without a reduction leave the cell blank."""
         words = text.split(None, self.values + 1)
-        if self.without_redop and len(words) > 3 and printed(words[3]) is not None:
+        if self.without_redop and len(words) > 3 and rounding_interval(words[3]) is not None:
             words.insert(3, "")
         return words
 
@@ -162,7 +164,7 @@ class Pieces:
     def add(self, text: str) -> bool:
         """Take the rest of the row from a later line, if that is what the line holds."""
         words = text.split(None, max(self.missing, 0))
-        if not words or len(words) > self.missing or not (words[0] == "N/A" or printed(words[0])):
+        if not words or len(words) > self.missing or not (words[0] == "N/A" or rounding_interval(words[0])):
             return False
         self.text += f" {' '.join(words)}"
         self.missing -= len(words)
@@ -176,9 +178,9 @@ class Pieces:
             Unusable: too few values, or too many.
         """
         if self.missing < 0:
-            raise Unusable("more values than columns")
+            raise UnusableRow("more values than columns")
         if self.missing and not self.layout.lacks_a_half(self.missing):
-            raise Unusable("truncated: fewer values than columns")
+            raise UnusableRow("truncated: fewer values than columns")
         return TableRow(self.number, self.text, self.layout.cut, self.joined)
 
 
@@ -189,3 +191,62 @@ def row_head(text: str) -> str | None:
         return None
     start = head.start(1)
     return text[start:] if "#" not in text[:start] else None
+
+
+class Device(NamedTuple):
+    """A Rank line: one rank, and the process that drives it."""
+
+    rank: int
+    group: str
+    pid: str
+    host: str
+    line: int
+
+
+@dataclass
+class TestRun:
+    """What the report of one run says, line by line.
+
+    Args:
+        file: as the user named it.
+        started: the program as it announces itself; ``mentions`` are programs that are named before its table.
+        devices_cut: whether a Rank line is broken, so that their number says nothing.
+        per_process: ranks of a process, nThread x nGpus; 0 where the report does not say.
+        table: the line of its name line; 0 while there is none.
+        rows, bad: those of its tables, and rows that cannot be read, with the reason.
+        time: what the time column is called.
+    """
+
+    file: str
+    started: str = ""
+    mentions: set[str] = field(default_factory=set)
+    per_process: int = 0
+    devices: list[Device] = field(default_factory=list)
+    devices_cut: bool = False
+    library: str = ""
+    library_version: str = ""
+    tests_version: str = ""
+    table: int = 0
+    time: str = "time"
+    closed: bool = False
+    rows: list[TableRow] = field(default_factory=list)
+    bad: list[Note] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """``file:line`` of the table."""
+        return f"{self.file}:{self.table}"
+
+    def place(self, row: TableRow) -> str:
+        """``file:line`` of a row, and its item."""
+        return place(self.file, row.number, row.item)
+
+    def note(self, reason: str, row: TableRow, *, used: bool = False) -> Note:
+        """A note on a row."""
+        return Note(reason, self.file, row.number, row.item, used)
+
+
+def spelled(code: int) -> str:
+    """NCCL's version code as people write it: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
+    major = 10000 if code >= 10000 else 1000
+    return f"{code // major}.{code % major // 100}.{code % 100}"

@@ -6,13 +6,10 @@ import re
 from collections.abc import Callable
 
 from colltool.base.errors import ColltoolError
-from colltool.measurements.log import Format, Log
-from colltool.measurements.nccl_tests.run import Device, Run, spelled
-from colltool.measurements.nccl_tests.table import Columns, Pieces, check_unit, columns, row_head
-from colltool.measurements.nccl_tests.timings import NotModelled, timings_of
-from colltool.measurements.noise import clean
-from colltool.measurements.printed import Unusable, looks_like_a_row
-from colltool.measurements.timing import Note, Reading, Stated, Timing
+from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, clean
+from colltool.measurements.nccl_tests.records import NotModelled, records_of
+from colltool.measurements.nccl_tests.table import Columns, Device, Pieces, TestRun, check_unit, columns, row_head, spelled
+from colltool.measurements.rounding_interval import UnusableRow, looks_like_a_row
 
 _STARTED = re.compile(r"Collective test starting: *(\S+)")
 _CONCLUDED = re.compile(r"Collective test concluded: *(\S+)")
@@ -38,7 +35,7 @@ def recognises(log: Log) -> bool:
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
-def read(log: Log, stated: Stated) -> Reading:
+def read(log: Log, stated: UserHints) -> ParsedLog:
     """All timings of a log.
 
     Raises:
@@ -48,7 +45,7 @@ def read(log: Log, stated: Stated) -> Reading:
     for number, line in enumerate(log.lines(), 1):
         runs.take(line, number)
     runs.flush()
-    timings: list[Timing] = []
+    timings: list[Record] = []
     notes: list[Note] = list(runs.stray)
     other: list[NotModelled] = []
     for run in runs.all:
@@ -56,7 +53,7 @@ def read(log: Log, stated: Stated) -> Reading:
             notes += [Note("a table without rows", log.file, run.table)] if run.table else []
             continue
         try:
-            more = timings_of(run, stated)
+            more = records_of(run, stated)
         except NotModelled as error:
             other.append(error)
             notes += [run.note(error.what, row) for row in run.rows]
@@ -65,7 +62,7 @@ def read(log: Log, stated: Stated) -> Reading:
             notes += more[1]
     if not timings:
         raise other[0] if other else _nothing(runs)
-    return Reading(tuple(timings), tuple(notes))
+    return ParsedLog(tuple(timings), tuple(notes))
 
 
 def _nothing(runs: _Runs) -> ColltoolError:
@@ -85,7 +82,7 @@ class _Runs:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.all = [Run(file)]
+        self.all = [TestRun(file)]
         self.layout: Columns | None = None
         self.pieces: Pieces | None = None
         self.above = ""
@@ -104,7 +101,7 @@ class _Runs:
         """A word without which no line is what the pattern finds, which is far cheaper to look for."""
 
     @property
-    def run(self) -> Run:
+    def run(self) -> TestRun:
         """The run that the log is in."""
         return self.all[-1]
 
@@ -136,7 +133,7 @@ class _Runs:
         """Start another run, where what was read belongs to one that has ended or ``begun``."""
         if begun or self.run.closed:
             self.flush()
-            self.all.append(Run(self.file))
+            self.all.append(TestRun(self.file))
             self.layout = None
 
     def _header(self) -> None:
@@ -215,7 +212,7 @@ class _Runs:
             return
         try:
             self.run.rows.append(self.pieces.row())
-        except Unusable as error:
+        except UnusableRow as error:
             self.run.bad.append(Note(str(error), self.file, self.pieces.number))
         self.pieces = None
 

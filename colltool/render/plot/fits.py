@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
-from colltool.calibration.results import Calibration, Validation
-from colltool.diagnosis.results import Diagnosis, Health
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
 from colltool.render.plot.chart import Chart, Panel
 from colltool.render.plot.series import (
     MAX_PANELS,
@@ -71,7 +71,7 @@ def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
     return found._replace(alt=f"Measured busbw beside what is expected, over message size: {reached}. {title}.")
 
 
-def _reached(one: Health) -> str:
+def _reached(one: SeriesHealth) -> str:
     kinds = (("large", one.large), ("small", one.small))
     shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
     return f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}"

@@ -7,8 +7,8 @@ from typing import Any
 
 from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
-from colltool.estimate.row import Phase, Row
 from colltool.render.estimate_columns import heading
 from colltool.render.plot.chart import ACROSS, GREY, Bar, Chart, Key, Piece, bars_panel, colour_of, hatch_of
 from colltool.render.plot.style import COLOURS, letter
@@ -18,7 +18,7 @@ from colltool.render.views.plan import plan_title
 from colltool.render.views.plan_choices import apart
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import verdict as judged
-from colltool.traces.results import Total, Trace
+from colltool.traces.results import CallTotal, TraceComparison
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
@@ -49,12 +49,12 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     return Chart(title, alt, (bars_panel(bars, _short, "", _MOST_TIMES * float(row.total_s), "time"),), keys)
 
 
-def _phase(phase: Phase) -> str:
+def _phase(phase: PhaseCost) -> str:
     where = " ".join(dict.fromkeys(filter(None, (phase.tier, phase.level))))
     return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
 
 
-def _whole(row: Row) -> tuple[Piece, ...]:
+def _whole(row: AlgorithmEstimate) -> tuple[Piece, ...]:
     # of phases that stream through each other the bandwidth of the busiest tier alone
     pieces: list[Piece] = []
     for at, phase in enumerate(row.phases):
@@ -66,7 +66,7 @@ def _whole(row: Row) -> tuple[Piece, ...]:
     return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"), Piece(float(row.software_s), "", GREY, _SOFTWARE))
 
 
-def _streamed(row: Row) -> list[Bar]:
+def _streamed(row: AlgorithmEstimate) -> list[Bar]:
     bars = []
     for at, phase in enumerate(row.phases):
         latency = Piece(float(phase.alpha_s), "", colour_of(at), ACROSS)
@@ -75,7 +75,7 @@ def _streamed(row: Row) -> list[Bar]:
     return bars
 
 
-def _baseline(one: Row, row: Row) -> Bar:
+def _baseline(one: AlgorithmEstimate, row: AlgorithmEstimate) -> Bar:
     parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
     pieces = tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts)
     return Bar(one.title, pieces, f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}")
@@ -164,7 +164,7 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), (*keys, Key("the end with a free network")))
 
 
-def trace_chart(result: Trace, _paged: bool) -> Chart:
+def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
     """The calls that took most, a bar for each kind of group, primitive and size; a mark where they would end as expected."""
     totals = longest(result)
     rest = f" (the {len(totals)} of {len(result.totals)} that took most)" if len(totals) < len(result.totals) else ""
@@ -177,20 +177,20 @@ def trace_chart(result: Trace, _paged: bool) -> Chart:
     return Chart(f"{trace_title(result)}{rest}: {judged(result)}", alt, (panel,), keys, points=9)
 
 
-def longest(result: Trace) -> list[Total]:
+def longest(result: TraceComparison) -> list[CallTotal]:
     """The totals that are drawn, the longest first."""
     return sorted(result.totals, key=lambda one: -one.total_s)[:_MOST_BARS]
 
 
-def _total(one: Total) -> Bar:
+def _total(one: CallTotal) -> Bar:
     pieces = (Piece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS), Piece(one.exposed_s, "exposed", _CALL))
     return Bar(_call(one), pieces, _took(one), None if one.expected_s is None else one.expected_s * one.calls)
 
 
-def _call(one: Total) -> str:
+def _call(one: CallTotal) -> str:
     calls = f"{one.calls} x " if one.calls > 1 else ""
     return f"{calls}{one.primitive.spoken} {size_text(one.bytes)}, {one.group_size} ranks"
 
 
-def _took(one: Total) -> str:
+def _took(one: CallTotal) -> str:
     return _short(one.total_s) + ("" if one.of_expected is None else f", {percent(one.of_expected, 0)} of expected")

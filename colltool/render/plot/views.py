@@ -11,12 +11,12 @@ from colltool.analysis.jobs import Plans
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, either
-from colltool.calibration.results import Calibration, Validation
-from colltool.diagnosis.results import Diagnosis
+from colltool.calibration.results import Calibration
+from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
 from colltool.render.plot import choices, fits, sizes, times
 from colltool.render.plot.chart import Chart
-from colltool.traces.results import Trace
+from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 ChartOf = Callable[[Any, bool], Chart]
@@ -35,7 +35,7 @@ VIEWS: dict[type, dict[str, ChartOf]] = {
     Plan: {"step": times.plan_chart},
     Plans: {"step": times.plans_chart},
     Crossover: {"sizes": sizes.crossover_chart},
-    Trace: {"calls": times.trace_chart},
+    TraceComparison: {"calls": times.trace_chart},
     Diagnosis: {"busbw": fits.diagnosis_chart},
     Calibration: _over_size(fits.calibration_chart),
     Validation: _over_size(fits.validation_chart),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
-from colltool.calibration.results import Calibration, Fitted, FittedSeries, Residual
+from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.view import Document, View, on_fabric, set_field
 
@@ -32,7 +32,7 @@ class _Shared(NamedTuple):
     """A protocol with the collectives that share it."""
 
     collectives: str
-    fit: Fitted
+    fit: FittedProtocol
 
 
 def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Column:
@@ -117,7 +117,7 @@ def _protocols(result: Calibration) -> Table:
     return table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
 
 
-def _hashable(protocols: tuple[Fitted, ...]) -> tuple[Any, ...]:
+def _hashable(protocols: tuple[FittedProtocol, ...]) -> tuple[Any, ...]:
     return tuple(protocol._replace(ci95=tuple(sorted(protocol.ci95.items()))) for protocol in protocols)  # type: ignore[arg-type]
 
 
@@ -148,7 +148,7 @@ def _series(one: FittedSeries) -> Document:
     }
 
 
-def _protocol(one: Fitted) -> Document:
+def _protocol(one: FittedProtocol) -> Document:
     return {
         "name": one.name,
         "launch_overhead_s": one.launch_overhead_s,

@@ -14,7 +14,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.diagnosis.results import Diagnosis, Experiment, Finding, Health, UpperBound
+from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.view import Document, View, on_fabric, set_field, set_text
 
@@ -49,13 +49,13 @@ _CAUSES = (
 )
 
 
-def _state(one: Health) -> str:
+def _state(one: SeriesHealth) -> str:
     if one.low:
         return "off"
     return "as expected" if one.large is not None or one.small is not None else "not judged"
 
 
-def _causes_of(result: Diagnosis, one: Health) -> str:
+def _causes_of(result: Diagnosis, one: SeriesHealth) -> str:
     title = one.judged.series.title
     names = (cause.name for finding in result.findings if title in finding.series for cause in finding.causes)
     return " ".join(dict.fromkeys(names))
@@ -74,12 +74,12 @@ def _counted(result: Diagnosis) -> str:
     return f"{len(result.series)} series"
 
 
-def _share(finding: Finding) -> str:
+def _share(finding: DiagnosisFinding) -> str:
     low, high = whole_percent(finding.low), whole_percent(finding.high)
     return low if low == high else f"{low} to {high}"
 
 
-def _heading(finding: Finding) -> str:
+def _heading(finding: DiagnosisFinding) -> str:
     """What is off, of which series, and how many causes explain it."""
     several = len(finding.series)
     who = finding.series[0] if several == 1 else f"{several} series"
@@ -105,7 +105,7 @@ def _blocks(result: Diagnosis) -> list[Block]:
     return [*out, Lines(f"verdict: {verdict(result)}", ())]
 
 
-def _of_finding(name: str, finding: Finding) -> Iterator[Block]:
+def _of_finding(name: str, finding: DiagnosisFinding) -> Iterator[Block]:
     lines = finding.series if len(finding.series) > 1 else ()
     yield Lines(f"{name}: {_heading(finding)}", lines)
     if finding.hints:
@@ -134,7 +134,7 @@ def _bound(one: UpperBound) -> str:
     return f"{what}: {seen} of {one.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
 
 
-def _purpose(finding: Finding) -> str:
+def _purpose(finding: DiagnosisFinding) -> str:
     return "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
 
 
@@ -181,7 +181,7 @@ def _document(result: Diagnosis) -> Document:
     }  # fmt: skip
 
 
-def _health(one: Health) -> Document:
+def _health(one: SeriesHealth) -> Document:
     series, last = one.judged.series, one.judged.points[-1]
     return {
         "collective": str(series.primitive),
@@ -201,7 +201,7 @@ def _health(one: Health) -> Document:
     }
 
 
-def _finding(one: Finding) -> Document:
+def _finding(one: DiagnosisFinding) -> Document:
     return {
         "series": list(one.series),
         "size": one.size,

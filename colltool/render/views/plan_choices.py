@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import NamedTuple
 
-from colltool.analysis.jobs import Moved, Plans, PlanSpread
+from colltool.analysis.jobs import Plans, PlanSpread, StepTornadoBar
 from colltool.base.formatting import counted, format_factor, format_time, percent
 from colltool.base.primitives import P2P
 from colltool.fabric.bill import Cost
@@ -200,7 +200,7 @@ def _spread_document(result: PlanSpread) -> Document:
     }  # fmt: skip
 
 
-def _one_moved(one: Moved) -> Document:
+def _one_moved(one: StepTornadoBar) -> Document:
     own = one.number
     return {"key": own.key, "value": own.value, "low": own.low, "high": own.high, "low_s": one.low_s, "high_s": one.high_s,
             "span_s": one.span_s}  # fmt: skip

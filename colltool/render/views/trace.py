@@ -9,8 +9,8 @@ from colltool.base.formatting import counted, format_rate, format_time, percent,
 from colltool.base.quoting import clipped
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
 from colltool.render.view import Document, View, on_fabric, set_field, set_text
-from colltool.traces.results import Call, File, Total, Trace, Wire
-from colltool.traces.wires import ranks_text
+from colltool.traces.links import ranks_text
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile
 from colltool.training.layout import Axes
 
 CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
@@ -56,25 +56,25 @@ _TOTALS: tuple[Column, ...] = (
 _SET = label("set", "set", get=lambda of: set_text(of[0].overrides), hidden=True)
 
 
-def _table(result: Trace, title: str = "") -> Table:
+def _table(result: TraceComparison, title: str = "") -> Table:
     columns = (*_TOTALS, _SET) if result.overrides else _TOTALS
     table = Table(columns, tuple((result, total) for total in result.totals), None, title)
     return table if any(total.group for total in result.totals) else table.without("group")
 
 
-def trace_title(result: Trace) -> str:
+def trace_title(result: TraceComparison) -> str:
     """``15 calls of 2 traces on dgx-a100``."""
     where = on_fabric(result.fabric, result.overrides)
     of = f" of {result.world} ranks" if result.world else ""
     return f"{counted(len(result.calls), 'collective call')} in {counted(len(result.files), 'trace')}{of} on {where}"
 
 
-def _window(result: Trace) -> str:
+def _window(result: TraceComparison) -> str:
     several = len(result.files) > 1
     return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
 
 
-def verdict(result: Trace) -> str:
+def verdict(result: TraceComparison) -> str:
     """What communication takes of the steps, and whether that is what it should."""
     shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
     reached = result.of_expected
@@ -84,7 +84,7 @@ def verdict(result: Trace) -> str:
     return f"{shown}; it reaches {least}{_reached(reached)} of what is expected"
 
 
-def _blame(result: Trace) -> Iterator[str]:
+def _blame(result: TraceComparison) -> Iterator[str]:
     """The wire that is slow, or why none can be named, and what to do next."""
     slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
     if slow:
@@ -102,19 +102,19 @@ def _blame(result: Trace) -> Iterator[str]:
     yield from (one.note for one in slow + fine if one.note)
 
 
-def _named(slow: Sequence[Wire]) -> str:
+def _named(slow: Sequence[LinkHealth]) -> str:
     """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``: those to blame; calls over a wire that is slow tell of no other."""
     known = {one.tier for one in slow}
     names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def _lost(result: Trace, slow: Sequence[Wire]) -> str:
+def _lost(result: TraceComparison, slow: Sequence[LinkHealth]) -> str:
     """What of the steps is spent on slow wires."""
     return ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
 
 
-def _reached_by(wires: Sequence[Wire]) -> str:
+def _reached_by(wires: Sequence[LinkHealth]) -> str:
     """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
     parts: list[str] = []
     for one in wires:
@@ -124,7 +124,7 @@ def _reached_by(wires: Sequence[Wire]) -> str:
     return ", ".join(parts)
 
 
-def _unknown(one: Wire, who: str) -> Iterator[str]:
+def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
     """Why upper bounds blame nobody, and what would tell."""
     waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier} may be waiting"
     yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting}"
@@ -134,7 +134,7 @@ def _unknown(one: Wire, who: str) -> Iterator[str]:
         yield f"next: {', or '.join(filter(None, (record, measure)))}"
 
 
-def _facts(result: Trace) -> Iterator[str]:
+def _facts(result: TraceComparison) -> Iterator[str]:
     yield verdict(result)
     yield from _blame(result)
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
@@ -150,7 +150,7 @@ def _facts(result: Trace) -> Iterator[str]:
         yield CARRIER
 
 
-def _blocks(result: Trace) -> list[Block]:
+def _blocks(result: TraceComparison) -> list[Block]:
     out: list[Block] = [Lines(trace_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
     if reasons := _reasons(result):
@@ -160,7 +160,7 @@ def _blocks(result: Trace) -> list[Block]:
     return out
 
 
-def _reasons(result: Trace) -> Counter[str]:
+def _reasons(result: TraceComparison) -> Counter[str]:
     """Why calls have no price, and how many."""
     found: Counter[str] = Counter()
     for total in result.totals:
@@ -169,7 +169,7 @@ def _reasons(result: Trace) -> Counter[str]:
     return found
 
 
-def _left_out(result: Trace) -> Iterator[str]:
+def _left_out(result: TraceComparison) -> Iterator[str]:
     for one in result.left_out:
         yield f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {clipped(one.file)}"
     for file in result.files:
@@ -179,7 +179,7 @@ def _left_out(result: Trace) -> Iterator[str]:
             yield f"{clipped(file.file)} has no collective call that can be told"
 
 
-def _document(result: Trace) -> Document:
+def _document(result: TraceComparison) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "library": result.library or None,
         "map": {"given": result.rank_map.given, "places": result.rank_map.places} if result.rank_map.given else None,
@@ -202,22 +202,22 @@ def _document(result: Trace) -> Document:
     }  # fmt: skip
 
 
-def _total(one: Total) -> Document:
+def _total(one: CallTotal) -> Document:
     return one._asdict() | {"busbw_Bps": one.busbw_Bps, "of_expected": one.of_expected, "exposed": one.exposed}
 
 
-def _call(one: Call, mapped: bool) -> Document:
+def _call(one: TracedCall, mapped: bool) -> Document:
     """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
     known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
     return one._asdict() | known
 
 
-def _file(one: File) -> Document:
+def _file(one: TraceFile) -> Document:
     return one._asdict()
 
 
-def _summary(result: Trace) -> str:
+def _summary(result: TraceComparison) -> str:
     return "\n".join((trace_title(result), verdict(result), *_blame(result)))
 
 
-VIEWS = {Trace: View("trace", _blocks, _document, _table, _summary)}
+VIEWS = {TraceComparison: View("trace", _blocks, _document, _table, _summary)}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
-from colltool.calibration.results import Checked, Regime, ValidatedSeries, Validation
-from colltool.estimate.readings import USUAL
+from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
+from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
 from colltool.render.readings import model_field
@@ -38,7 +38,7 @@ class _Point(NamedTuple):
 
     result: Validation
     one: ValidatedSeries
-    point: Checked
+    point: ValidatedPoint
 
 
 def _reached(share: float) -> str:
@@ -139,7 +139,7 @@ def _series(one: ValidatedSeries) -> Document:
     }
 
 
-def _checked(point: Checked) -> Document:
+def _checked(point: ValidatedPoint) -> Document:
     return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
 
 

@@ -9,12 +9,12 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
 from colltool.estimate.price import price
-from colltool.export.nccl.cluster import COLLECTIVES, cluster_of
-from colltool.export.nccl.tuner import tuner_config, tuner_env
+from colltool.export.tuner import tuner_config, tuner_env
+from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.enabled import HAS
-from colltool.nccl.model import flips
+from colltool.nccl.availability import HAS
+from colltool.nccl.model import switch_points
 from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
 from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
@@ -87,7 +87,7 @@ def test_rows_of_one_depth_do_not_overlap() -> None:
 
 def test_without_measurements_the_first_rows_are_nccls_own_flips() -> None:
     lines = [line for line in read(tuner_config(NO_SHARP, [64])) if line.collective == 4]
-    expected = flips(cluster_of(NO_SHARP, 64).hardware, AR)
+    expected = switch_points(cluster_of(NO_SHARP, 64).hardware, AR)
     assert [line[3:5] for line in lines[: len(expected)]] == [flip[1:] for flip in expected]
     for line, flip in zip(lines[1:], expected[1:], strict=False):
         assert line.low - 1 < flip.from_bytes <= line.low

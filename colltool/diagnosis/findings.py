@@ -1,0 +1,238 @@
+"""What the numbers of a series say about its machine, in sentences; each is tested by pricing, none is a guess.
+
+A finding is a function from a :class:`SeriesContext` to a sentence, or None where the numbers do not support it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from statistics import median
+
+from colltool.base.formatting import format_rate, format_time, of_rates, percent, size_text, whole_percent
+from colltool.base.primitives import A2A, P2P
+from colltool.diagnosis.context import CLOSE, WITHIN, SeriesContext
+from colltool.diagnosis.outliers import SHAPE, breaks, cliff_in
+from colltool.fabric.model import Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import scaled_bandwidth, without_in_network
+from colltool.measurements.series import Point
+
+SMALL = 5
+"""How many of the smallest sizes make a floor."""
+
+FASTER = 0.8
+"""Below this share of the price, a large message is faster than the fabric allows."""
+
+FLOOR_APART, SPREAD = 1.25, 0.20
+"""Floors and repeats that are worth a word: their ratio, and how far apart relative to the median."""
+
+FEWEST = 3
+"""Neighbouring sizes that make a curve."""
+
+TRIES, EXACT = 8, 0.01
+"""Steps towards the share of a bandwidth that explains a time, and how near is enough."""
+
+
+def findings(case: SeriesContext) -> tuple[str, ...]:
+    """All that hold, most important first.
+
+    What says that several causes explain the large messages alike stands alone: no other then names one of them.
+    """
+    alike = rails(case)
+    causes = (alike,) if alike else (in_network(case), algorithm(case))
+    return tuple(filter(None, (reach(case), faster(case), *causes, cliff(case), floor(case), spread(case))))
+
+
+def reach(case: SeriesContext) -> str | None:
+    """The share of the expected busbw that the largest message reaches; where that is all of it, from which size on."""
+    if not case.large or _too_fast(case):
+        return None
+    last = case.checked[-1]
+    got, due, size = last.busbw_measured_Bps, last.busbw_expected_Bps, size_text(last.bytes)
+    if abs(got / due - 1) > CLOSE:
+        return f"reaches {_share(got, due)} of the busbw that {case.who} should give at {size} ({of_rates(got, due)})"
+    short = [case.checked[i] for i in case.wide if case.checked[i].relative_error < -CLOSE]
+    said = f"reaches what {case.who} should give: {of_rates(got, due)} busbw at {size}"
+    if not short:
+        return said
+    worst = min(short, key=lambda point: point.relative_error)
+    first = next(point for point in case.checked if point.bytes > short[-1].bytes)
+    reached = _share(worst.busbw_measured_Bps, worst.busbw_expected_Bps)
+    return f"{said}, but only from {size_text(first.bytes)} on: {reached} of it at {size_text(worst.bytes)}"
+
+
+def _share(got: float, due: float) -> str:
+    return percent(got / due, 0 if got >= 0.1 * due else 2)
+
+
+def _too_fast(case: SeriesContext) -> bool:
+    return bool(case.large) and case.checked[-1].measured_s < FASTER * case.checked[-1].predicted_s
+
+
+def faster(case: SeriesContext) -> str | None:
+    """A large message takes less time than the price."""
+    if not _too_fast(case):
+        return None
+    last = case.checked[-1]
+    got, due = format_rate(last.busbw_measured_Bps, 3), format_rate(last.busbw_expected_Bps, 3)
+    said = f"faster than {case.who} can: {got} busbw at {size_text(last.bytes)}, the price gives {due}{_port(case)}"
+    if case.algorithms:
+        return f"{said}; another algorithm ran, or the fabric file understates bandwidth"
+    in_switch = case.series.primitive not in (A2A, P2P) and "in-network" not in last.algorithm
+    return f"{said}; the fabric file understates bandwidth{', or the library reduces in the switch' if in_switch else ''}"
+
+
+def _port(case: SeriesContext) -> str:
+    """The port that the busbw exceeds, on a single tier of ports."""
+    tier = case.placed.spans[-1].tier
+    rate = tier.bandwidth * tier.ports
+    exceeds = case.checked[-1].busbw_measured_Bps > rate
+    single = len(case.placed.spans) == 1 and capabilities_of(tier).joined_by == "switches"
+    return f" on a {format_rate(rate, 3)} port" if single and exceeds else ""
+
+
+def rails(case: SeriesContext) -> str | None:
+    """Large messages take what they would over fewer of a domain's NICs, and what else explains them as well.
+
+    Only even shares of the NICs are told apart.
+    """
+    spans = case.placed.spans
+    if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)) or _on_a_cliff(case):
+        return None
+    nics = spans[1].ranks_inside
+    off = {rail: _off_over_share(case, rail / nics) for rail in range(1, nics) if nics % rail == 0}
+    fits = [rail for rail in off if off[rail] <= (WITHIN if rail == 1 else CLOSE)]
+    if not fits:
+        return None
+    used = min(fits, key=lambda rail: off[rail])
+    fitting = [title for title, quotes in case.priced.by_title.items() if case.worst_large(quotes) <= CLOSE]
+    causes = [f"what {used} of {nics} rails {'carries' if used == 1 else 'carry'}", *_inner(case), *fitting]
+    share = case.checked[-1].predicted_s / case.checked[-1].measured_s
+    said = f"large messages get {_share(share, 1)} of the expected bandwidth, about {', or '.join(causes)}"
+    return f"{said}: these numbers do not tell them apart" if len(causes) > 1 else said
+
+
+def _on_a_cliff(case: SeriesContext) -> bool:
+    """Whether large messages are among times that no price explains, or follow a rise of that kind."""
+    points, wide, large = case.series.points, case.wide, case.large
+    steps = [at for at in breaks(points) if at in wide]
+    return bool(steps) and (steps[-1] in large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
+
+
+def _inner(case: SeriesContext) -> list[str]:
+    """The share of the innermost tier's bandwidth that explains large messages, if one does."""
+    tier, last = case.placed.spans[0].tier, case.checked[-1]
+    share, off = last.predicted_s / last.measured_s, inf
+    for _ in range(TRIES):  # as other tiers take their part of the time, it is not just the share that arrives
+        priced = case.repriced(partial(_inner_at, tier.name, share))
+        if priced is None:
+            return []
+        off, over = case.worst_large(priced.best), priced.best[-1].seconds / last.measured_s
+        if abs(over - 1) < EXACT:
+            break
+        share *= over
+    return [f"{tier.name} at {_share(share, 1)} of its bandwidth"] if off <= CLOSE else []
+
+
+def _inner_at(name: str, share: float, tier: Tier) -> Tier:
+    return scaled_bandwidth(tier, share) if tier.name == name else tier
+
+
+def _off_over_share(case: SeriesContext, share: float) -> float:
+    """How far large messages are from a price where every tier outside the innermost domains has a share of its bandwidth.
+
+    The library may take the fastest there, or still what it takes on the whole network.
+    """
+    outer = {span.tier.name for span in case.placed.spans[1:]}
+    priced = case.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in outer else tier)
+    if priced is None:
+        return inf
+    usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
+    return min(case.worst_large(priced.best), case.worst_large(usual))
+
+
+def in_network(case: SeriesContext) -> str | None:
+    """Large messages take what they would without reduction in the switch."""
+    if not case.large or "in-network" not in case.checked[-1].algorithm or not case.slower(case.large[-1]):
+        return None
+    named = tuple(name for name in case.algorithms if "in-network" not in name)
+    if case.algorithms and not named:
+        return None
+    without = case._replace(algorithms=named).repriced(without_in_network)
+    if without is None or case.worst_large(without.best) > WITHIN:
+        return None
+    return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
+
+
+def algorithm(case: SeriesContext) -> str | None:
+    """At neighbouring sizes the times are those of one algorithm where another should win."""
+    runs = {}
+    for title, quotes in case.priced.by_title.items():
+        fits = [
+            case.slower(i) and quotes[i].seconds > (1 + WITHIN) * point.predicted_s and case.off(quotes, i) <= CLOSE
+            for i, point in enumerate(case.checked)
+        ]
+        runs[title] = _longest(fits)
+    title = max(runs, key=lambda name: len(runs[name]))
+    if not _has_shape(case, runs[title]):
+        return None
+    first, last = (size_text(case.checked[i].bytes) for i in (runs[title][0], runs[title][-1]))
+    winners = " or ".join(dict.fromkeys(case.checked[i].algorithm for i in runs[title]))
+    return f"from {first} to {last} the times are those of {title}, where {winners} should win"
+
+
+def _has_shape(case: SeriesContext, run: range) -> bool:
+    """Whether a run shows more than a level: any price can be near a level, as that of small messages is."""
+    times = [case.checked[i].measured_s for i in run]
+    return len(times) >= FEWEST and max(times) >= SHAPE * min(times)
+
+
+def _longest(flags: Sequence[bool]) -> range:
+    """The longest run of neighbours that are true; the first of several."""
+    best = start = range(0)
+    for i, flag in enumerate(flags):
+        start = range(start.start, i + 1) if flag and start else range(i, i + 1) if flag else range(0)
+        best = max(best, start, key=len)
+    return best
+
+
+def floor(case: SeriesContext) -> str | None:
+    """What bounds small messages, and how far the measured floor is from the price's."""
+    if not case.small:
+        return None
+    bounds = Counter(case.checked[i].bound for i in case.small)
+    cause = {"overhead": "launch overhead"}.get(bounds.most_common(1)[0][0], "latency")
+    upto = len(case.small)
+    where = f"below {size_text(case.checked[upto].bytes)}" if upto < len(case.checked) else "at every size"
+    floor_points = case.checked[: min(upto, SMALL)]
+    took, due = (median(both) for both in zip(*((one.measured_s, one.predicted_s) for one in floor_points), strict=True))
+    times = f"small messages take {format_time(took, 3)}, {case.who} says {format_time(due, 3)}"
+    said = f"{where} the price is bound by {cause}; {times}"
+    apart = format_time(abs(took - due), 3)
+    if took > FLOOR_APART * due:
+        return f"{said}: about {apart} more launch overhead, a higher alpha, or another algorithm"
+    if due > FLOOR_APART * took:
+        return f"{said}: about {apart} less launch overhead, a lower alpha, or another algorithm"
+    return said
+
+
+def cliff(case: SeriesContext) -> str | None:
+    """Times that no price can explain."""
+    return cliff_in(case.series.points)
+
+
+def spread(case: SeriesContext) -> str | None:
+    """Repeats of one size that are far apart."""
+    widest = max(case.series.points, key=_spread)
+    if _spread(widest) <= SPREAD:
+        return None
+    many = sum(_spread(point) > SPREAD for point in case.series.points)
+    others = f", by more than {whole_percent(SPREAD)} at {many} sizes" if many > 1 else ""
+    return f"repeats differ by up to {percent(_spread(widest), 0)} at {size_text(widest.bytes)}{others}"
+
+
+def _spread(point: Point) -> float:
+    return (point.high_s - point.low_s) / point.seconds

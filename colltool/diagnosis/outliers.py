@@ -1,0 +1,98 @@
+"""Where measured times take steps that no price takes: a message faster than a smaller one, or slower than in proportion."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise, takewhile
+from math import log
+
+from colltool.base.formatting import format_time, percent, size_text
+from colltool.diagnosis.context import CLOSE, WITHIN
+from colltool.measurements.series import Point
+
+SHAPE = 1.5
+"""By what factor neighbouring times differ at least before that says anything."""
+
+TOO_STEEP = 1.3
+"""How far beyond the ratio of their sizes two times can be apart before no price explains it."""
+
+MANY = 4
+"""Sizes above the curve through their neighbours, from which on a series scatters; a fifth of a long series."""
+
+
+def cliff_in(points: Sequence[Point]) -> str | None:
+    """Times that no price can explain: they fall with size, or rise faster than size."""
+    steps = breaks(points)
+    if not steps:
+        return None
+    above = [off - 1 for i in range(len(points)) if (off := _off_neighbours(points, i)) > 1 + CLOSE]  # a price is not above
+    if len(above) >= max(MANY, len(points) / 5):
+        return f"the times scatter by up to {percent(max(above), 0)}: measure again"
+    single = _out_of_line(points, steps)
+    rest = {at: factor for at, factor in steps.items() if not single & {at - 1, at}}
+    said = [_singles(points, sorted(single))] if single else []
+    return "; ".join([*said, _run(points, max(rest, key=lambda at: rest[at]))] if rest else said)
+
+
+def breaks(points: Sequence[Point]) -> dict[int, float]:
+    """The points to which the time takes a step that defies every price, and by what factor."""
+    return {at: factor for at, pair in enumerate(pairwise(points), start=1) if (factor := _broken(*pair))}
+
+
+def _off_neighbours(points: Sequence[Point], i: int) -> float:
+    """By what factor a time is off the power law through its neighbours; 1 at either end."""
+    if not 0 < i < len(points) - 1:
+        return 1.0
+    before, point, after = points[i - 1 : i + 2]
+    weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
+    return float(point.seconds / (before.seconds ** (1 - weight) * after.seconds**weight))
+
+
+def _out_of_line(points: Sequence[Point], steps: Collection[int]) -> set[int]:
+    """The points that alone break the curve: it closes without them, and they are further off than what is beside the step.
+
+    By logarithm a lone point is off by twice what its neighbours seem to be, the two ends of a step that stays by the same.
+    """
+    off = [abs(log(_off_neighbours(points, i))) for i in range(len(points))]
+    ends = [ends for at in steps for ends in ((at - 1, at), (at, at - 1))]
+    further = {i for i, other in ends if off[i] >= max(log(TOO_STEEP), SHAPE * off[other])}
+    return {i for i in further if not _broken(points[i - 1], points[i + 1])}
+
+
+def _singles(points: Sequence[Point], single: Sequence[int]) -> str:
+    listed = ", ".join(_at(points[i]) for i in single)
+    if len(single) > 1:
+        return f"{len(single)} sizes are out of line: {listed}"
+    beside = " and ".join(_at(points[i]) for i in (single[0] - 1, single[0] + 1) if 0 <= i < len(points))
+    return f"one size is out of line: {listed}, beside {beside}"
+
+
+def _at(point: Point) -> str:
+    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+
+
+def _run(points: Sequence[Point], at: int) -> str:
+    """A step that stays, and the neighbouring sizes that are too slow for what is on its other side."""
+    before, after = points[at - 1], points[at]
+    if after.seconds > before.seconds:
+        factors = [one.seconds / before.seconds / (one.bytes / before.bytes) for one in points[at:]]
+        slow = list(takewhile(lambda factor: factor > TOO_STEEP, factors))
+        ends = after, points[at + len(slow) - 1]
+    else:
+        factors = [one.seconds / after.seconds for one in reversed(points[:at])]
+        slow = list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
+        ends = points[at - len(slow)], before
+    words, ends = ("from {} to {}", ends) if len(slow) > 1 else ("between {} and {}", (before, after))
+    place = words.format(*(size_text(end.bytes) for end in ends))
+    said = f"no alpha-beta curve {place}: {_at(before)}, {_at(after)}"
+    if sum(factor >= SHAPE for factor in slow) < 2:
+        return said
+    return f"{said}, as where a library changes protocol or algorithm; no fabric does that"
+
+
+def _broken(before: Point, after: Point) -> float:
+    """By what factor a step defies every price; 0 where it does not."""
+    ratio, growth = after.seconds / before.seconds, after.bytes / before.bytes
+    if ratio < 1 - WITHIN:
+        return 1 / ratio
+    return ratio / growth if ratio > max(TOO_STEEP * growth, 2) else 0.0

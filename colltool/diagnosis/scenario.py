@@ -1,0 +1,73 @@
+"""Worlds: a fabric as it would be if a cause were true, and what the measured series would take in it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.calibration.series_prices import price_series
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.measurements.series import Point, Series
+
+
+class Scenario(NamedTuple):
+    """What prices are made of under a cause.
+
+    Args:
+        fabric: with the values that the cause leaves.
+        factor: by which every time is longer.
+        extra_s: that every call takes beside its price.
+        only: the algorithms that run, where a setting leaves no others; of a primitive that has none of them, all.
+        readings: of the model.
+    """
+
+    fabric: Fabric
+    factor: float = 1.0
+    extra_s: float = 0.0
+    only: tuple[str, ...] = ()
+    readings: Readings = Readings()
+
+    def times(self, series: Series) -> tuple[float, ...] | None:
+        """Seconds at each size of a series; None where nothing runs."""
+        key = (series.primitive, series.ranks, series.nodes, series.library, tuple(point.bytes for point in series.points))
+        found = _priced(_SameFabric(self.fabric), self.only, self.readings, key)
+        return found and tuple(one * self.factor + self.extra_s for one in found)
+
+    def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
+        """Seconds of one call."""
+        one = Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library)
+        found = self.times(one)
+        return None if found is None else found[0]
+
+
+class _SameFabric:
+    """A fabric by identity: what is changed is another, and two that are equal are seldom met."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+
+    def __hash__(self) -> int:
+        return id(self.fabric)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameFabric) and other.fabric is self.fabric
+
+
+_Key = tuple[Primitive, int, int | None, str, tuple[float, ...]]
+
+
+@lru_cache(maxsize=4096)
+def _priced(same: _SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
+    """The fastest price at each size; a restricted library runs what is left to it."""
+    primitive, ranks, nodes, library, sizes = key
+    points = tuple(Point(size, 1.0, 1.0, 1.0, 1, "") for size in sizes)
+    series = Series(primitive, ranks, nodes, points, library)
+    for name in (*((one,) for one in only), ()):
+        try:
+            return tuple(quote.seconds for quote in price_series(same.fabric, series, readings, name).best)
+        except ColltoolError:
+            continue  # no algorithm of this primitive, or of this group
+    return None

@@ -1,0 +1,228 @@
+"""``validate``: measured series beside the prices of a fabric, size by size, and what follows from the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from math import isfinite
+from statistics import fmean, median
+
+from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import percent, range_text, size_text, whole_percent
+from colltool.calibration.placement import check_fits
+from colltool.calibration.series_prices import Priced, price_series
+from colltool.diagnosis.context import SeriesContext
+from colltool.diagnosis.findings import findings
+from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.measurements.series import Measurements, Point, Series, Skipped
+
+_AGAIN = "measure again, and give the whole output of the benchmark"
+
+
+def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
+             algorithms: Sequence[str] = ()) -> Validation:  # fmt: skip
+    """Hold every measured size against the fastest price among what the library that ran may have chosen.
+
+    Args:
+        fabric: whose prices.
+        measurements: the series.
+        max_mape: the mean absolute relative error up to which a series holds, a fraction; None: any.
+        readings: of the model; the defaults when None.
+        algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
+
+    Raises:
+        ColltoolError: no series, ranks that the fabric does not hold or places elsewhere, a ``max_mape`` that is no positive
+            number, an algorithm that cannot run.
+    """
+    if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
+        fix = f"write {either(shell='15% or 0.15', python='0.15')}"
+        raise ColltoolError(f"must be a positive share, got {max_mape}", argument="max_mape", fix=fix)
+    if not measurements.series:
+        raise _nothing(measurements.skipped)
+    reading = readings or Readings()
+    judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
+    points = [point for one in judged for point in one.points]
+    return Validation(
+        fabric=fabric.name,
+        series=judged,
+        mape=mape(points),
+        verdict=verdict(judged),
+        skipped=measurements.skipped,
+        max_mape=max_mape,
+        overrides=fabric.overrides,
+        readings=reading,
+    )
+
+
+def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
+    """No series, and why the first rows of the logs are none."""
+    what = "nothing to validate: the logs hold no usable series"
+    first = next((one for one in skipped if not one.used), None)
+    if first is None:
+        return ColltoolError(what, fix=_AGAIN)
+    what = f"{what}: {first.reason}, {first.rows} row{'s' * (first.rows != 1)}"
+    return ColltoolError(what, where=first.where, fix=_AGAIN)
+
+
+def mape(points: Sequence[ValidatedPoint]) -> float:
+    """The mean absolute relative error."""
+    return fmean(abs(point.relative_error) for point in points)
+
+
+def _judged(fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...]) -> ValidatedSeries:
+    placed = check_fits(fabric, series)
+    priced = price_series(fabric, series, readings, algorithms)
+    checked = tuple(_checked(series, point, index, priced) for index, point in enumerate(series.points))
+    worst = max((point.relative_error for point in checked), key=abs)
+    said = findings(
+        SeriesContext(
+            fabric=fabric, placed=placed, series=series, readings=readings, algorithms=algorithms, priced=priced, checked=checked
+        )
+    )
+    return ValidatedSeries(series, checked, mape(checked), worst, _regimes(checked), said)
+
+
+def _checked(series: Series, point: Point, index: int, priced: Priced) -> ValidatedPoint:
+    best, near = priced.best[index], priced.nearest(index, point.seconds)
+    return ValidatedPoint(
+        bytes=point.bytes,
+        measured_s=point.seconds,
+        predicted_s=best.seconds,
+        relative_error=best.seconds / point.seconds - 1,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        busbw_measured_Bps=series.busbw_Bps(point),
+        busbw_expected_Bps=series.busbw_Bps(point, best.seconds),
+        bound=best.bound,
+        nearest=near.algorithm,
+        nearest_error=near.seconds / point.seconds - 1,
+        spec=best.spec,
+        nearest_spec=near.spec,
+    )
+
+
+def _regimes(points: Sequence[ValidatedPoint]) -> tuple[Regime, ...]:
+    grouped = (list(same) for _, same in groupby(points, key=lambda point: point.bound))
+    return tuple(Regime(same[0].bound, same[0].bytes, same[-1].bytes, mape(same)) for same in grouped)
+
+
+TRUSTED = 0.10
+"""Mean error of a price that is worth planning with."""
+
+FEWEST = 3
+"""Points on which a mean is worth a word."""
+
+STRAY = 0.25
+"""Error of sizes that are named where others can be trusted."""
+
+_NOWHERE = f"on no range of sizes within {whole_percent(TRUSTED)}"
+
+Trusted = Callable[[ValidatedPoint], bool]
+
+
+def verdict(judged: Sequence[ValidatedSeries]) -> str:
+    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``; of several series, but for which."""
+    points = _pooled(judged)
+    off = f"{_percent(points)} off on average over {len(points)} size{'s' * (len(points) != 1)}"
+    if len({point.bytes for point in points}) < FEWEST:
+        return f"{off}; too few sizes to judge"
+    good = [one for one in judged if _good(one.points)]
+    said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
+    apart = _series_apart(judged, trusted) or _strays([point for point in points if trusted(point)])
+    return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
+
+
+def _never(_: ValidatedPoint) -> bool:
+    return False
+
+
+def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
+    return sorted((point for one in judged for point in one.points), key=lambda point: point.bytes)
+
+
+def _trust(points: list[ValidatedPoint]) -> tuple[str, Trusted] | None:
+    """Where the mean error is small: everywhere, or on one side of the size at which it changes most; None for nowhere.
+
+    A side is not blamed for few of its sizes: most must be off.
+    """
+    below, from_on = _parted(points)
+    if below and _good(below) != _good(from_on) and _mostly_off(from_on if _good(below) else below):
+        change, left, right = from_on[0].bytes, _percent(below), _percent(from_on)
+        if _good(from_on):
+            return f"trust it from {size_text(change)} on ({right}), not below ({left})", lambda point: point.bytes >= change
+        return f"trust it below {size_text(change)} ({left}), not from there on ({right})", lambda point: point.bytes < change
+    others = [point for point in points if _error(point) <= STRAY]
+    if _good(points) or (not _mostly_off(points) and _good(others) and _strays(points)):
+        return "trust it", lambda _: True
+    return None
+
+
+def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[str]:
+    """The series that are off where prices can be trusted on the whole."""
+    inside = [(one.series, [point for point in one.points if trusted(point)]) for one in judged]
+    among = [one.series for one in judged]
+    off = [(series, mine) for series, mine in inside if mine and not _good(mine)]
+    return [f"{_named(series, among)} ({_percent(mine)})" for series, mine in off if len(among) > 1]
+
+
+def _strays(points: Sequence[ValidatedPoint]) -> list[str]:
+    """Neighbouring sizes far off, as ranges; nothing where these are many."""
+    runs = [list(run) for far, run in groupby(points, key=lambda point: _error(point) > STRAY) if far]
+    named = [f"{range_text(run[0].bytes, run[-1].bytes)} ({_percent(run)})" for run in runs]
+    return named if len(named) < FEWEST else []
+
+
+def _named(series: Series, among: Sequence[Series]) -> str:
+    """``all-reduce on 8 ranks``; what else the log says where another series is called so, too."""
+    alike = [one for one in among if (one.primitive, one.ranks) == (series.primitive, series.ranks)]
+    what = f" of {series.dtype}" if series.dtype and len(alike) > 1 else ""
+    where = f" on {series.nodes} node{'s' * (series.nodes != 1)}" if series.nodes and len(alike) > 1 else ""
+    return f"{series.primitive.spoken}{what} on {series.ranks} ranks{where}"
+
+
+def _parted(points: list[ValidatedPoint]) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
+    """The points below a size and from it on, so that errors differ least within each; nothing where they are too few."""
+    cuts = [i for i in range(FEWEST, len(points) - FEWEST + 1) if points[i].bytes > points[i - 1].bytes]
+    if not cuts:
+        return [], []
+    errors = [min(error, 1.0) for error in _errors(points)]  # beyond 100% an error is just that: one outlier is no regime
+    below, above = _scatters(errors), _scatters(errors[::-1])
+    cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
+    return points[:cut], points[cut:]
+
+
+def _scatters(values: Sequence[float]) -> list[float]:
+    """The sum of squared deviations from their mean of the first 0, 1, 2 ... values (Welford 1962)."""
+    mean, found = 0.0, [0.0]
+    for count, value in enumerate(values, start=1):
+        apart = value - mean
+        mean += apart / count
+        found.append(found[-1] + apart * (value - mean))
+    return found
+
+
+def _error(point: ValidatedPoint) -> float:
+    return abs(point.relative_error)
+
+
+def _errors(points: Sequence[ValidatedPoint]) -> list[float]:
+    return [_error(point) for point in points]
+
+
+def _mean(points: Sequence[ValidatedPoint]) -> float:
+    return fmean(_errors(points))
+
+
+def _mostly_off(points: Sequence[ValidatedPoint]) -> bool:
+    return median(_errors(points)) > TRUSTED
+
+
+def _good(points: Sequence[ValidatedPoint]) -> bool:
+    return _mean(points) <= TRUSTED
+
+
+def _percent(points: Sequence[ValidatedPoint]) -> str:
+    mean = _mean(points)
+    return percent(mean, 1 if mean < 0.0995 else 0)

@@ -1,0 +1,185 @@
+"""The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
+
+The plugin reads its file carelessly: an unknown word means all-reduce, ring or Simple, a line of 255 characters or more falls
+apart, -1 channels are one, and so are those of a call without a matching row. So every row is explicit, and every collective
+has rows for every size, the last of them of rings under LL or Simple, which NCCL never switches off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given, spell
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.path_classes import tier_paths
+from colltool.export.tuner_curves import COLLECTIVES, Cluster, Curves, clusters_of, curves
+from colltool.export.tuner_ranking import Advice, advised, needs
+from colltool.fabric.model import Fabric
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.model import pieces
+
+MOST_CHANNELS = 64
+
+_LOAD = """\
+# For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
+#   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
+#   NCCL_TUNER_CONFIG_FILE=path/to/this file
+# Sizes are inclusive, in bytes as nccl-tests counts them: the total of all ranks for allgather and reducescatter.
+# A row is advice: NCCL takes the first that matches and that it can run; without any, its own choice on 1 channel.
+# So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
+# All-to-all has no rows: NCCL does not ask a tuner about it.
+"""
+_MODEL = (
+    "{where} rows are what NCCL {version} picks by its own model: they change little of what it does without this file."
+    " colltool calibrate fits a fabric to your logs."
+)
+_WIDTH = 120
+_COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
+
+
+class _TunerSection(NamedTuple):
+    """What the file says of one collective on one group."""
+
+    cluster: Cluster
+    collective: str
+    answer: Curves
+    rows: tuple[Advice, ...]
+
+
+def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None) -> str:
+    """The CSV file of NCCL's example tuner plugin.
+
+    Args:
+        fabric: stars and Closes only, with the facts that NCCL's model needs under ``library``.
+        groups: numbers of ranks, or who is in each; all of the fabric when empty.
+        channels: for all rows; NVLS rows take at most what NCCL has for it. NCCL's own numbers when None.
+
+    Raises:
+        ColltoolError: a fabric that NCCL does not run on or that lacks facts, a rank count that does not fit, protocols whose
+            NCCL names nobody knows, channels out of range.
+    """
+    if channels is not None and not 1 <= channels <= MOST_CHANNELS:
+        raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
+    sections = _sections(fabric, groups)
+    return _header(fabric, sections, channels) + "".join(line for one in sections for line in _body(one, channels))
+
+
+def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
+    """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them.
+
+    Raises:
+        ColltoolError: as for :func:`tuner_config`.
+    """
+    lines = [
+        f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO knows no sizes.\n",
+        "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
+    ]
+    for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
+        listed = ";".join(f"{one.collective}:{_env_names(one.rows)}" for one in sections)
+        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n']
+    return "".join(lines)
+
+
+def _env_names(rows: Iterable[Advice]) -> str:
+    """NCCL_ALGO writes ``nvlstree`` where the plugin writes ``nvls_tree``."""
+    return ",".join(dict.fromkeys(row.algorithm.replace("_", "") for row in rows))
+
+
+def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]:
+    found = []
+    for cluster in clusters_of(fabric, groups):
+        for collective, primitive in COLLECTIVES.items():
+            answer = curves(cluster, primitive)
+            rows = advised(answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own)
+            found.append(_TunerSection(cluster, collective, answer, rows))
+    return found
+
+
+def _channels(hardware: Hardware, algorithm: str, channels: int | None) -> int:
+    wanted = channels or hardware.channels
+    return min(wanted, _nvls_channels(hardware)) if algorithm.startswith("nvls") else wanted
+
+
+def _nvls_channels(hardware: Hardware) -> int:
+    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
+
+
+def _header(fabric: Fabric, sections: Sequence[_TunerSection], channels: int | None) -> str:
+    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
+    return "".join(
+        [
+            f"# colltool export nccl-tuner: {fabric.name}\n",
+            *(f"#   {cluster.spoken}\n" for cluster in clusters),
+            _LOAD,
+            *(_comment(note) for note in dict.fromkeys(_machine(one.hardware) for one in clusters)),
+            _comment(f"channels: {_channel_note(clusters, channels)}."),
+            *(_comment(note) for note in dict.fromkeys(note for one in clusters for note in _thinned(one))),
+            *(_comment(note) for note in _model_note(sections)),
+            _COLUMNS,
+        ]
+    )
+
+
+def _machine(hardware: Hardware) -> str:
+    """What the rows count on, and what to type where there is more."""
+    nvls = f"{'with' if hardware.nvls else 'without'} NVLS"
+    if hardware.nodes == 1:
+        return f"For {hardware.gpu} GPUs on one node, {nvls}."
+    sharp = "SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin)"
+    if hardware.collnet:
+        return f"For {hardware.gpu} GPUs on several nodes, {nvls} and with {sharp}."
+    more = spell(given("overrides", ["library.collnet=true"]), "shell")
+    return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
+
+
+def _model_note(sections: Sequence[_TunerSection]) -> Iterator[str]:
+    """That NCCL's model speaks, where it does."""
+    version = sections[0].cluster.hardware.version
+    own = [one.answer.own for one in sections]
+    if not all(own):
+        yield _MODEL.format(
+            where="Where a collective was not measured," if any(own) else "Nothing was measured:", version=version
+        )
+
+
+def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
+    most = f"at most {_nvls_channels(clusters[0].hardware)} for NVLS"
+    if channels is not None:
+        return f"{channels} as asked for, {most}"
+    each = ", ".join(dict.fromkeys(f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}" for one in clusters))
+    return f"as NCCL takes on such nodes ({each}, {most}); where NCCL prints others: {spell(given('channels'), 'shell')}"
+
+
+def _thinned(cluster: Cluster) -> Iterator[str]:
+    """What NCCL does not see of a network."""
+    for span in cluster.placed.spans:
+        used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
+        share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
+        if share > 1:
+            yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, of which NCCL's model knows nothing."
+
+
+def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
+    """The rows, under comments that say where they come from and what those further down are for."""
+    cluster = section.cluster
+    yield f"# {section.collective}, {cluster.spoken}\n"
+    yield from (_comment(f"  {note}") for note in section.answer.notes)
+    needed: dict[str, None] = {}
+    for depth, rows in groupby(section.rows, key=lambda row: row.depth):
+        if depth:
+            yield _comment(f"  behind them, without {' or '.join(needed)}:" if needed else "  behind them, rings:")
+        for row in rows:
+            needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
+            used = _channels(cluster.hardware, row.algorithm, channels)
+            sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
+            yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
+
+
+def _comment(text: str) -> str:
+    """Cut long before the plugin would, which reads the rest of a longer line as a row."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False))

@@ -1,0 +1,232 @@
+"""What each of NCCL's ways takes: by the fabric's own protocols where these are known to be NCCL's, else by NCCL's model.
+
+A file takes NCCL's choice from it. Only numbers of LL, LL128 and Simple justify that: measured ones, or those that a fabric
+without measurements lists under these names. A fabric's own numbers without protocols know nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from colltool.algorithms.registry import parse_choice
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import range_text
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.library_selection import library_runs
+from colltool.export.tuner_ranking import HURTS
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_parts import Protocol
+from colltool.fabric.topology import capabilities_of
+from colltool.nccl.algorithm_map import protocol_of, spec_of
+from colltool.nccl.availability import HAS, why_not
+from colltool.nccl.constants import PROTOCOLS
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.model import Combination, Piece, pieces
+from colltool.nccl.topology_inputs import hardware_of
+
+_PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
+
+
+class Curves(NamedTuple):
+    """NCCL's ways of one collective on a group.
+
+    Args:
+        ways: each with its pieces.
+        own: whether the fabric's protocols give them, and not NCCL's model.
+        notes: what a reader of the file should know.
+    """
+
+    ways: tuple[Combination, ...]
+    own: bool
+    notes: tuple[str, ...]
+
+
+def curves(cluster: Cluster, primitive: Primitive) -> Curves:
+    """What each way takes at which size.
+
+    Raises:
+        ColltoolError: protocols whose NCCL names nobody knows, or tiers that share none.
+    """
+    fabric = cluster.placed.fabric
+    if _listed(cluster, primitive) and (_measured(cluster, primitive) or not _has_measurements(fabric)):
+        return _own(cluster, primitive)
+    note = f"not measured on this group: what NCCL {cluster.hardware.version} picks by its own model"
+    return Curves(pieces(cluster.hardware, primitive), False, (note,) if _has_measurements(fabric) else ())
+
+
+def _own(cluster: Cluster, primitive: Primitive) -> Curves:
+    """By the prices of the schedules behind NCCL's algorithms, under the protocols that the fabric lists."""
+    protocols = _named(cluster, primitive)
+    every = tuple(_priced(cluster, primitive, protocols))
+    runs = library_runs(cluster.placed, primitive)
+    specs = {algorithm: spec_of(algorithm, primitive, cluster.hardware) for algorithm in HAS[primitive]}
+    ran = tuple(way for way in every if {specs[way.algorithm], parse_choice(specs[way.algorithm]).base} & set(runs))
+    ways = ran or every
+    return Curves(ways, True, tuple(_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())))
+
+
+def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> Iterator[Combination]:
+    """NCCL's ways in its order of scanning, where it can run them and we can price them."""
+    for algorithm in HAS[primitive]:
+        if not (spec := spec_of(algorithm, primitive, cluster.hardware)):
+            continue
+        try:
+            candidates = named_candidates(cluster.placed, primitive, Readings(), [spec])
+        except ColltoolError:  # cannot run on this group
+            continue
+        known = [one for one in candidates if one.protocol in protocols]
+        for one in sorted(known, key=lambda costed: PROTOCOLS.index(protocols[costed.protocol])):
+            protocol = protocols[one.protocol]
+            if not why_not(cluster.hardware, primitive, algorithm, protocol):
+                yield Combination(
+                    algorithm, protocol, tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
+                )
+
+
+def _listed(cluster: Cluster, primitive: Primitive) -> bool:
+    return any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
+
+
+def _has_measurements(fabric: Fabric) -> bool:
+    return any(one.measured for tier in fabric.tiers for one in tier.protocols or ())
+
+
+def _measured(cluster: Cluster, primitive: Primitive) -> bool:
+    """Whether calls over the whole group were measured: on its outermost tier, and this collective, not one it stands in for."""
+    tier = cluster.placed.spans[-1].tier
+    own = _seen(tier, primitive)
+    if not own:
+        return False
+    # calibrate fits collectives together, and lists what ran for each; or apart, and names the measured one first
+    together = tier.algorithms is None or primitive in tier.algorithms
+    return all(together if one.primitives is None else one.primitives[0] is primitive for one in own)
+
+
+def _seen(tier: Tier, primitive: Primitive) -> list[Protocol]:
+    """The protocols of a tier that were measured there; others may stand in for what larger groups run."""
+    return [one for one in tier.protocols_for(primitive).values() if one.measured]
+
+
+def _named(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
+    """NCCL's name of each protocol that the fabric lists.
+
+    Raises:
+        ColltoolError: a protocol that is not named so.
+    """
+    tiers = [span.tier for span in cluster.placed.spans]
+    names = [tier.name for tier in tiers]
+    seen = {one.name for one in _seen(tiers[-1], primitive)}
+    found = {}
+    for listed in (under.protocol for under in under_protocols(cluster.placed, primitive)):
+        if seen and listed not in seen:
+            continue
+        bare = protocol_of(next((listed.removeprefix(f"{name}-") for name in names if listed.startswith(f"{name}-")), listed))
+        if not bare:
+            raise _unknown(listed, [tier for tier in tiers if listed in tier.protocols_for(primitive)], primitive)
+        found[listed] = bare
+    return found
+
+
+def _unknown(listed: str, tiers: list[Tier], primitive: Primitive) -> ColltoolError:
+    where = " and ".join(f"'{tier.name}'" for tier in tiers)
+    what = f"which of NCCL's protocols '{listed}' is, listed by {where} for {primitive.spoken}, nobody can tell"
+    fix = (
+        f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED}); else take these protocols out for"
+        f" {primitive.spoken}, and its rows are NCCL's own choice"
+    )
+    return ColltoolError(what, argument="fabric", fix=fix)
+
+
+def _own_notes(
+    cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str], ways: tuple[Combination, ...], runs: tuple[str, ...]
+) -> Iterator[str]:
+    yield _source_note(cluster, primitive, protocols)
+    algorithms = dict.fromkeys(way.algorithm for way in ways)
+    yield from (f"  {algorithm}: {spec_of(algorithm, primitive, cluster.hardware)}" for algorithm in algorithms)
+    yield (
+        f"where NCCL {cluster.hardware.version}'s own model takes that to cost {HURTS - 1:.0%} more than its best, or worse, that"
+        " best stands first"
+    )
+    tiers = [span.tier for span in cluster.placed.spans]
+    if silent := [f"'{tier.name}'" for tier in tiers if not tier.protocols_for(primitive)]:
+        yield f"{' and '.join(silent)} lists no protocols: the same numbers under all"
+    if not any(way.algorithm == "ring" and way.protocol != "ll128" for way in ways):
+        yield f"no ring under LL or Simple is among them: those behind are NCCL {cluster.hardware.version}'s own, by its model"
+    listed = {parse_choice(spec_of(algorithm, primitive, cluster.hardware)).base for algorithm in algorithms}
+    bases = {parse_choice(name).base for name in runs}
+    if runs and listed & bases:
+        yield f"only what the fabric's algorithms list ({', '.join(runs)}): what ran was fitted, not seen in a log"
+    elif runs:
+        yield f"NCCL runs none of the fabric's algorithms for it here ({', '.join(runs)}): chosen among all of NCCL's"
+
+
+def _source_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> str:
+    """Where the numbers are from, and beyond which sizes nobody measured them."""
+    names = ", ".join(protocols)
+    own = cluster.placed.spans[-1].tier.protocols_for(primitive).values()
+    ranges = [one.measured for one in own if one.measured]
+    if not ranges:
+        return f"by the fabric's protocols {names}: as it lists them, not measured"
+    least, most = min(one.smallest for one in ranges), max(one.largest for one in ranges)
+    return f"measured from {range_text(least, most)} under {names}; rows for smaller and larger messages are extrapolated"
+
+
+COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
+"""All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
+
+
+class Cluster(NamedTuple):
+    """A group on a fabric, and what NCCL's model knows of it."""
+
+    placed: PlacedGroup
+    hardware: Hardware
+
+    @property
+    def ranks(self) -> int:
+        """All of the group."""
+        return self.hardware.ranks
+
+    @property
+    def nodes(self) -> int:
+        """NCCL's nodes: innermost domains, and below a Clos each endpoint is one."""
+        return self.hardware.nodes
+
+    @property
+    def spoken(self) -> str:
+        """``16 ranks on 2 nodes``."""
+        return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
+
+
+def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
+    """A group on a fabric that NCCL can run on.
+
+    Raises:
+        ColltoolError: a lattice, a full mesh, another library's fabric, a rank count that does not fit, or facts that NCCL's
+            model needs and the fabric does not give; says what to write.
+    """
+    for tier in fabric.tiers:
+        if capabilities_of(tier).joined_by != "switches":
+            what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
+            raise ColltoolError(what, argument="fabric", fix=fix)
+    facts = fabric.library_facts
+    if facts is not None and facts.name not in ("nccl", "all"):
+        what = f"{fabric.name} runs {facts.name} by its key library, and this file is for NCCL"
+        raise ColltoolError(what, argument="fabric", fix="write library: {name: nccl, gpu: hopper, cpu: intel} with your facts")
+    placed = place(fabric, group)
+    return Cluster(placed, hardware_of(placed))
+
+
+def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
+    """The groups in the order given, each once; all of the fabric where none is given.
+
+    Raises:
+        ColltoolError: as for :func:`cluster_of`.
+    """
+    return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, group) for group in groups or [None])}.values())

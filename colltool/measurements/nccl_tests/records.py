@@ -1,0 +1,239 @@
+"""A run of nccl-tests as timings: its collective, ranks and nodes, checked against its own numbers and the caller."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive, parse_primitive
+from colltool.measurements.busbw_ratio import Ratio, check_collective, contradicting, evidence, follow, ratio
+from colltool.measurements.log import Note, Record, UserHints, agree
+from colltool.measurements.nccl_tests.table import EITHER, IN, OUT, Cells, Device, TableRow, TestRun
+from colltool.measurements.rounding_interval import RoundingInterval, UnusableRow, message_size, positive_time, rounding_interval
+
+
+class NotModelled(ColltoolError):
+    """A run that is no measurement of one of the seven primitives; an error only where the file holds nothing else."""
+
+
+def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
+    """The rows of a run, in SI units, with everything checked that can be checked.
+
+    Raises:
+        ColltoolError: no row survives, or the log contradicts itself or the caller.
+    """
+    name = _name(run)
+    primitive = _primitive(name, run, stated)
+    chosen, notes = used_rows(run, stated.in_place)
+    ratios = [half.ratio for half in chosen if half.ratio]
+    ranks = _listed_ranks(run)
+    source, where = ("the Rank lines list", f"{run.file}:{run.devices[0].line}") if ranks else (f"{given('ranks')} is", run.where)
+    nodes = len({device.host for device in run.devices if device.group == run.devices[0].group}) if ranks else None
+    agreed = agree(ranks, stated.ranks, "ranks:", "ranks", where)
+    if not name and agreed != 1:
+        check_collective(primitive, ratios, agreed)
+    proof = evidence(primitive, ratios)
+    if agreed is None:
+        source, agreed = "the other rows say", follow(proof, run.where)
+    garbled = contradicting(proof, agreed, source)
+    _check_ranks(run, agreed, where)
+    nodes = agree(nodes, stated.nodes, "nodes:", "nodes", where)
+    groups = len({device.group for device in run.devices})
+    timings = []
+    for half in chosen:
+        if garbled and run.place(half.row) in garbled:
+            notes.append(run.note("busbw and algbw do not fit the rank count: garbled", half.row))
+            continue
+        timings.append(_timing(run, half, primitive, agreed, nodes))
+        if groups > 1:
+            what = f"used as measured: {groups} groups ran this at the same time (NCCL_TESTS_SPLIT)"
+            notes.append(run.note(what, half.row, used=True))
+    return timings, notes
+
+
+def _timing(run: TestRun, half: UsedRow, primitive: Primitive, ranks: int, nodes: int | None) -> Record:
+    return Record(
+        primitive=primitive,
+        ranks=ranks,
+        nodes=nodes,
+        bytes=half.size,
+        seconds=half.seconds,
+        dtype=half.dtype,
+        library=run.library,
+        version=run.library_version or run.tests_version,
+        file=run.file,
+        line=half.row.number,
+        item=half.row.item,
+    )
+
+
+def _name(run: TestRun) -> str:
+    """The collective as the program announced itself, else as the command lines above it name one program, else empty."""
+    return run.started or (next(iter(run.mentions)) if len(run.mentions) == 1 else "")
+
+
+def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
+    """The collective that the log names, else the stated one."""
+    if not name and stated.primitive is None:
+        what = "the log does not say which collective this table measures"
+        raise ColltoolError(what, where=run.where, fix=f"say it: {given('primitive', 'all_reduce')}")
+    try:
+        found = parse_primitive(name.rpartition("/")[2]) if name else None
+    except ColltoolError as error:
+        what = f"'{name}' is none of the seven primitives that are modelled"
+        raise NotModelled(what, where=run.where, fix=error.fix) from error
+    agreed = agree(found, stated.primitive, "the collective is", "primitive", run.where)
+    assert agreed is not None
+    return agreed
+
+
+def _listed_ranks(run: TestRun) -> int | None:
+    """Ranks of a communicator as the Rank lines list them; None where they are missing or incomplete.
+
+    Raises:
+        ColltoolError: one rank twice, or groups of different sizes.
+    """
+    owners: dict[int, Device] = {}
+    for device in run.devices:
+        first = owners.setdefault(device.rank, device)
+        if (first.pid, first.host) != (device.pid, device.host):
+            what = f"Rank {device.rank} is listed twice, by process {first.pid} and {device.pid}"
+            fix = "either logs ran together: split them; or nccl-tests was built without MPI=1 and measured no communication"
+            raise ColltoolError(what, where=f"{run.file}:{device.line}", fix=fix)
+    if not owners or run.devices_cut or set(owners) != set(range(len(owners))) or len(owners) % (run.per_process or 1):
+        return None
+    sizes = {group: sum(one.group == group for one in owners.values()) for group in {one.group for one in owners.values()}}
+    if len(set(sizes.values())) > 1:
+        what = f"groups of different sizes ran at once: {', '.join(f'{size}' for size in sorted(sizes.values()))} ranks"
+        where = f"{run.file}:{run.devices[0].line}"
+        raise ColltoolError(what, where=where, fix="the table does not say whose times it prints; measure equal groups")
+    return sizes[run.devices[0].group]
+
+
+def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
+    if ranks < 2:
+        what = f"{ranks} rank: nothing was communicated"
+        fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
+        raise ColltoolError(what, where=where, fix=fix)
+    if len({device.rank for device in run.devices}) > ranks and len({device.group for device in run.devices}) == 1:
+        what = f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}"
+        fix = f"leave {given('ranks')} out, or correct it"
+        raise ColltoolError(what, where=f"{run.file}:{run.devices[0].line}", fix=fix)
+
+
+# What the `error` column of old versions may reach: rounding, by the element type (nccl-tests' own limits).
+_ROUNDING = {"double": 1e-12, "float64": 1e-12, "float": 1e-5, "float32": 1e-5}
+_ROUGH_ROUNDING = 1e-2
+_AGREES = 0.05  # of the time that size/algbw gives
+
+
+class UsedRow(NamedTuple):
+    """The half of a row that is used.
+
+    Args:
+        row: which.
+        dtype, label: of its elements; of the half.
+        size: bytes.
+        seconds: as its time column has it.
+        algbw_seconds: as size/algbw gives it; None where algbw has too few digits.
+        consistent: whether time x algbw is the size, within rounding; None where algbw has too few digits to say.
+        ratio: busbw/algbw; None where one was not printed.
+    """
+
+    row: TableRow
+    dtype: str
+    label: str
+    size: float
+    seconds: float
+    algbw_seconds: float | None
+    consistent: bool | None
+    ratio: Ratio | None
+
+
+def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
+    """The wanted half of every row, or the other where that one was not printed.
+
+    Raises:
+        ColltoolError: no row can be used.
+    """
+    wanted, other = (IN, OUT) if in_place else (OUT, IN)
+    # One half in every row and no blank: rccl-tests -O 0. In one row alone it is where the log was cut.
+    only_half = len(run.rows) > 1 and all(EITHER in row.cells().halves for row in run.rows)
+    chosen: list[UsedRow] = []
+    notes = list(run.bad)
+    for row in run.rows:
+        cells = row.cells()
+        halves = {IN: cells.halves[EITHER]} if only_half else cells.halves
+        label = wanted if wanted in halves else other
+        try:
+            if label not in halves:
+                raise UnusableRow("truncated: fewer values than columns")
+            chosen.append(_half(run, row, cells, label, dict(halves[label])))
+        except UnusableRow as error:
+            notes.append(run.note(str(error), row))
+        else:
+            if label != wanted:
+                notes.append(run.note(f"{label} half used: the log has no {wanted} time", row, used=True))
+    chosen = _timed(run, chosen, notes)
+    if not chosen:
+        first = min(notes, key=lambda note: note.line)
+        what = f"no row of this table can be used; the first: {first.reason}"
+        raise ColltoolError(what, where=first.where, fix=f"the table starts at line {run.table}; measure it again")
+    return chosen, notes
+
+
+def _half(run: TestRun, row: TableRow, cells: Cells, label: str, half: dict[str, str]) -> UsedRow:
+    size = message_size(cells.size)
+    time = positive_time(half.get("time") or half.get("cputime") or "")
+    _check_result(half, cells.dtype)
+    algbw, busbw = rounding_interval(half.get("algbw", "")), rounding_interval(half.get("busbw", ""))
+    consistent = _consistent(size, time, algbw)
+    if row.joined and "time" in half and consistent is False:
+        raise UnusableRow("garbled: time and algbw do not fit the size")
+    exact = algbw is not None and algbw.value > 0 and algbw.half <= 0.01 * algbw.value
+    return UsedRow(
+        row=row,
+        dtype=cells.dtype,
+        label=label,
+        size=size,
+        seconds=time.value / 1e6,
+        algbw_seconds=size / algbw.value / 1e3 / 1e6 if algbw and exact else None,
+        consistent=consistent,
+        ratio=ratio(algbw, busbw, run.place(row)),
+    )
+
+
+def _check_result(half: dict[str, str], dtype: str) -> None:
+    """``#wrong`` counts wrong elements; ``error``, before 2.12, is the largest deviation, where rounding is allowed."""
+    for name, limit in (("wrong", 0.0), ("error", _ROUNDING.get(dtype, _ROUGH_ROUNDING))):
+        text = half.get(name, "N/A")
+        if text == "N/A":
+            continue
+        count = rounding_interval(text)
+        if count is None or count.value > limit:
+            raise UnusableRow(f"the result is wrong, or not readable: #{name} is not 0")
+
+
+def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
+    """Halves with the time of the collective. ``cputime`` (-C 1) is what the launch took; algbw still tells the real time."""
+    if run.time == "time" or (all(one.consistent is not False for one in chosen) and any(one.consistent for one in chosen)):
+        for one in chosen:
+            if one.consistent is False:
+                notes.append(run.note("time used although size/algbw says otherwise", one.row, used=True))
+        return chosen
+    timed = []
+    for one in chosen:
+        if one.algbw_seconds is not None:
+            timed.append(one._replace(seconds=one.algbw_seconds))
+            notes.append(run.note("time taken from size/algbw: cputime is the launch alone", one.row, used=True))
+        else:
+            notes.append(run.note("cputime is the launch alone, and algbw has too few digits to give the time", one.row))
+    return timed
+
+
+def _consistent(size: float, time: RoundingInterval, algbw: RoundingInterval | None) -> bool | None:
+    """Whether time x algbw is the size, within rounding; None where algbw has too few digits to say."""
+    if algbw is None or algbw.value <= 0 or algbw.half > 0.1 * algbw.value:
+        return None
+    low, high = algbw.low * time.low * 1e3, algbw.high * time.high * 1e3
+    return low * (1 - _AGREES) <= size <= high * (1 + _AGREES)

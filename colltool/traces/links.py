@@ -1,0 +1,198 @@
+"""Which wire is slow: calls by the outermost tier that they cross, against the bar of ``doctor``; or why none can be blamed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import ceil, floor, log2
+from statistics import median
+
+from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
+from colltool.base.errors import given, said
+from colltool.base.formatting import ordinal
+from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.traces.calls import RankTrace
+from colltool.traces.cross_rank_merge import missing
+from colltool.traces.results import CallTotal, LinkHealth, TracedCall
+
+EXPECT_SMALL_A2A = 0.40
+"""Small all-to-alls hang on how the library posts them to peers: healthy machines reach 40 to 160%."""
+
+WAITS = "a kernel waits for the slowest rank"
+MOST_RUNS = 3
+"""Runs of ranks that a sentence names; nobody reads more."""
+
+
+def wires_of(
+    fabric: Fabric, calls: Sequence[TracedCall], totals: Sequence[CallTotal], traces: Sequence[RankTrace]
+) -> tuple[LinkHealth, ...]:
+    """The wires that calls with a price cross, innermost first."""
+    crossing: dict[str, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            crossing[call.tiers[-1]].append(call)
+    found: list[LinkHealth] = []
+    for tier in fabric.tiers:
+        if mine := crossing.get(tier.name):
+            fine = {one.tier for one in found if one.verdict == "fine"}
+            rows = [total for total in totals if total.expected_s is not None and total.tiers[-1:] == (tier.name,)]
+            found.append(_wire(fabric, mine, rows, traces, fine))
+    return tuple(found)
+
+
+def _wire(fabric: Fabric, calls: Sequence[TracedCall], rows: Sequence[CallTotal], traces: Sequence[RankTrace],
+          fine: Collection[str]) -> LinkHealth:  # fmt: skip
+    clear = [call for call in calls if not call.bound]
+    judged = clear or calls
+    slow = _reach(judged) < _bar(fabric, judged)
+    groups = {call.ranks for call in calls if call.bound and call.primitive is not P2P}
+    lacking = {unseen for group in groups if (unseen := missing(group, traces))}
+    unseen = min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
+    return LinkHealth(
+        tier=calls[0].tiers[-1],
+        innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
+        calls=len(calls),
+        clear=len(clear),
+        measured_s=sum(call.measured_s for call in calls),
+        exposed_s=sum(call.exposed_s for call in calls),
+        expected_s=sum(call.expected_s or 0.0 for call in calls),
+        of_expected=_reach(judged),
+        share=sum(row.share for row in rows),
+        exposed=sum(row.share * row.exposed for row in rows),
+        bar=_bar(fabric, judged),
+        verdict="fine" if not slow else "slow" if clear else "unknown",
+        beside=_beside(fabric, judged, fine) if slow else (),
+        missing=unseen,
+        why=_why([call for call in calls if call.bound], unseen),
+        measure=_measure(fabric, calls),
+        note=_note(fabric, judged),
+    )
+
+
+def _reach(calls: Sequence[TracedCall]) -> float:
+    """Expected over measured time; of calls that are alike by their median, for the first may set connections up."""
+    alike: dict[object, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call)
+    measured = sum(len(several) * median(call.measured_s for call in several) for several in alike.values())
+    return sum(call.expected_s or 0.0 for call in calls) / measured
+
+
+def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
+    """Below this share of what is expected they are slow: the mean of the bars of each, by what each should take."""
+    due = sum(call.expected_s or 0.0 for call in calls)
+    return sum((call.expected_s or 0.0) * _bar_of(fabric, call) for call in calls) / due
+
+
+def _bar_of(fabric: Fabric, call: TracedCall) -> float:
+    """The bar of one call, as ``doctor`` sets it for a series: lower on a part of a host, and where most of it is latency."""
+    inner = fabric.tiers[0]
+    bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
+    if not _small(call):
+        return bar
+    return EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK
+
+
+def _small(call: TracedCall) -> bool:
+    """Whether most of what it should take is latency."""
+    return 2 * (call.latency_s or 0.0) > (call.expected_s or 0.0)
+
+
+def _beside(fabric: Fabric, calls: Sequence[TracedCall], fine: Collection[str]) -> tuple[str, ...]:
+    """Inner tiers that slow calls cross and no others clear; none where calls that cross the outermost alone are slow too."""
+    own = calls[0].tiers[-1]
+    crossed = {places: _crossed(fabric, places) - {own, *fine} for places in {call.places for call in calls}}
+    alone = [call for call in calls if not crossed[call.places]]
+    if alone and _reach(alone) < _bar(fabric, alone):
+        return ()
+    return tuple(tier.name for tier in fabric.tiers if any(tier.name in some for some in crossed.values()))
+
+
+def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
+    """The tiers of which a domain has members in several parts: what a group sends may go over their wires."""
+    found, inside = set(), 1
+    for tier in fabric.tiers:
+        parts = {place // inside for place in places}
+        if len(parts) > len({part // tier.endpoints for part in parts}):
+            found.add(tier.name)
+        inside *= tier.endpoints
+    return found
+
+
+def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
+    """Why not to trust the verdict, where there is a reason."""
+    reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
+    if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
+        return f"{ranks} ranks: so few reach 55 to 85% of the price on healthy hosts too; larger groups tell more"
+    if reach > FASTER and not any(map(_small, calls)):
+        what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
+        return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")
+    return ""
+
+
+def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
+    """Why measured times are upper bounds; nothing where none is."""
+    if not calls:
+        return ""
+    if unseen:
+        return f"{WAITS}, and there is no trace of {ranks_text(unseen)}"
+    if all(call.primitive is P2P for call in calls):
+        return "the two ends of a message are measured apart, and either may wait for the other"
+    if all(call.seen == call.group_size for call in calls):
+        return "the parts of these all-to-alls are uneven, and the price is of even ones"
+    return f"{WAITS}, and the calls of the ranks do not pair off"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``: ascending ones."""
+    apart = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
+        return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:MOST_RUNS]]
+    left = sum(last - first + 1 for first, last in runs[MOST_RUNS:])
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(told)}{f' and {left} more' if left else ''}"
+
+
+def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
+    """What to run for this wire alone: the primitive that takes most of its time, over the sizes of the run.
+
+    Inside a host as many ranks as the call has; between hosts one rank on each, so that nothing else is in the way.
+    """
+    taken: dict[Primitive, float] = defaultdict(float)
+    for call in calls:
+        taken[call.primitive] += call.measured_s
+    primitive = max(taken, key=lambda one: taken[one])
+    largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
+    sizes = [call.bytes for call in calls if call.primitive is primitive]
+    inside = fabric.tiers[0].endpoints
+    hosts = len({place // inside for place in largest.places})
+    within = largest.tiers[-1] == fabric.tiers[0].name
+    if capabilities_of(fabric.tiers[0]).axes or (within and len(largest.places) > MOST_IN_A_HOST):
+        return ""
+    return command_line(
+        primitive, _range(min(sizes), max(sizes)), len(largest.places) if within else hosts, 1 if within else hosts
+    )
+
+
+def _range(least: int, most: int) -> BenchmarkSizes:
+    """Powers of two around sizes."""
+    first, last = 2 ** floor(log2(least)), 2 ** ceil(log2(most))
+    return BenchmarkSizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
+
+
+def _typed(size: int) -> str:
+    """``32M``: a power of two as nccl-tests takes it."""
+    return next(
+        (f"{size // unit}{letter}" for letter, unit in (("G", 2**30), ("M", 2**20), ("K", 2**10)) if size >= unit), str(size)
+    )

@@ -1,0 +1,253 @@
+"""A call from what the profiler writes beside its kernel: primitive, M, dtype and the ranks of its group, or why it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.quoting import shown
+from colltool.base.units import MAX_SIZE
+
+Labels = dict[str, Any]
+"""Metadata of a call, by the profiler's names."""
+
+SPLITS = ("In split size", "Out split size")
+LABELS = (
+    "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
+    "Process Group Description", "Process Group Ranks", "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank",
+    *SPLITS,
+)  # fmt: skip
+
+_PRIMITIVES: dict[str, Primitive] = {
+    "allreduce": AR, "all_reduce": AR,
+    "allgather": AG, "all_gather": AG, "_allgather_base": AG, "_all_gather_base": AG, "allgather_into_tensor": AG,
+    "reduce_scatter": RS, "_reduce_scatter_base": RS, "reduce_scatter_tensor": RS,
+    "all_to_all": A2A, "all_to_allv": A2A, "alltoall": A2A, "alltoall_base": A2A,
+    "broadcast": BC, "_broadcast_oop": BC, "reduce": REDUCE, "_reduce_oop": REDUCE, "send": P2P, "recv": P2P,
+    "allreduce_coalesced": AR,
+}  # fmt: skip
+_COALESCED = "_coalesced"
+_WIDTHS = {
+    "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1, "Bool": 1,
+    "UInt16": 2, "UInt32": 4, "UInt64": 8, "ComplexHalf": 4, "ComplexFloat": 8, "ComplexDouble": 16,
+}  # fmt: skip
+_UNNAMED = ("", "undefined")
+NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
+MIXED = "coalesced: the trace has the type of the first tensor alone"
+MOST_MEMBERS = 2**18
+
+
+class CallMetadata(NamedTuple):
+    """A call as its metadata has it.
+
+    Args:
+        primitive, bytes, dtype: what it moves; M by nccl-tests' convention.
+        group: the description of its process group, empty where that has none.
+        name: of the process group, its own in a process.
+        size: ranks of the group.
+        ranks: them, in order; empty where the trace does not list them. Of a point-to-point the two ends.
+        seq: its number in the group, None where the trace has none.
+        coalesced: several tensors at once; ``bytes`` are of all.
+        uneven: an all-to-all of unequal parts; it takes at least what one of equal parts does.
+    """
+
+    primitive: Primitive
+    bytes: int
+    dtype: str
+    group: str
+    name: str
+    size: int
+    ranks: tuple[int, ...]
+    seq: int | None
+    coalesced: bool = False
+    uneven: bool = False
+
+
+def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
+    """A call from its labels; a text says why it cannot be told.
+
+    Args:
+        labels: of the kernel and of its ``record_param_comms``.
+        header: of the trace: ``distributedInfo`` lists process groups.
+        primitives: what the kernel's name allows; empty: any.
+    """
+    called = labels.get("Collective name")
+    if not isinstance(called, str) or not called:
+        return NO_METADATA
+    primitive = _PRIMITIVES.get(called.lower())
+    if primitive is None:
+        return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is no primitive of colltool"
+    if primitives and primitive not in primitives:
+        return f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
+    size, dtype = count(labels.get("Group size")), labels.get("dtype")
+    width = _width(dtype)
+    elements = _elements(primitive, labels)
+    if not size or not width or elements is None:
+        return "metadata without a group size, a known dtype or a number of elements"
+    if size < 2 or elements == 0 or elements * width > MAX_SIZE:
+        return "groups of one rank, or nothing to send"
+    name, group = text(labels.get("Process Group Name")), text(labels.get("Process Group Description"))
+    members = _members(labels, header, name, size)
+    return CallMetadata(
+        primitive=primitive,
+        bytes=elements * width,
+        dtype=str(dtype),
+        group="" if group in _UNNAMED else group,
+        name=name,
+        size=size,
+        ranks=_ends(labels, members) if primitive is P2P else members,
+        seq=count(labels.get("Seq")),
+        coalesced=called.endswith(_COALESCED),
+        uneven=primitive is A2A and any(_uneven(labels.get(side)) for side in SPLITS),
+    )
+
+
+def _elements(primitive: Primitive, labels: Labels) -> int | None:
+    """Elements of M: of an all-gather the whole result, else what a rank puts in; of a receive what comes."""
+    into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
+    if primitive is AG:
+        return out
+    return into or out if primitive in (P2P, BC) else into
+
+
+def _uneven(split: Any) -> bool:
+    """Whether parts of an all-to-all differ, as far as the list of them shows; no list is equal parts."""
+    return isinstance(split, str) and len(set(re.findall(r"[0-9]+", split))) > 1
+
+
+def _width(dtype: Any) -> int | None:
+    """Bytes of an element by torch's name of its type."""
+    if not isinstance(dtype, str):
+        return None
+    return 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
+
+
+def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
+    """The ranks of a group: as its label lists them, as the header does, or evenly apart as the label says."""
+    listed = labels.get("Process Group Ranks")
+    about = header.get("distributedInfo")
+    about = about if isinstance(about, dict) else {}
+    found = _listed(listed, size) if isinstance(listed, str) else _ranks(listed, size)
+    found = found or _ranks(_configured(about, name), size)
+    if found or size > MOST_MEMBERS:
+        return found
+    if size == count(about.get("world_size")):
+        return consecutive(0, size, 1)  # the header lists no ranks of a group of all
+    first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
+    return () if first is None or not stride else consecutive(first, size, stride)
+
+
+def _listed(text: str, size: int) -> tuple[int, ...]:
+    """The ranks out of ``[0, 1, 2, 3]``; of a list that is cut, ``[0, 1, ..., 63]``, where they can only be consecutive.
+
+    Groups are ascending in PyTorch: as many different ranks as lie between the first and the last are all of those.
+    """
+    parts = [part.strip() for part in text.strip("[] ").split(",")]
+    if "..." not in parts:
+        return _ranks([count(part) for part in parts], size)
+    first, last = count(parts[0]), count(parts[-1])
+    if first is None or last is None or size > MOST_MEMBERS or last - first != size - 1:
+        return ()
+    return consecutive(first, last + 1 - first, 1)
+
+
+@lru_cache(maxsize=64)
+def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
+    """Ranks evenly apart: one tuple for all calls of a group."""
+    return tuple(range(first, first + size * stride, stride))
+
+
+def _configured(about: Labels, name: str) -> Any:
+    """The ranks of a group in the header."""
+    several = about.get("pg_config")
+    for one in several if isinstance(several, list) else ():
+        if isinstance(one, dict) and text(one.get("pg_name")) == name and name:
+            return one.get("ranks")
+    return None
+
+
+def _ranks(listed: Any, size: int) -> tuple[int, ...]:
+    """As many different ranks as the group has; none where the list is cut or odd."""
+    if not isinstance(listed, list) or len(listed) != size:
+        return ()
+    if not all(count(rank) is not None for rank in listed) or len(set(listed)) != size:
+        return ()
+    return tuple(sorted(listed))
+
+
+def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
+    """The two ends of a message: a group of two, or both named, where it is clear whether by rank or by place in the group."""
+    if len(members) == 2:
+        return members
+    source, target = count(labels.get("Src Rank")), count(labels.get("Dst Rank"))
+    if source is None or target is None or source == target or not members:
+        return ()
+    by_rank = {source, target} if {source, target} <= set(members) else None
+    by_place = {members[source], members[target]} if max(source, target) < len(members) else None
+    if by_rank and by_place and by_rank != by_place:
+        return ()
+    return tuple(sorted(by_rank or by_place or ()))
+
+
+def count(value: Any) -> int | None:
+    """A whole number from 0 on, also as text."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        return int(value)
+    return value if type(value) is int and 0 <= value < 10**18 else None
+
+
+def text(value: Any) -> str:
+    """A text, of anything else its text; empty for nothing."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+_COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel", re.ASCII)
+_ALGORITHM = re.compile(
+    r"(?:^|_)(COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)"
+)
+_CALLED = {
+    "AllReduce": (AR,),
+    "AllGather": (AG,),
+    "ReduceScatter": (RS,),
+    "Broadcast": (BC,),
+    "Reduce": (REDUCE,),
+    "SendRecv": (A2A, P2P),
+}
+_PRIMITIVE = re.compile(r"Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)(?:_|$)")
+
+
+class KernelName(NamedTuple):
+    """A kernel by its name.
+
+    Args:
+        says: the algorithm and protocol in the name, as they stand there: ``RING_LL``; empty where there are none.
+        algorithm, protocol: what of it is true of every call under that name; empty where it is not.
+        primitives: what it may run; empty: anything.
+    """
+
+    says: str
+    algorithm: str
+    protocol: str
+    primitives: tuple[Primitive, ...]
+
+
+def is_collective(name: str) -> bool:
+    """Whether a kernel is one of NCCL, RCCL or MSCCL."""
+    return _COLLECTIVE.match(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def kernel_name(name: str) -> KernelName:
+    """What a kernel's name tells."""
+    bare = name.partition("(")[0]
+    found, kind = _ALGORITHM.search(bare), _PRIMITIVE.search(bare)
+    primitives = _CALLED[kind.group(1)] if kind else ()
+    if found is None or primitives == (A2A, P2P):
+        return KernelName("", "", "", primitives)
+    algorithm, protocol = found.group(1).lower(), (found.group(2) or "").lower()
+    carries_any = "DevKernel" in bare and algorithm == "ring" and protocol == "ll"
+    says = "_".join(part for part in found.groups() if part)
+    return KernelName(says, "" if carries_any else algorithm, "" if protocol == "ll" else protocol, primitives)
