@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from colltool.congestion.links import link_models
+from colltool.congestion.loads import link_models
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 
 from colltool.base.cost import energy_J
