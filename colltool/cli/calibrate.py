@@ -52,6 +52,7 @@ def calibrate(
     collective: o.CollectiveOption = None,
     nodes: o.NodesOption = None,
     in_place: o.InPlaceOption = False,
+    everything: o.AllOption = False,
     plot: o.PlotOption = None,
     plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
     form: Annotated[
@@ -97,4 +98,4 @@ def calibrate(
         write(result.text, output)
     o.draw(plot, result, plot_what.value)
     result = result if output is None else replace(result, path=str(output))
-    emit(result, form, None)
+    emit(result, form, None, everything=everything)
