@@ -217,7 +217,6 @@ def _is_real(value: object) -> bool:
 
 
 def _said(value: object) -> str:
-    """A value in an error about a quantity: as typed, else its type."""
     if value is None:
         return "nothing"
     if isinstance(value, int) and not isinstance(value, bool):
