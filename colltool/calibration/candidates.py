@@ -162,10 +162,6 @@ def library_candidates(
 
     A fabric that says nothing of its library may be any hardware: a star the GPUs of a node, or hosts on one switch. There what
     the library runs on either counts.
-
-    Args:
-        library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
-        sizes: at which compositions are at their fastest.
     """
     own: LibraryName = placed.fabric.library_facts.name if placed.fabric.library_facts and not library else "all"
     known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)

@@ -44,11 +44,9 @@ class _TierSeries(NamedTuple):
 
     @property
     def primitive(self) -> Primitive:
-        """What ran."""
         return self.series[0].primitive
 
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
-        """The series with the costs of algorithms that run on all of their groups."""
         found = []
         for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
             outer = [one for name in names if (one := _costs(placed, self.primitive, self.tier.name, name))]
@@ -90,7 +88,6 @@ def fit_collective(
 
 
 def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None) -> tuple[str, ...]:
-    """The algorithms to try that run on all groups; likeliest first."""
     first, spans = site.series[0], max(len(group.spans) for group in site.placed)
     joined_by = capabilities_of(site.tier).joined_by
     names = own_names(first, algorithms) if algorithms else tried(first.primitive, first.library, joined_by, spans)
@@ -102,7 +99,6 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
 
 
 def _by(able: Sequence[str], known: LibraryRuns | None) -> Authority | None:
-    """Whose word the first option is: nobody's where nothing of it can run."""
     return known.by if known and set(known.algorithms) & set(able) else None
 
 
@@ -123,7 +119,6 @@ def _options(
 
 
 def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
-    """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
             try:
@@ -171,5 +166,4 @@ def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
 
 
 def _alpha_s(tier: Tier) -> float:
-    """α of a tier before any measurement, seconds."""
     return capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha

@@ -59,13 +59,7 @@ class LibraryRuns(NamedTuple):
 
 
 def nccl_on(fabric: Fabric, placed: Sequence[Placed], library: str) -> tuple[Hardware, ...]:
-    """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs.
-
-    Args:
-        fabric: whose ``library`` names NCCL, with the facts.
-        placed: the groups.
-        library: as the logs have it; empty where they do not say.
-    """
+    """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs."""
     facts = fabric.library_facts
     if library not in ("", "NCCL") or facts is None or facts.name != "nccl":
         return ()
@@ -76,12 +70,7 @@ def nccl_on(fabric: Fabric, placed: Sequence[Placed], library: str) -> tuple[Har
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What a library would have run of one collective; None where nothing says.
-
-    Args:
-        series: of one collective.
-        on: what NCCL ran on, series by series; empty of another library.
-    """
+    """What a library would have run of one collective; None where nothing says."""
     primitive, library = series[0].primitive, series[0].library
     if library == "MPI":
         return _mpich(primitive, series)

@@ -51,7 +51,6 @@ class SupportedCause(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What explains more comes first, then what is nearer."""
         return -len(self.units), self.held
 
 
@@ -63,7 +62,6 @@ class Scoring(NamedTuple):
     base: Scenario
 
     def error(self, unit: SizeClass, world: Scenario, *, everywhere: bool = False) -> float | None:
-        """How far a world's prices are from a unit, or from all sizes of its series; None where nothing runs."""
         one = self.series[unit.at]
         priced = world.times(one.series)
         if priced is None:
@@ -97,7 +95,6 @@ class Scoring(NamedTuple):
         return SupportedCause(cause, value, world, units, fmean(errors), fmean(everywhere))
 
     def _explained(self, unit: SizeClass, world: Scenario, times: float = 1.0) -> float | None:
-        """How far a world's prices are from a unit that they explain; None where they do not."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
         return error if error is not None and plain and error <= min(times * unit.within, BETTER * plain) else None
 
@@ -106,12 +103,10 @@ class Scoring(NamedTuple):
         return self._explained(unit, world, times=2) is not None
 
     def _spoilt(self, unit: SizeClass, world: Scenario) -> bool:
-        """Whether a cause contradicts times that are as the fabric says."""
         error, plain = self.error(unit, world), self.error(unit, self.base)
         return error is None or error > max(unit.within, 1.2 * (plain or 0.0))
 
     def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[tuple[float, ...]]:
-        """The numbers that meet what is left, of one kind of messages after the other; the counts on both sides of each."""
         for size in FOLLOWS[cause.fits]:
             units = [self.units[at] for at in left if self.units[at].size == size]
             for centre in (median, _middle) if len(units) > 1 else (median,):
@@ -119,7 +114,6 @@ class Scoring(NamedTuple):
                     yield _counted(value, cause.of) if cause.of else (value,)
 
     def _met(self, cause: Hypothesis, units: Sequence[SizeClass], centre: Callable[[Iterable[float]], float]) -> float | None:
-        """The number at which prices are as the centre of what units ask for; None where nothing runs."""
         value = 0.0 if cause.fits == "extra" else 1.0
         for _ in range(STEPS):
             pairs = [found for unit in units if (found := self._pairs(cause.at_share(value), unit))]
@@ -137,14 +131,12 @@ class Scoring(NamedTuple):
         return value
 
     def _pairs(self, world: Scenario, unit: SizeClass) -> list[tuple[float, float]]:
-        """The measured and the priced time of every point of a unit."""
         one = self.series[unit.at]
         times = world.times(one.series)
         return [(one.points[index].measured_s, times[index]) for index in unit.focus] if times else []
 
 
 def _middle(values: Iterable[float]) -> float:
-    """Half way between the least and the largest."""
     several = list(values)
     return (min(several) + max(several)) / 2
 

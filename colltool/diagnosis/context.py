@@ -51,11 +51,9 @@ class SeriesContext(NamedTuple):
 
     @property
     def who(self) -> str:
-        """Whose prices these are, as a subject."""
         return " or ".join(self.algorithms) or "this fabric"
 
     def slower(self, index: int) -> bool:
-        """Whether a point takes longer than its price explains."""
         return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
 
     def off(self, quotes: Sequence[Quote], index: int) -> float:
@@ -63,7 +61,6 @@ class SeriesContext(NamedTuple):
         return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
 
     def worst_large(self, quotes: Sequence[Quote]) -> float:
-        """How far quotes are at most from the times of the large points."""
         return max(self.off(quotes, index) for index in self.large)
 
     def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:

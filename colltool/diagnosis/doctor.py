@@ -71,7 +71,6 @@ def _library(seen: Evidence) -> str:
 
 
 def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
-    """What is off, with its causes, and what is odd."""
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
@@ -82,7 +81,6 @@ def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, 
 
 
 def _machine(series: Sequence[ValidatedSeries], inside: int) -> ExperimentMachine:
-    """What experiments run on: the largest group of the logs."""
     largest = max((one.series for one in series), key=lambda one: one.ranks)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     return ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
@@ -153,7 +151,6 @@ def _as_if(bench: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]) -> s
 
 
 def _dip(one: ValidatedSeries, unit: SizeClass) -> str:
-    """Sizes below the largest that fall short of what these reach."""
     below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
     short = [point for point in below if point.of_expected < NEAR * unit.share]
     if unit.low or not short or min(point.of_expected for point in short) >= DIP * unit.share:

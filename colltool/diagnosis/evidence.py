@@ -59,7 +59,6 @@ class Evidence(NamedTuple):
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """Of logs and of traces."""
         return (*self.logs.series, *self.traced)
 
     @property
@@ -68,11 +67,6 @@ class Evidence(NamedTuple):
         return max([self.world or 1, *(one.ranks for one in self.series), *(one.ranks for one in self.bounds)])
 
     def only(self, primitive: Primitive | None) -> Evidence:
-        """What was measured of one collective, or all.
-
-        Raises:
-            ColltoolError: nothing of it; says what there is.
-        """
         if primitive is None:
             return self
         there = dict.fromkeys(map(str, [*(one.primitive for one in self.series), *(one.primitive for one in self.bounds)]))

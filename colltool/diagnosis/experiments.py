@@ -58,17 +58,13 @@ class _Trial(NamedTuple):
 
 
 class _TrialOutcome(NamedTuple):
-    """A trial, and what it takes under each cause."""
-
     trial: _Trial
     times: tuple[float, ...]
 
     def tells(self, pair: tuple[int, int]) -> bool:
-        """Whether two causes foretell different times."""
         return self.apart(pair) >= TELLS
 
     def apart(self, pair: tuple[int, int]) -> float:
-        """How different they are, by ratio."""
         return abs(log(self.times[pair[0]] / self.times[pair[1]]))
 
 
@@ -137,11 +133,7 @@ def _command(trial: _Trial, on: ExperimentMachine) -> str:
 def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, judged: Collection[str]) -> tuple[
     tuple[UpperBound, ...], tuple[Experiment, ...]
 ]:  # fmt: skip
-    """What cannot be judged, and a benchmark for each of its wires that no series is ``judged`` on.
-
-    Raises:
-        ColltoolError: more ranks than the fabric holds.
-    """
+    """What cannot be judged, and a benchmark for each of its wires that no series is ``judged`` on."""
     placed = [place(base.fabric, one.ranks) for one in bounds]
     wires = [one.spans[-1].tier.name for one in placed]
     found = tuple(
@@ -155,7 +147,6 @@ def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, j
 
 
 def _measured(primitive: Primitive, placed: Placed, base: Scenario, library: str) -> Experiment | None:
-    """The benchmark of a collective on the group that a trace has it on, and what the fabric says of it."""
     ranks, inside = placed.ranks, placed.spans[1].ranks_inside if len(placed.spans) > 1 else placed.ranks
     seconds = base.time(primitive, GIB, ranks, library)
     if seconds is None or primitive is P2P:

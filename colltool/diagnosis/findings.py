@@ -86,7 +86,6 @@ def faster(case: SeriesContext) -> str | None:
 
 
 def _port(case: SeriesContext) -> str:
-    """The port that the busbw exceeds, on a single tier of ports."""
     tier = case.placed.spans[-1].tier
     rate = tier.bandwidth * tier.ports
     exceeds = case.checked[-1].busbw_measured_Bps > rate
@@ -116,14 +115,12 @@ def rails(case: SeriesContext) -> str | None:
 
 
 def _on_a_cliff(case: SeriesContext) -> bool:
-    """Whether large messages are among times that no price explains, or follow a rise of that kind."""
     points, wide, large = case.series.points, case.wide, case.large
     steps = [at for at in breaks(points) if at in wide]
     return bool(steps) and (steps[-1] in large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
 
 
 def _inner(case: SeriesContext) -> list[str]:
-    """The share of the innermost tier's bandwidth that explains large messages, if one does."""
     tier, last = case.placed.spans[0].tier, case.checked[-1]
     share, off = last.predicted_s / last.measured_s, inf
     for _ in range(TRIES):  # as other tiers take their part of the time, it is not just the share that arrives
@@ -191,7 +188,6 @@ def _has_shape(case: SeriesContext, run: range) -> bool:
 
 
 def _longest(flags: Sequence[bool]) -> range:
-    """The longest run of neighbours that are true; the first of several."""
     best = start = range(0)
     for i, flag in enumerate(flags):
         start = range(start.start, i + 1) if flag and start else range(i, i + 1) if flag else range(0)

@@ -29,7 +29,6 @@ _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # a card in a slot: no NVSwi
 
 
 def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, AssumedFabric]:
-    """The fabric that the caller gives."""
     said = [*_read(machine), f"fabric {fabric.name}, as given"]
     own, nearest = _generation(fabric), dict.fromkeys(filter(None, map(_name_of, machine.devices)))
     others = [name for name in nearest if own and _generation(load_fabric(name)) != own]
@@ -38,16 +37,11 @@ def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, Assum
 
 
 def _generation(fabric: Fabric) -> str | None:
-    """Of its GPUs, where its file says."""
     return fabric.library_facts.gpu if fabric.library_facts else None
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
-    """The shipped fabric nearest to the devices that logs name, of the size that they ran on.
-
-    Raises:
-        ColltoolError: no device is named, several kinds are, or none that a shipped fabric is of.
-    """
+    """The shipped fabric nearest to the devices that logs name, of the size that they ran on."""
     machine = seen.named
     cure = f"say which machine it is: {given('fabric', 'dgx-h100')}, or a file of your own"
     if not machine.devices:

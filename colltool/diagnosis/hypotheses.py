@@ -93,7 +93,6 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
-    """What a setting of NCCL or RCCL does."""
     facts = base.fabric.library_facts
     nccl = host.library in ("", "NCCL") and facts is not None and facts.name == "nccl"
     if nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
@@ -123,7 +122,6 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _links(base: Scenario, host: HostFacts, inner_at: Callable[[float], Scenario]) -> Iterator[Hypothesis]:
-    """What is wrong with the links between the devices of a host."""
     fabric, inner = base.fabric, base.fabric.tiers[0]
     kind, facts = capabilities_of(inner), fabric.library_facts
     if inner.endpoints < 2 or kind.joins != "accelerators" or kind.axes:
@@ -175,7 +173,6 @@ def _slow_rank(base: Scenario, host: HostFacts, inner_at: Callable[[float], Scen
 
 
 def _outer(base: Scenario, host: HostFacts, outer_at: Callable[[float], Scenario]) -> Iterator[Hypothesis]:
-    """What is wrong between hosts."""
     network = base.fabric.tiers[-1].name
     if host.ranks_inside > 1:
         yield Hypothesis(
@@ -225,6 +222,5 @@ def _network_at(fabric: Fabric, share: float) -> Fabric:
 
 
 def _bus(rate: float) -> str:
-    """The narrowest bus that carries a rate, and the rate."""
     name = next((name for name, carried in PCIE.items() if rate <= carried), "PCIe Gen5 x16")
     return f"{name} (at {format_rate(rate, 3)})"

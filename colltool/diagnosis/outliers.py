@@ -91,7 +91,6 @@ def _run(points: Sequence[Point], at: int) -> str:
 
 
 def _broken(before: Point, after: Point) -> float:
-    """By what factor a step defies every price; 0 where it does not."""
     ratio, growth = after.seconds / before.seconds, after.bytes / before.bytes
     if ratio < 1 - WITHIN:
         return 1 / ratio

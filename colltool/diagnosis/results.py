@@ -80,7 +80,6 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
-        """Whether every series stays within ``max_mape``."""
         return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)
 
 

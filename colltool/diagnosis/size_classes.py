@@ -82,12 +82,10 @@ def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus:
 
 
 def _across(series: Series) -> bool:
-    """Whether a series ran on several hosts."""
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
 def _plateau(one: ValidatedSeries) -> Iterable[int]:
-    """The last few points that bandwidth bounds, of sizes near the largest."""
     points, count = one.points, len(one.points)
     wide = next((index for index in reversed(range(count)) if points[index].bound != "bandwidth"), -1) + 1
     near = [index for index in range(wide, count) if points[index].bytes * PLATEAU >= points[-1].bytes]
@@ -95,7 +93,6 @@ def _plateau(one: ValidatedSeries) -> Iterable[int]:
 
 
 def _floor(one: ValidatedSeries) -> Iterable[int]:
-    """The smallest points, below the first that bandwidth bounds."""
     end = next((index for index, point in enumerate(one.points) if point.bound == "bandwidth"), len(one.points))
     return range(min(end, SMALL)) if end > 2 else ()
 

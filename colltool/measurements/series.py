@@ -91,21 +91,13 @@ MOST_BPS = 1e14
 
 
 def check_timing(one: Record) -> None:
-    """Refuse a time that no hardware takes.
-
-    Raises:
-        ColltoolError: with the row.
-    """
+    """Refuse a time that no hardware takes."""
     if not LEAST_S <= one.seconds <= MOST_S or one.bytes > MOST_BPS * one.seconds:
         raise _refusal(one.bytes, one.seconds, one.where)
 
 
 def check_series(series: Series) -> None:
-    """The same for a series, whoever made it: its fastest and slowest repeats.
-
-    Raises:
-        ColltoolError: with the place of the size.
-    """
+    """The same for a series, whoever made it: its fastest and slowest repeats."""
     for point in series.points:
         for seconds in (point.seconds, point.low_s, point.high_s):
             if not LEAST_S <= seconds <= MOST_S or point.bytes > MOST_BPS * seconds:
