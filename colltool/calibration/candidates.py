@@ -22,6 +22,7 @@ from colltool.fabric.library import LibraryName
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
+from colltool.measurements.series import LogLibrary, log_library
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
     AR: (
@@ -61,7 +62,7 @@ def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -
     """
     if joined_by == "pair_links" and primitive in _DIRECT:
         return _DIRECT[primitive]
-    if library == "MPI":
+    if log_library(library) is LogLibrary.MPI:
         return _MPI[primitive]
     if primitive is A2A and tiers > 1:  # every message to another node is sent by its host: they queue
         return ("pairwise", "direct")
@@ -151,10 +152,6 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     return replace(span, tier=tier.model_copy(update=update))
 
 
-_NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", "MVAPICH": "mpi"}
-"""What logs call them; one says MPI and seldom whose."""
-
-
 def library_candidates(
     placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
 ) -> list[str]:
@@ -164,7 +161,7 @@ def library_candidates(
     the library runs on either counts.
     """
     own: LibraryName = placed.fabric.library_facts.name if placed.fabric.library_facts and not library else "all"
-    known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
+    known: LibraryName = log_library(library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
     found = [one.choice.spec for one in Catalogue(under, primitive, readings).all(sizes) if one.standing == 0]
     hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)

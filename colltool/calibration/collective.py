@@ -24,7 +24,7 @@ from colltool.estimate.groups import Placed
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.measurements.series import Series
+from colltool.measurements.series import Series, log_library
 from colltool.nccl.hardware import Hardware
 
 _LEAST = 2
@@ -161,7 +161,7 @@ def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns)
 
 def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
     """What is known before any measurement; on hosts a call is all messages, and launches nothing."""
-    launch = 0.0 if library == "MPI" else fabric.launch_overhead or None
+    launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
     return Prior(_alpha_s(tier), launch)
 
 

@@ -1,4 +1,4 @@
-"""Worlds: a fabric as it would be if a cause were true, and what the measured series would take in it."""
+"""Scenarios: a fabric as it would be if a cause were true, and what the measured series would take in it."""
 
 from __future__ import annotations
 

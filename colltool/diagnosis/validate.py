@@ -11,8 +11,7 @@ from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import percent, range_text, size_text, whole_percent
 from colltool.calibration.placement import check_fits
 from colltool.calibration.series_prices import Priced, price_series
-from colltool.diagnosis.context import SeriesContext
-from colltool.diagnosis.findings import findings
+from colltool.diagnosis.findings import SeriesContext, findings
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric

@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import Enum
+from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.measurements.log import Record
+
+
+class LogLibrary(Enum):
+    """The library that ran, by what a log calls it."""
+
+    NCCL, RCCL, MPI, OTHER, UNKNOWN = "NCCL", "RCCL", "MPI", "other", ""
+
+    @property
+    def may_be_nccl(self) -> bool:
+        return self in (LogLibrary.NCCL, LogLibrary.UNKNOWN)
+
+    @property
+    def launches_kernels(self) -> bool:
+        """MPI's calls are messages of the host; what else there is runs on devices."""
+        return self is not LogLibrary.MPI
+
+    @property
+    def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
+        """As a fabric's file names it; None where the log names none that a file could."""
+        match self:
+            case LogLibrary.NCCL:
+                return "nccl"
+            case LogLibrary.RCCL:
+                return "rccl"
+            case LogLibrary.MPI:
+                return "mpi"
+            case LogLibrary.OTHER | LogLibrary.UNKNOWN:
+                return None
+            case _:
+                assert_never(self)
+
+
+def log_library(name: str) -> LogLibrary:
+    """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` another one; no name is unknown."""
+    known = {"NCCL": LogLibrary.NCCL, "RCCL": LogLibrary.RCCL, "MPI": LogLibrary.MPI, "MVAPICH": LogLibrary.MPI}
+    return next((one for word, one in known.items() if word in name.upper()), LogLibrary.OTHER if name else LogLibrary.UNKNOWN)
 
 
 class Point(NamedTuple):

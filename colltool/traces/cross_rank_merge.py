@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P
-from colltool.diagnosis.evidence import LeftOutKernels
+from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.calls import ObservedCall, RankTrace, observe
 from colltool.traces.events import collect
 from colltool.traces.metadata import CallMetadata

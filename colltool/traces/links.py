@@ -126,7 +126,7 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
     if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
-        return f"{ranks} ranks: so few reach 55 to 85% of the price on healthy hosts too; larger groups tell more"
+        return f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger groups tell more"
     if reach > FASTER and not any(map(_small, calls)):
         what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
         return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")

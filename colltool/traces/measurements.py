@@ -11,7 +11,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P, Primitive
-from colltool.diagnosis.evidence import BoundedCalls, LeftOutKernels
+from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
 from colltool.estimate.readings import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result
-from colltool.diagnosis.evidence import LeftOutKernels
+from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.rank_map import RankMap
 from colltool.training.layout import Axes
 

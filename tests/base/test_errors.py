@@ -66,7 +66,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 
 
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
-OF_OTHERS = ("measure.py", "hypotheses.py", "look.py", "wires.py", "figures.py")
+OF_OTHERS = ("measure.py", "hypotheses.py", "links.py", "figures.py")
 
 
 def test_only_the_command_line_names_its_options() -> None:

@@ -77,7 +77,7 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
     assert out.startswith("all-reduce, 8 ranks on 1 node (NCCL ")
     assert "|  1 MiB |" in out
     assert "protocol" not in out
-    assert "findings:\n  reaches what this fabric should give: 94 of 99.9 GB/s busbw at 1 GiB, but only from 1 GiB on: " in out
+    assert "findings:\n  reaches the busbw predicted for this fabric: 94 of 99.9 GB/s at 1 GiB, but only from 1 GiB on: " in out
     assert out.splitlines()[-1].startswith("verdict: ")
 
 
