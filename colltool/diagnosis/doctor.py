@@ -17,7 +17,7 @@ from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, Serie
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.thresholds import EXPECT, FASTER, SizeClass, bar_for, of_few, size_classes
 from colltool.diagnosis.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 
 

@@ -8,7 +8,7 @@ from math import log
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, BenchmarkSizes, command_line
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.results import BoundedCalls, Experiment, Prediction, UpperBound
@@ -50,7 +50,7 @@ class _Trial(NamedTuple):
     ranks: int
     hosts: int
     settings: dict[str, str]
-    sizes: Sizes = LARGE_SIZES
+    sizes: BenchmarkSizes = LARGE_SIZES
     bytes: float = GIB
     ringed: bool = False
     apart: bool = False
@@ -68,8 +68,8 @@ class _Trial(NamedTuple):
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
         mpi = log_library(library) is LogLibrary.MPI
         command = command_line(self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings)
-        factor = self.bytes * busbw_factor(self.primitive, self.ranks)
-        predictions = tuple(Prediction(cause, factor / seconds, seconds) for cause, seconds in outcomes)
+        factor = busbw_factor(self.primitive, self.ranks)
+        predictions = tuple(Prediction(cause, self.bytes / seconds * factor, seconds) for cause, seconds in outcomes)
         return Experiment(command, self.bytes, predictions, self.note)
 
 

@@ -21,8 +21,8 @@ from colltool.calibration.series_prices import Priced, Quote, price_series
 from colltool.diagnosis.outliers import SHAPE, breaks, cliff_in
 from colltool.diagnosis.results import ValidatedPoint
 from colltool.diagnosis.thresholds import CLOSE, LARGE, WITHIN
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
@@ -253,7 +253,7 @@ class SeriesContext(NamedTuple):
     """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
 
     fabric: Fabric
-    placed: Placed
+    placed: PlacedGroup
     series: Series
     readings: Readings
     algorithms: tuple[str, ...]

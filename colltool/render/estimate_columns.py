@@ -19,9 +19,10 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.results import Infeasible, Model, Price
-from colltool.estimate.row import TOOK, Phase, Row
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost
+from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
+from colltool.render.not_run import not_run_text
 from colltool.render.slow import slow_field
 from colltool.render.view import Document, group_columns, group_field, on_fabric, set_field, set_text
 
@@ -36,7 +37,7 @@ class Ranked(NamedTuple):
     """A row with the price it stands in; of one size."""
 
     price: Price
-    row: Row
+    row: AlgorithmEstimate
 
 
 CONTEXT: tuple[Column, ...] = (
@@ -76,7 +77,7 @@ _ROW: tuple[Column, ...] = (
     label("status", "status", drop=4, get=lambda one: one.row.status),
     label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
     label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
-    flag("leads", "leads", get=lambda one: one.row.leads, hidden=True),
+    flag("leads", "leads", get=lambda one: one.row.selectable, hidden=True),
     label("why_not", "why not", get=lambda one: why_not_ranked(one.row), hidden=True),
 )
 
@@ -96,12 +97,13 @@ def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None
     return table.with_shown("bytes") if sizes else table
 
 
-def why_not_ranked(row: Row) -> str:
+def why_not_ranked(row: AlgorithmEstimate) -> str:
     """Why a row may not be called the fastest; empty where it may."""
-    return WHY_NOT_RANKED.get(row.status, row.elsewhere)
+    reason = row.not_selected_reason
+    return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
 
 
-def unranked_title(rows: Sequence[Row]) -> str:
+def unranked_title(rows: Sequence[AlgorithmEstimate]) -> str:
     """Why these rows stand apart, in plain words."""
     reasons = [why for status, why in WHY_NOT_RANKED.items() if any(row.status == status for row in rows)]
     return f"not ranked, as nobody runs them at this price ({'; '.join(reasons)})"
@@ -117,9 +119,9 @@ def spoken(price: Price) -> str:
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
-def apart(price: Price) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def apart(price: Price) -> tuple[tuple[AlgorithmEstimate, ...], tuple[AlgorithmEstimate, ...]]:
     """The rows that may not lead: those of other libraries, and those that nobody runs."""
-    return tuple(row for row in price.others if row.standing == 1), tuple(row for row in price.others if row.standing > 1)
+    return tuple(row for row in price.others if row.rank_class == 1), tuple(row for row in price.others if row.rank_class > 1)
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
@@ -131,14 +133,14 @@ def at_each_size(price: Price) -> Iterator[Price]:
         yield replace(price, bytes=float(size), results=tuple(_row_at(row, at) for row in price.results))
 
 
-_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | TOOK
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | LATE
 """The fields of a row that hold arrays, and what of the row they are made from."""
 
 
-def _row_at(row: Row, at: int) -> Row:
+def _row_at(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
     """A row of one of its sizes, without phases."""
     numbers = {field: plain_number(_item(getattr(row, name), at)) for field, name in _NUMBERS.items()}
-    return replace(row, laid=(), **numbers)
+    return replace(row, late_phases=(), **numbers)
 
 
 def _item(value: Any, at: int) -> Any:
@@ -167,7 +169,7 @@ NONE_RUNS = "the library runs none of what is priced there"
 """Of points whose fastest may not lead."""
 
 
-def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = ()) -> list[Block]:
+def notes(rows: Sequence[AlgorithmEstimate], model: AssumptionsUsed, prices: Sequence[Price] = ()) -> list[Block]:
     """The readings that are not the usual ones, then each note with the rows it is about; who leads ``prices`` on one port."""
     turned = [(f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads", one.results[0].title)
               for one in prices if one.leads_on_one_port and isinstance(one.leads_on_one_port, str)]  # fmt: skip
@@ -178,9 +180,10 @@ def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = ()) -> li
     return [Lines("notes", (*extra, *lines))] if extra or lines else []
 
 
-def _told_elsewhere(row: Row) -> tuple[str, ...]:
+def _told_elsewhere(row: AlgorithmEstimate) -> tuple[str, ...]:
     """Why a library that ships a schedule does not run it here; that it has none the table says."""
-    return (row.elsewhere,) if row.standing == 1 and " has no such " not in row.elsewhere else ()
+    reason = row.not_selected_reason
+    return (not_run_text(reason),) if row.rank_class == 1 and reason and not reason.foreign else ()
 
 
 def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
@@ -224,7 +227,7 @@ def asked_fields(price: Price) -> Document:
     }  # fmt: skip
 
 
-def row_fields(row: Row) -> Document:
+def row_fields(row: AlgorithmEstimate) -> Document:
     """The promised fields of one priced schedule."""
     array = hasattr(row.bytes, "tolist")
     return {
@@ -249,7 +252,7 @@ def row_fields(row: Row) -> Document:
         **energy_field(row.energy_J),
         "status": row.status,
         "shipped_by": list(row.shipped_by),
-        "leads": row.leads,
+        "leads": row.selectable,
         "why_not": why_not_ranked(row),
         "notes": list(row.notes),
         "phases": [_phase(phase, row) for phase in row.phases],
@@ -266,7 +269,7 @@ def under(protocol: Any) -> Document:
     return {"protocol": plain_number(protocol)} if len(protocol) else {}
 
 
-def _phase(phase: Phase, row: Row) -> Document:
+def _phase(phase: PhaseCost, row: AlgorithmEstimate) -> Document:
     return {
         "tier": phase.tier,
         "level": phase.level,

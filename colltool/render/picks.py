@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import format_factor, format_time, title_size
-from colltool.estimate.results import Answer, Price
-from colltool.estimate.row import Row
-from colltool.nccl.model import Estimate
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.results import LibraryChoice, Price
+from colltool.nccl.model import NcclEstimate
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
 from colltool.render.view import Document
 
@@ -17,16 +17,16 @@ class _Pick(NamedTuple):
     """One size: what is picked, beside what was priced."""
 
     price: Price
-    answer: Answer
+    answer: LibraryChoice
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> NcclEstimate:
         """What is picked, and what the library takes it to cost."""
         assert self.answer.pick is not None  # or there is no table
         return self.answer.pick
 
     @property
-    def best(self) -> Row:
+    def best(self) -> AlgorithmEstimate:
         """The fastest that the library has: of those that were asked for, and what is picked."""
         picked = () if self.answer.runs is None else (self.answer.runs,)
         return min((*self.price.leading, *picked), key=lambda row: float(row.total_s), default=self.price.best)
@@ -70,7 +70,7 @@ def _slower(picks: Sequence[_Pick]) -> list[Block]:
     return [Lines("not the fastest that it has, by the prices here", lines)] if lines else []
 
 
-def library_field(answer: Answer, runs: Document | None, of_fastest: float | None) -> Document:
+def library_field(answer: LibraryChoice, runs: Document | None, of_fastest: float | None) -> Document:
     """The promised field of a price with a pick; ``runs`` is the entry of what is picked, ``of_fastest`` its price in units of
     the fastest that the library has."""
     assert answer.pick is not None  # or there is nothing to tell
@@ -80,5 +80,5 @@ def library_field(answer: Answer, runs: Document | None, of_fastest: float | Non
     return {"library": known}
 
 
-def _way(one: Estimate) -> Document:
+def _way(one: NcclEstimate) -> Document:
     return {"algorithm": one.algorithm, "protocol": one.protocol, "estimate_s": one.seconds, "reason": one.reason}

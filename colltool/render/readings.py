@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from colltool.estimate.readings import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, Readings
 from colltool.render.blocks import Block, Lines
 from colltool.render.view import Document
 

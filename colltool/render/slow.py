@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.base.formatting import format_factor, format_time
+from colltool.estimate.algorithm_estimate import SlowRank
 from colltool.estimate.results import Price
-from colltool.estimate.row import Slow
 from colltool.render.blocks import Block, Lines, gathered
 from colltool.render.view import Document
 
 
-def slow_field(slow: Slow | None) -> Document:
+def slow_field(slow: SlowRank | None) -> Document:
     """What one slow rank costs, where that was asked."""
     return {} if slow is None else {"slow_rank": slow._asdict()}
 
 
-def slow_words(slow: Slow | None) -> str:
+def slow_words(slow: SlowRank | None) -> str:
     """``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
     if slow is None:
         return ""
@@ -32,7 +32,7 @@ def slow_rank(prices: Sequence[Price]) -> list[Block]:
     slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
     if not slow:
         return []
-    known = [(one.total_s, row.title) for row, one in slow if row.leads and one.total_s is not None]
+    known = [(one.total_s, row.title) for row, one in slow if row.selectable and one.total_s is not None]
     lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
     unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
     lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]

@@ -14,8 +14,8 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, Price
-from colltool.estimate.row import Phase, Row
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.slow import slow_words
@@ -26,8 +26,8 @@ class _Part(NamedTuple):
     """A phase of the row it belongs to."""
 
     price: Price
-    row: Row
-    phase: Phase
+    row: AlgorithmEstimate
+    phase: PhaseCost
 
 
 _CONTEXT = (
@@ -75,12 +75,12 @@ def _blocks(result: Breakdown) -> list[Block]:
     return out + r.notes([row], result.price.model)
 
 
-def streams(row: Row) -> bool:
+def streams(row: AlgorithmEstimate) -> bool:
     """Whether its phases run at once, so that the bandwidth of the busiest tier alone counts."""
     return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
 
 
-def _sums(row: Row) -> str:
+def _sums(row: AlgorithmEstimate) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""

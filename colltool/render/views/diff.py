@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.analysis.results import Change, Diff
+from colltool.analysis.diff import Diff, ValueChange
 from colltool.base.formatting import short_percent
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
 from colltool.render.view import Document, View
@@ -62,7 +62,7 @@ def _document(result: Diff) -> Document:
     }
 
 
-def _change(change: Change) -> Document:
+def _change(change: ValueChange) -> Document:
     return {"where": change.where, "old": change.old, "new": change.new, "relative": change.relative}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_count, format_gap, format_time, plain_number, title_size, whole_bytes
-from colltool.estimate.readings import USUAL
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Ladder, Rung
-from colltool.estimate.row import Row
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.estimate_columns import under
 from colltool.render.readings import model_field, readings_block
@@ -76,13 +76,13 @@ def _rung(rung: Rung) -> Document:
     }
 
 
-def _seconds(row: Row) -> Document:
+def _seconds(row: AlgorithmEstimate) -> Document:
     paid = {name: getattr(row, name) for name in ("overhead_s", "software_s") if getattr(row, name)}
     seconds = ("alpha_s", "bandwidth_s", "total_s", "lower_bound_s")
     return {name: getattr(row, name) for name in seconds} | paid | under(row.protocol)
 
 
-def _etas(row: Row) -> Document:
+def _etas(row: AlgorithmEstimate) -> Document:
     """The coefficients of a rung; None where its phases have different ones."""
     alphas, betas = ({getattr(phase, name) for phase in row.phases} for name in ("eta_alpha", "eta_beta"))
     return {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import format_rate, format_time
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Price, PriceList
-from colltool.estimate.row import Row
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.slow import slow_rank
@@ -76,9 +76,9 @@ def _every_row(prices: Sequence[Price]) -> Table:
     return r.row_table(ranked, sizes=len(prices) > 1)
 
 
-def _as_ranked(row: Row) -> tuple[int, float]:
+def _as_ranked(row: AlgorithmEstimate) -> tuple[int, float]:
     """What leads first, the fastest of them first; an array of sizes has its rows in registry order."""
-    return row.standing, float(row.total_s)
+    return row.rank_class, float(row.total_s)
 
 
 def _document(result: Price) -> Document:
@@ -104,8 +104,8 @@ class _Winner(NamedTuple):
     """The fastest of a size and who comes next."""
 
     price: Price
-    row: Row
-    second: Row | None
+    row: AlgorithmEstimate
+    second: AlgorithmEstimate | None
 
 
 _WINNER = (
