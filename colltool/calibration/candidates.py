@@ -9,8 +9,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from colltool.algorithms.group import JoinedBy
-from colltool.algorithms.libraries import Running
-from colltool.algorithms.registry import algorithms, leads
+from colltool.algorithms.libraries import LibraryName, Running
+from colltool.algorithms.registry import algorithms, selectable
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
 from colltool.estimate.assumptions import Readings
@@ -18,7 +18,6 @@ from colltool.estimate.best_protocol import tier_under
 from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span, flat_group
-from colltool.fabric.library import LibraryName
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
@@ -178,5 +177,5 @@ def library_candidates(
 def _between_hosts(placed: PlacedGroup, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
     """Flat schedules that the library runs where every rank is a host of its own."""
     whole, _ = flat_group(placed, readings)
-    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and leads(row.status_on(whole))]
+    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and selectable(row.status_on(whole))]
     return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]

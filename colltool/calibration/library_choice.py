@@ -14,7 +14,6 @@ from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series
 from colltool.nccl.algorithm_map import spec_of
-from colltool.nccl.availability import TUNED
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
 from colltool.nccl.topology_inputs import hardware_of
@@ -85,7 +84,7 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
     primitive, library = series[0].primitive, series[0].library
     if library == "MPI":
         return _mpich(primitive, series)
-    return _nccl(primitive, series, on) if on and primitive in TUNED else None
+    return _nccl(primitive, series, on) if on and primitive in on[0].constants.algorithms else None
 
 
 def _nccl(primitive: Primitive, series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:

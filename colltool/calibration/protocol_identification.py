@@ -22,7 +22,6 @@ from colltool.calibration.sample import Member
 from colltool.calibration.select import ChosenFit, under_names
 from colltool.measurements.series import Series
 from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
-from colltool.nccl.availability import TUNED
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
 
@@ -138,7 +137,7 @@ def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, fl
     if series.primitive in (A2A, P2P):
         message = size / (series.ranks if series.primitive is A2A else 1)
         return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
-    if series.primitive not in TUNED:
+    if series.primitive not in on.constants.algorithms:
         return {}
     theirs = algorithms_of(spec, series.primitive)
     found = (one for one in estimates(on, series.primitive, max(size, 1.0)) if one.algorithm in theirs)
