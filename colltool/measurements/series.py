@@ -93,8 +93,13 @@ class Series(NamedTuple):
     @property
     def title(self) -> str:
         """``all-reduce, 16 ranks on 2 nodes``; behind it the run, where there are several."""
+        return f"{self.primitive.spoken}, {self.who}"
+
+    @property
+    def who(self) -> str:
+        """``16 ranks on 2 nodes``, and the run."""
         nodes = f" on {self.nodes} node{'s' * (self.nodes != 1)}" if self.nodes else ""
-        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
+        return f"{self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
 
     def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
         """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""
