@@ -189,7 +189,7 @@ def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
         ("alpha=150%", "no share"),
         ("alpha=9us:4us", "upside down"),
         ("eta.beta=0.5:1.5", "lies between"),
-        ("alpha=fast", "is no range"),
+        ("alpha=fast", "is not a range"),
         ("ib.size=2x", "names no number"),
     ],
 )
