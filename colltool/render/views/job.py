@@ -7,11 +7,11 @@ from typing import Any
 from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Lines, Table, label, number
 from colltool.render.view import Document, View, on_fabric, set_field
-from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import JobList, JobShown, SentBy
 from colltool.training.layout import RankGroup
 from colltool.training.model import active_parameters
+from colltool.training.operations import hardware_flops
 from colltool.training.parallel_config import ParallelConfig, ends_as_layers
 from colltool.training.presets import PARTS, preset_names
 
