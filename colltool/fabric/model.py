@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
+from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
     MAX_DEPTH,
@@ -30,7 +31,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, LibraryName
+from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts
 from colltool.fabric.prices import Prices
 from colltool.fabric.tier_parts import (
     CUBE,
