@@ -73,7 +73,7 @@ def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: b
     return PriceBasis(
         launch=min(under.overhead_s for under in under_protocols(placed, primitive)) if known else None,
         protocols=any(tier.protocols_for(primitive) for tier in tiers),
-        software=not ideal and any(primitive in one.primitives for one in _reached(fabric)),
+        software=not ideal and any(primitive in one.primitives for one in fabric.efficiencies),
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=tuple(placed.placement.per_domain),
@@ -98,15 +98,10 @@ def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
     return PriceBasis(
         launch=min(launches, default=None),
         protocols=bool(listed),
-        software=not ideal and bool(_reached(fabric)),
+        software=not ideal and bool(fabric.efficiencies),
         contention=ideal or _contended(fabric.tiers),
         library=library_of(fabric),
     )
-
-
-def _reached(fabric: Fabric) -> Sequence[Any]:
-    facts = fabric.library_facts
-    return () if facts is None or facts.name == "all" else facts.reached
 
 
 def _contended(tiers: Sequence[Tier]) -> bool:

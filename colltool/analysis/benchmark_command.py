@@ -40,11 +40,10 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
     inside = fabric.tiers[0].endpoints
     hosts = max(2, -(-ranks // inside))
-    library = fabric.library_facts.name if fabric.library_facts else "all"
     sizes = SMALL_SIZES if small else LARGE_SIZES
     if tier == 0:
-        return command_line(primitive, sizes, min(ranks, inside), mpi=library == "mpi")
-    return command_line(primitive, sizes, hosts, hosts, mpi=library == "mpi")
+        return command_line(primitive, sizes, min(ranks, inside), mpi=fabric.library_name == "mpi")
+    return command_line(primitive, sizes, hosts, hosts, mpi=fabric.library_name == "mpi")
 
 
 def command_line(primitive: Primitive, sizes: BenchmarkSizes, ranks: int, hosts: int = 1, *, mpi: bool = False,

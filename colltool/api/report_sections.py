@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import colltool
 from colltool.analysis.axes import axes_of
 from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
-from colltool.api import comparisons, jobs, measurements, prices
-from colltool.api.arguments import AnyFabric
-from colltool.api.commands import command_line
+from colltool.api.arguments import command_line
+from colltool.api.fabrics import AnyFabric
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
@@ -139,7 +139,7 @@ def collective(page: Page, primitive: Primitive) -> ReportSection:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
     fabric, short, size = page.fabric, SHORT[primitive], format_size(page.size)
     counts = few(counts_of([fabric], page.most), LINES)
-    swept = comparisons.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
     grid: dict[str, Any] = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
     whole: dict[str, Any] = {"ranks": page.most, "shape": page.shape, "readings": page.readings}
     one: dict[str, Any] = whole | {"size": page.size}
@@ -150,11 +150,11 @@ def collective(page: Page, primitive: Primitive) -> ReportSection:
                 page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
         ReportEntry("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="algorithm"), "map"),
-        ReportEntry(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
+        ReportEntry(f"Where the winner changes, {page.most} ranks", colltool.crossover(fabric, primitive, **whole),
                 page.line("crossover", short, **typed)),
-        ReportEntry(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
+        ReportEntry(f"Where the time goes, {where}", colltool.breakdown(fabric, primitive, **one),
                 page.line("breakdown", short, **typed, size=size)),
-        ReportEntry(f"Whether the choice is safe, {where}", comparisons.sensitivity(fabric, primitive, **one),
+        ReportEntry(f"Whether the choice is safe, {where}", colltool.sensitivity(fabric, primitive, **one),
                 page.line("sensitivity", short, **typed, size=size)),
         *compared(page, primitive),
     ]  # fmt: skip
@@ -166,7 +166,7 @@ def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
     if len(page.columns) == 1:
         return
     counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
-    result = comparisons.compare(
+    result = colltool.compare(
         page.fabrics, primitive, ranks=counts, sizes=COMPARED, vary=page.vary, overrides=page.overrides, library=page.library,
         readings=page.readings,
     )  # fmt: skip
@@ -177,10 +177,10 @@ def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
 def step(page: Page, job: Job, typed: str) -> ReportSection:
     """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
     sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
-    plan = jobs.plan(job, page.fabric, page.ranks, readings=page.readings)
+    plan = colltool.plan(job, page.fabric, page.ranks, readings=page.readings)
     exhibits = [ReportEntry(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
     if len(page.columns) > 1:
-        plans = jobs.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
+        plans = colltool.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
         if page.vary:  # plan has no columns of values: one command for each
             lines = tuple(line for at in range(len(page.columns)) for line in page.line("plan", typed, at=at, **sets))
         else:
@@ -206,12 +206,12 @@ def logged(page: Page, logs: Sequence[str], said: LogHints) -> ReportSection:
     exhibits = []
     if others:  # which say themselves which library ran
         asked = said._asdict() | {"ranks": page.ranks if page.ranks and _without_ranks(others, said) else None}
-        result = measurements.doctor(others, page.columns[0].file, readings=page.readings, **asked)
+        result = colltool.doctor(others, page.columns[0].file, readings=page.readings, **asked)
         typed = {"collective": said.primitive, "nodes": said.nodes, "in_place": said.in_place or None, "ranks": asked["ranks"]}
         line = page._replace(library=None).line("doctor", *others, **typed)
         exhibits.append(ReportEntry("What benchmarks measured", result, line))
     if traces:
-        traced = measurements.trace(page.fabric, traces, readings=page.readings)
+        traced = colltool.trace(page.fabric, traces, readings=page.readings)
         exhibits.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
     return ReportSection("measured", "Measured against expected", tuple(exhibits))
 

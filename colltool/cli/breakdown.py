@@ -46,13 +46,13 @@ def breakdown(
 
     The fastest schedule, or the one of --algorithm.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
     loaded = fabric.load()
-    result = api.breakdown(
+    result = colltool.breakdown(
         loaded, primitive, size=bytes_, algorithm=name, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
     )
     o.draw(plot, result)

@@ -50,10 +50,10 @@ def compare(
     readings: Readings,
 ) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in sentences."""
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.compare(
+    result = colltool.compare(
         fabric.several,
         primitive.split(","),
         ranks=values.counts(ranks or [], "ranks"),

@@ -36,11 +36,11 @@ def diff(
 
     Rows are matched by what they are, not by where they stand.
     """
-    from colltool import api
+    import colltool
     from colltool.analysis.diff import read_document
 
     with called("shell", old=str(old), new=str(new)):
-        found = api.diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
+        found = colltool.diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
     finish(found, out)
 
 

@@ -60,10 +60,10 @@ def doctor(
 
     The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is off.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.doctor(
+    result = colltool.doctor(
         logs,
         fabric.name if fabric.names else None,
         overrides=fabric.overrides,

@@ -94,7 +94,7 @@ def astra_sim(
 ) -> None:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json."""
     import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.api.arguments import size_of
+    from colltool.api.values import size_of
     from colltool.cli.written import write, write_folder
     from colltool.estimate.group_spec import GroupSpec
     from colltool.estimate.groups import place

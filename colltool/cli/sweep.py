@@ -67,10 +67,10 @@ def sweep(
     readings: Readings,
 ) -> None:
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner changes."""
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.sweep(
+    result = colltool.sweep(
         fabric.several,
         primitive,
         ranks=values.counts(ranks or [], "ranks"),

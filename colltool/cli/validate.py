@@ -62,10 +62,10 @@ def validate(
 
     Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.validate(
+    result = colltool.validate(
         fabric.load(),
         logs,
         ranks=ranks,

@@ -80,12 +80,12 @@ def verify(
     only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
     describes. mismatch: exit 1.
     """
-    from colltool import api
+    import colltool
 
     count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
-    loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
+    loaded = [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
-    result = api.verify(
+    result = colltool.verify(
         loaded,
         primitive,
         ranks=count,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from colltool.algorithms.registry import Choice, Status, standing
+from colltool.algorithms.libraries import NotRun
+from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time
@@ -96,7 +97,7 @@ class AlgorithmEstimate:
         n_alpha, n_beta: None where phases differ in α or bandwidth.
         late_bandwidth: the bandwidth term; of pipelined phases less than their sum.
         protocol: the fastest one, an array of names where the sizes were an array; empty where the fabric lists none.
-        not_selected_reason: why the user's library does not run it; empty where it does.
+        not_selected_reason: why the user's library does not run it.
         late_shortfall: what the bytes take more at the share of the bandwidth that the library reaches.
         late_software: what it was measured to take beside them, from ``software_time``.
         slow: the same with one slow rank, where somebody asked.
@@ -117,7 +118,7 @@ class AlgorithmEstimate:
     bytes: Number
     busbw_factor: float
     protocol: Any = ""
-    not_selected_reason: str = ""
+    not_selected_reason: NotRun | None = None
     late_shortfall: LateSeconds = NO_SECONDS
     late_software: LateSeconds = NO_SECONDS
     slow: SlowRank | None = None
@@ -175,7 +176,7 @@ class AlgorithmEstimate:
     @cached_property
     def rank_class(self) -> int:
         """Where it is listed: 0 is what the user can run."""
-        return standing(self.status, self.not_selected_reason)
+        return rank_class(self.status, self.not_selected_reason)
 
     @property
     def selectable(self) -> bool:

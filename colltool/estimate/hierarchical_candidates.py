@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.composed import Composition, TierPhase
 from colltool.algorithms.group import Group
-from colltool.algorithms.libraries import Running, ShippedAs, ships
-from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, leads, row_of
+from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
+from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, row_of, selectable
 from colltool.base.arrays import winning
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given
@@ -99,11 +99,11 @@ class HierarchicalCandidates:
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if leads(status) else (),
+            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
             notes=tuple(dict.fromkeys(notes)),
             readings=self.readings,
             protocol=self.placed.protocol,
-            not_selected_reason=self._elsewhere(known),
+            not_selected_reason=self._not_selected(known),
             cut_bound=cut_bound_of(self.placed, self.row.primitive, self.readings),
         )
 
@@ -125,18 +125,18 @@ class HierarchicalCandidates:
         return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
 
     def _nobody_s(self, known: Sequence[ShippedAs], status: Status) -> tuple[str, ...]:
-        return (_IN_CALLS,) if leads(status) and not known and self._running is None else ()
+        return (_IN_CALLS,) if selectable(status) and not known and self._running is None else ()
 
-    def _elsewhere(self, known: Sequence[ShippedAs]) -> str:
-        """Why the user's library does not run a choice; empty where it does."""
+    def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
+        """Why the user's library does not run a choice; None where it does."""
         running = self._running
         if running is None:
-            return ""
+            return None
         reasons = [self._off(one, running) for one in known if one.library == running.name]
-        return "" if "" in reasons else [*reasons, f"{running.spoken} has no such composition"][0]
+        return None if None in reasons else [*reasons, NotRun("no_composition", running.name)][0]
 
-    def _off(self, one: ShippedAs, running: Running) -> str:
-        """Why a library does not run a composition that it ships on this group; empty where it does."""
+    def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
+        """Why a library does not run a composition that it ships on this group; None where it does."""
         return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
 
     def leading(self, size: Number) -> list[CostModel]:
@@ -249,7 +249,7 @@ def _by_tier(tiers: Sequence[Tier]) -> list[tuple[Tier, bool]]:
 
 
 def _shipped(option: TierOption) -> bool:
-    return leads(option.status)
+    return selectable(option.status)
 
 
 def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:

@@ -147,11 +147,9 @@ class _Figure(NamedTuple):
 
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     """A schedule with the share of its bandwidth, and the time beside it, that the fabric's library is known for."""
-    facts = placed.fabric.library_facts
-    if facts is None or facts.name == "all" or not facts.reached or costed.readings.ideal:
-        return costed
-    known = _known(facts.reached, costed, placed)
-    return costed if known is None else _reaching(costed, known, LIBRARIES[facts.name].spoken)
+    figures = placed.fabric.efficiencies
+    known = _known(figures, costed, placed) if figures and not costed.readings.ideal else None
+    return costed if known is None else _reaching(costed, known, LIBRARIES[placed.fabric.library_name].spoken)
 
 
 def _known(figures: tuple[Efficiency, ...], costed: CostModel, placed: PlacedGroup) -> _Figure | None:

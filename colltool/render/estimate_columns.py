@@ -22,6 +22,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
+from colltool.render.not_run import not_run_text
 from colltool.render.slow import slow_field
 from colltool.render.view import Document, group_columns, group_field, on_fabric, set_field, set_text
 
@@ -98,7 +99,8 @@ def row_table(ranked: Sequence[Ranked], title: str = "", best: int | None = None
 
 def why_not_ranked(row: AlgorithmEstimate) -> str:
     """Why a row may not be called the fastest; empty where it may."""
-    return WHY_NOT_RANKED.get(row.status, row.not_selected_reason)
+    reason = row.not_selected_reason
+    return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
 
 
 def unranked_title(rows: Sequence[AlgorithmEstimate]) -> str:
@@ -180,7 +182,8 @@ def notes(rows: Sequence[AlgorithmEstimate], model: AssumptionsUsed, prices: Seq
 
 def _told_elsewhere(row: AlgorithmEstimate) -> tuple[str, ...]:
     """Why a library that ships a schedule does not run it here; that it has none the table says."""
-    return (row.not_selected_reason,) if row.rank_class == 1 and " has no such " not in row.not_selected_reason else ()
+    reason = row.not_selected_reason
+    return (not_run_text(reason),) if row.rank_class == 1 and reason and not reason.foreign else ()
 
 
 def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:

@@ -11,7 +11,7 @@ from small import clos, fabric, star, switch
 
 import colltool
 from colltool.algorithms.composed import every_composition
-from colltool.algorithms.libraries import LIBRARIES, ships
+from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
 from colltool.algorithms.registry import every_algorithm
 from colltool.fabric.model import Fabric
 
@@ -108,7 +108,7 @@ def test_nobody_ships_a_choice_that_nobody_composes_so() -> None:
     assert row.shipped_by == ()
     assert any("no library ships it as one" in note for note in row.notes)
     (ring,) = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", algorithms="hierarchical:ring/ring").results
-    assert (ring.selectable, ring.not_selected_reason) == (False, "NCCL has no such composition")
+    assert (ring.selectable, ring.not_selected_reason) == (False, NotRun("no_composition", "nccl"))
 
 
 def test_a_library_where_nothing_runs_prices_the_rest() -> None:

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from colltool.api import price_list
+from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.estimate.price import price
 from colltool.export.tuner import tuner_config

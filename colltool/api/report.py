@@ -6,20 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import (
-    AnyFabric,
+from colltool.api.arguments import AnyShape
+from colltool.api.fabrics import AnyFabric, columns_of, several_of
+from colltool.api.values import (
     AnyPath,
     count_of,
     flag_of,
     is_nothing,
     paths_of,
     primitive_of,
-    several_of,
+    ranks_of,
+    shape_of,
     size_of,
     vary_of,
 )
-from colltool.api.columns import columns_of
-from colltool.api.groups import AnyShape, ranks_of, shape_of
 from colltool.base.errors import ColltoolError, called, given, taken_from
 from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
