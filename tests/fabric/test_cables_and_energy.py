@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from colltool.congestion.loads import link_models
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 
 from colltool.base.cost import energy_J
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P
 from colltool.calibration.serialise import without_cables
+from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
