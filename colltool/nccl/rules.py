@@ -20,7 +20,7 @@ BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 
 
 class Rules(NamedTuple):
-    """How a version computes what is available, latency and bandwidth, their changes with size, and the channels of each pattern."""
+    """How a version computes what is available, latency, bandwidth, their changes with size, and channels by pattern."""
 
     why_not: Callable[[Hardware, Primitive, str, str], str]
     latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]]

@@ -64,7 +64,7 @@ def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path,
 
 def test_every_version_names_rules_that_exist() -> None:
     assert all(rules_of(constants(version)) is RULES[constants(version).rules] for version in versions())
-    with pytest.raises(ColltoolError, match="names rules '9.99', which do not exist"):
+    with pytest.raises(ColltoolError, match=r"names rules '9\.99', which do not exist"):
         rules_of(replace(constants(), rules="9.99"))
 
 
