@@ -133,7 +133,7 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "links", "loads", "seats")),
+    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
     "colltool.verification.on_links",
     "colltool.calibration",

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.group import Group
 
+KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
+LibraryName = Literal[KnownLibrary, "all"]
+"""As ``--library`` takes it."""
 Feature = Literal["nvls", "collnet"]
 """What NCCL runs only where it is there and switched on: reductions in NVSwitch, and in the network."""
 
 
 class Library(NamedTuple):
-    """How people call a library, and whose schedules it runs: names before a bracket in ``shipped_by``; what to add where it runs
-    none."""
+    """A library.
+
+    Args:
+        spoken: how people call it.
+        vendors: whose schedules it runs: names before a bracket in ``shipped_by``.
+        hint: what to add where it runs none.
+        like_nccl: NCCL or a fork of it, with its rings over all NICs and links and its tree of chains.
+    """
 
     spoken: str
     vendors: tuple[str, ...]
     hint: str = ""
+    like_nccl: bool = False
 
 
-LIBRARIES: dict[str, Library] = {
-    "nccl": Library("NCCL", ("NCCL",)),
-    "rccl": Library("RCCL", ("RCCL",)),
+_ROWS: dict[KnownLibrary, Library] = {
+    "nccl": Library("NCCL", ("NCCL",), like_nccl=True),
+    "rccl": Library("RCCL", ("RCCL",), like_nccl=True),
     "mpi": Library("MPI", ("MPI", "MPICH", "Open MPI", "MVAPICH2")),
     "xla": Library("XLA", ("XLA",), hint=" (on GPUs it calls NCCL)"),
     "mscclpp": Library("MSCCL++", ("MSCCL++", "vLLM", "TensorRT-LLM")),
 }
-
-_NCCL_FAMILY = ("nccl", "rccl")
+LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
 NotRunCode = Literal[
     "no_schedule", "no_composition", "nvls_off", "collnet_off", "lattice", "multi_rail", "multi_link", "grouped_sends",
@@ -62,11 +71,13 @@ class Running(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """How people call it."""
         return LIBRARIES[self.name].spoken
 
+    @property
+    def like_nccl(self) -> bool:
+        return LIBRARIES[self.name].like_nccl
+
     def ships(self, shipped_by: Sequence[str]) -> bool:
-        """Whether it is among those who ship something."""
         return ships(self.name, shipped_by)
 
     def without(self, features: Sequence[Feature]) -> NotRun | None:
@@ -83,18 +94,18 @@ def ships(library: str, shipped_by: Sequence[str]) -> bool:
 def nccl_inside(running: Running, group: Group) -> NotRun | None:
     """NCCL and RCCL know switches and full meshes, no lattices."""
     lattice = group.axes or group.topology == "lattice_tiers"
-    return NotRun("lattice", running.name) if lattice and running.name in _NCCL_FAMILY else None
+    return NotRun("lattice", running.name) if lattice and running.like_nccl else None
 
 
 def nccl_rails(running: Running, group: Group) -> NotRun | None:
     """Across nodes NCCL's rings and chains use every NIC of a node."""
-    return NotRun("multi_rail", running.name) if running.name in _NCCL_FAMILY and group.joined_by == "tiers" else None
+    return NotRun("multi_rail", running.name) if running.like_nccl and group.joined_by == "tiers" else None
 
 
 def nccl_links(running: Running, group: Group) -> NotRun | None:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
     several = group.dedicated and group.ranks > 2 and not group.one_port
-    return NotRun("multi_link", running.name) if running.name in _NCCL_FAMILY and several else None
+    return NotRun("multi_link", running.name) if running.like_nccl and several else None
 
 
 def rccl_sends(running: Running, group: Group) -> NotRun | None:
@@ -104,7 +115,7 @@ def rccl_sends(running: Running, group: Group) -> NotRun | None:
 
 def nccl_tree(running: Running, group: Group) -> NotRun | None:
     """NCCL's tree is double and binary only between nodes."""
-    return NotRun("chain_inside", running.name) if running.name in _NCCL_FAMILY and not group.scale_out else None
+    return NotRun("chain_inside", running.name) if running.like_nccl and not group.scale_out else None
 
 
 def nccl_switch(running: Running, group: Group) -> NotRun | None:
@@ -147,7 +158,7 @@ class ShippedAs(NamedTuple):
         most_inside: the most ranks of a node that it takes; 0 for any number.
     """
 
-    library: str
+    library: KnownLibrary | Literal[""]
     by: tuple[str, ...]
     inner: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()

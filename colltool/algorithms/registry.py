@@ -41,7 +41,7 @@ def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     return index + 1 if index or not_selected else 0
 
 
-def leads(status: Status, not_selected: NotRun | None = None) -> bool:
+def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
     """Whether a schedule may be called the fastest: only one that the user can run."""
     return rank_class(status, not_selected) == 0
 

@@ -32,7 +32,7 @@ class Plans(Result):
     ``titles``: what each is called.
     """
 
-    subject: ClassVar[str] = "plan_choices"
+    subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
     costs: tuple[Cost | None, ...]
     ground: tuple[BasisDifference, ...] = ()
@@ -76,7 +76,7 @@ class PlanSpread(Result):
     ``moved``: each number by itself, what moves the step most first. ``p5_s`` to ``p95_s``: all at once, by so many samples.
     """
 
-    subject: ClassVar[str] = "plan_choices"
+    subject: ClassVar[str] = "plan_compare"
     job: Job
     fabric: str
     overrides: tuple[tuple[str, str], ...]

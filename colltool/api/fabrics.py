@@ -56,7 +56,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     """
     if library is None:
         return fabric
-    from colltool.fabric.library import LibraryName
+    from colltool.algorithms.libraries import LibraryName
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name = text_of(library, "library", "nccl").lower()

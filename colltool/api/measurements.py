@@ -21,7 +21,7 @@ from colltool.api.values import (
     text_of,
     wrong,
 )
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.units import parse_rate
@@ -243,8 +243,5 @@ def _rate(rate: str | float) -> float:
     """Bytes/s of a line rate."""
     if not isinstance(rate, str):
         rate = number_of(rate, "line_rate")
-    try:
+    with naming("line_rate"):
         return parse_rate(rate)
-    except ColltoolError as error:
-        error.argument = error.argument or "line_rate"
-        raise

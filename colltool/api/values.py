@@ -6,14 +6,13 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Sequence, Sized
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from colltool.api.arguments import ARGUMENTS, Argument
 from colltool.base.cost import Number
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.formatting import Shape
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.units import MAX_SIZE, parse_count, parse_shape, parse_size
@@ -97,7 +96,7 @@ def size_of(size: str | float) -> float:
     """
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
-    with _naming("size"):
+    with naming("size"):
         if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
             raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")
         if not (isinstance(size, str) or _is_real(size)):
@@ -238,13 +237,3 @@ def _is_finite(value: Any) -> bool:
         return _is_real(value) and isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
         return False
-
-
-@contextmanager
-def _naming(argument: str) -> Iterator[None]:
-    """Within it an error belongs to this argument, unless it says another."""
-    try:
-        yield
-    except ColltoolError as error:
-        error.argument = error.argument or ("" if error.where else argument)
-        raise

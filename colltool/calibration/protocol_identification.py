@@ -22,7 +22,6 @@ from colltool.calibration.sample import Member
 from colltool.calibration.select import ChosenFit, under_names
 from colltool.measurements.series import Series
 from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
-from colltool.nccl.availability import TUNED
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
 
@@ -84,11 +83,7 @@ def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
-    """What a reader should know of segments without a name, and of names that stand for a part of a protocol; each once.
-
-    Args:
-        fits: each series, and the names of its protocols.
-    """
+    """What a reader should know of segments without a name, and of names that stand for a part of a protocol; each once."""
     notes = []
     for member, names in fits:
         what = member.series.primitive.spoken
@@ -118,12 +113,10 @@ def _known(chosen: ChosenFit) -> Iterator[IdentifiedPoint]:
 
 
 def _slope(times: Callable[[float], Mapping[str, float]], size: float) -> float:
-    """Seconds a byte that LL takes by NCCL's model."""
     return (times(2 * size)["ll"] - times(size)["ll"]) / size
 
 
 def _fitted_slope(chosen: ChosenFit, point: int) -> float:
-    """Seconds a byte at a point of a fit; little where what it takes does not grow with its size."""
     sample, fit = chosen.sample, chosen.fit
     component, algorithm = int(fit.component[point]), int(fit.algorithm[point])
     row = sample.x[algorithm, point, 2:] @ fit.theta[component, 2:]
@@ -138,7 +131,7 @@ def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, fl
     if series.primitive in (A2A, P2P):
         message = size / (series.ranks if series.primitive is A2A else 1)
         return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
-    if series.primitive not in TUNED:
+    if series.primitive not in on.constants.algorithms:
         return {}
     theirs = algorithms_of(spec, series.primitive)
     found = (one for one in estimates(on, series.primitive, max(size, 1.0)) if one.algorithm in theirs)

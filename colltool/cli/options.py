@@ -111,10 +111,10 @@ def _schema(files: str, definition: Callable[[], Any]) -> Any:
     def printed(asked: bool) -> None:
         if asked:
             from colltool.cli.output import write
-            from colltool.fabric.schema import json_schema
+            from colltool.definitions.reader import json_schema
             from colltool.render.json import to_json
 
-            write(to_json(json_schema(*definition())), None)
+            write(to_json(json_schema(definition(), files)), None)
             raise typer.Exit
 
     help_ = f"Print the JSON Schema of {files} files, for editors, and stop."
@@ -123,16 +123,14 @@ def _schema(files: str, definition: Callable[[], Any]) -> Any:
 
 def _ladder() -> Any:
     from colltool.fabric.ladder import LadderFile
-    from colltool.fabric.schema import LADDER
 
-    return LadderFile, LADDER
+    return LadderFile
 
 
 def _layout() -> Any:
     from colltool.congestion.layout_file import LayoutFile
-    from colltool.fabric.schema import LAYOUT
 
-    return LayoutFile, LAYOUT
+    return LayoutFile
 
 
 LadderSchema = Annotated[bool, _schema("ladder", _ladder)]

@@ -13,7 +13,7 @@ MAX_NESTING = 32
 MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
 
 # What is said of them, and the cure.
-TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "no definition needs so many: close a bracket, or leave inner parts out"
+TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
 TOO_MANY = f"holds more than {MAX_VALUES} values", "keep what is priced; a pattern stands for a long list of ranks"
 _LARGEST = 1e100  # a larger number is no quantity
 MORE = "more errors follow these"
@@ -88,7 +88,6 @@ class Finding(NamedTuple):
 
 
 def place_text(name: str, position: Position) -> str:
-    """``name:line:column``."""
     return f"{printable(name)}:{position.line}:{position.column}"
 
 
@@ -122,8 +121,6 @@ def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
 
 
 class _Plain:
-    """Copies Python values into plain data, in order, noting what no file could hold."""
-
     def __init__(self) -> None:
         self.positions: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []

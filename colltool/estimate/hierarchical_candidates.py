@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.algorithms.composed import Composition, TierPhase
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
-from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, leads, row_of
+from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, row_of, selectable
 from colltool.base.arrays import winning
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given
@@ -99,7 +99,7 @@ class HierarchicalCandidates:
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if leads(status) else (),
+            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
             notes=tuple(dict.fromkeys(notes)),
             readings=self.readings,
             protocol=self.placed.protocol,
@@ -125,7 +125,7 @@ class HierarchicalCandidates:
         return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
 
     def _nobody_s(self, known: Sequence[ShippedAs], status: Status) -> tuple[str, ...]:
-        return (_IN_CALLS,) if leads(status) and not known and self._running is None else ()
+        return (_IN_CALLS,) if selectable(status) and not known and self._running is None else ()
 
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
         """Why the user's library does not run a choice; None where it does."""
@@ -249,7 +249,7 @@ def _by_tier(tiers: Sequence[Tier]) -> list[tuple[Tier, bool]]:
 
 
 def _shipped(option: TierOption) -> bool:
-    return leads(option.status)
+    return selectable(option.status)
 
 
 def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:

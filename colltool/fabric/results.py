@@ -33,12 +33,10 @@ class FabricShown(Result):
 
     @property
     def bill(self) -> Bill:
-        """Its parts, with what they cost where the file has prices."""
         return bill_of(self.fabric)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What one failed part of it takes down."""
         return failures_of(self.fabric)
 
 
@@ -70,7 +68,6 @@ class FabricSized(Result):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What one failed part of it takes down."""
         return failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint)
 
 

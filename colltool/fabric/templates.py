@@ -96,7 +96,6 @@ def _with_schema(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drafted(tiers: str | None) -> dict[str, Any]:
-    """The data of a template, or of tiers."""
     data: dict[str, Any] = {"name": "my-cluster", "tiers": tiers_of(tiers or TEMPLATE), "launch_overhead": _OVERHEAD}
     if tiers is None:
         data["tiers"][-1]["sizing"] = dict(_SIZING)
@@ -129,7 +128,9 @@ def _tier(text: str) -> dict[str, Any]:
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
         hint = nearest(topology, list(ETAS))
-        raise _refused(f"'{clipped(topology)}' is no topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip())
+        raise _refused(
+            f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip()
+        )
     _read(parse_rate, rate, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
     more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
@@ -158,7 +159,6 @@ def _tier(text: str) -> dict[str, Any]:
 
 
 def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str) -> list[dict[str, Any]]:
-    """Bottom up: a leaf, a spine and what is above."""
     if len(groups) != len(alphas):
         what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
         raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
@@ -199,12 +199,11 @@ def _number(text: str) -> float | None:
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     parts = [part.strip() for part in text.split(between)]
     if not all(_WHOLE.fullmatch(part) for part in parts) or (wanted.endswith("such as 8") and len(parts) > 1):
-        raise _refused(f"'{clipped(text)}' is no size in '{clipped(tier)}'", f"expected {wanted}")
+        raise _refused(f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}")
     return [int(part) for part in parts]
 
 
 def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
-    """Refuse a quantity here, where the tier can be named."""
     try:
         parse(value)
     except ColltoolError as error:

@@ -1,42 +1,27 @@
-"""The schedules of ours behind NCCL's algorithms: what prices a pick, and what a tuner file may name."""
+"""NCCL's algorithms and protocols: our schedule behind each, their names in fabrics, and why one is not available.
+
+Source of what is available: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel), src/init.cc.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.nccl.hardware import Hardware
 
 
-class Site(Protocol):
-    """A group as NCCL counts it."""
-
-    @property
-    def ranks(self) -> int:
-        """All of the group."""
-
-    @property
-    def nodes(self) -> int:
-        """NVLink domains, or hosts."""
-
-
-def spec_of(algorithm: str, primitive: Primitive, site: Site) -> str:
+def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
     """The schedule that prices what NCCL picked, as ``--algorithm`` takes it.
 
     The widest of its ways: over all NICs, with a tree between nodes only. Empty where there is none: on one node NCCL's tree is a
     chain up and down, which no schedule of ours is; of NVLS and CollNet an all-gather across nodes has none.
     """
-    return _SPECS.get((algorithm, _shape(site), primitive), "")
+    shape = "node" if on.nodes == 1 else "alone" if on.nodes == on.ranks else "across"
+    return _SPECS.get((algorithm, shape, primitive), "")
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
     """NCCL's algorithms that a schedule of ours stands for, on any group."""
     return frozenset(algorithm for (algorithm, _, own), name in _SPECS.items() if (own, name) == (primitive, spec))
-
-
-def _shape(site: Site) -> str:
-    if site.nodes == 1:
-        return "node"
-    return "alone" if site.nodes == site.ranks else "across"
 
 
 # Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
@@ -79,3 +64,63 @@ def protocol_of(name: str) -> str:
     for before in SHORT:
         bare = bare.removeprefix(before)
     return bare if bare in SPOKEN else ""
+
+
+def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
+    """Why NCCL cannot run an algorithm under a protocol here; empty where it can."""
+    if algorithm not in on.constants.algorithms[primitive]:
+        return f"NCCL has no {algorithm} for {primitive.spoken}"
+    if protocol == "simple" or algorithm in ("ring", "tree"):
+        return _wires(on, protocol) or _switched_off(on, primitive, algorithm)
+    return "runs under Simple alone"
+
+
+def _wires(on: Hardware, protocol: str) -> str:
+    if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
+        return "LL128 needs NVLink between the GPUs of a node"
+    return ""
+
+
+def _switched_off(on: Hardware, primitive: Primitive, algorithm: str) -> str:
+    match algorithm:
+        case "nvls":
+            return _without_nvls(on) or (_without_sharp(on, primitive) if on.nodes > 1 else "") or _gather_ranks(on, primitive)
+        case "nvls_tree":
+            return "needs more than one node" if on.nodes == 1 else _without_nvls(on)
+        case "collnet_direct":
+            return _without_collnet(on, primitive) or ("" if on.nvswitch else "needs NVSwitch")
+        case "collnet_chain":
+            return _without_collnet(on, primitive)
+        case "pat":
+            return "" if on.ranks_per_node == 1 else "needs one rank a node"
+    return ""
+
+
+def _without_nvls(on: Hardware) -> str:
+    if on.ranks_per_node < 2:
+        return "needs two GPUs of a node"
+    if not on.nvls:
+        return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
+    least = on.constants.nvls["least_channels"]
+    return "" if on.nvls_graph and on.nvls_graph.channels >= least else f"needs {least} channels or more"
+
+
+def _gather_ranks(on: Hardware, primitive: Primitive) -> str:
+    most = on.constants.nvls["most_ranks_gather"]
+    return f"needs at most {most} ranks a node" if primitive is not AR and on.ranks_per_node > most else ""
+
+
+def _without_collnet(on: Hardware, primitive: Primitive) -> str:
+    limits = on.constants.collnet
+    if on.nodes < limits["least_nodes"]:
+        return f"needs {limits['least_nodes']} nodes or more"
+    if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
+        return f"needs at most {limits['most_ranks_per_node']} ranks a node"
+    return _without_sharp(on, primitive)
+
+
+def _without_sharp(on: Hardware, primitive: Primitive) -> str:
+    """CollNet, that is SHARP, between nodes; an all-gather and a reduce-scatter with a NIC for each GPU."""
+    if not on.collnet or on.collnet_graph is None:
+        return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
+    return "needs a NIC for each GPU" if primitive is not AR and on.nics < on.ranks_per_node else ""

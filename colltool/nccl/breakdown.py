@@ -10,11 +10,9 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
 from colltool.fabric.model import Fabric
 from colltool.nccl.algorithm_map import spec_of
-from colltool.nccl.availability import TUNED
-from colltool.nccl.bandwidth import bandwidth_GBps, bus_GBps
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.latency import latency_terms
 from colltool.nccl.model import estimates, pick
+from colltool.nccl.rules import rules_of
 from colltool.nccl.topology_inputs import hardware_on
 
 
@@ -42,7 +40,7 @@ def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explan
 
 
 def _estimates(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[NcclEstimateParts]:
-    if entry.primitive not in TUNED:
+    if entry.primitive not in on.constants.algorithms:
         return
     spec = entry.row.spec if entry.row else entry.algorithm
     chosen = pick(on, entry.primitive, size)
@@ -53,20 +51,21 @@ def _estimates(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterat
 
 
 def _parts(on: Hardware, primitive: Primitive, algorithm: str, protocol: str, size: float) -> NcclEstimateParts:
-    terms = latency_terms(on, primitive, algorithm, protocol)
+    rules = rules_of(on.constants)
+    terms = rules.latency_terms(on, primitive, algorithm, protocol)
     whole = sum(term.times * term.us for term in terms) * 1e-6
     ways = estimates(on, primitive, size)
     one = next(way for way in ways if (way.algorithm, way.protocol) == (algorithm, protocol))
     assert one.seconds is not None  # it runs
     assert one.latency_s is not None
     assert one.bandwidth_Bps is not None
-    bandwidth = bandwidth_GBps(on, primitive, algorithm, protocol) * 1e9
+    bandwidth = rules.bandwidth_GBps(on, primitive, algorithm, protocol) * 1e9
     return NcclEstimateParts(
         algorithm=algorithm,
         protocol=protocol,
         latency=tuple((term.name, term.times, term.us * 1e-6) for term in terms if term.times and term.us),
         plateau=float(one.latency_s) / whole if whole else 1.0,
-        bus_Bps=bus_GBps(on, primitive, algorithm, protocol) * 1e9,
+        bus_Bps=rules.bus_GBps(on, primitive, algorithm, protocol) * 1e9,
         bandwidth_Bps=bandwidth,
         correction=float(one.bandwidth_Bps) / bandwidth,
         seconds=float(one.seconds),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
 
 Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
 Cpu = Literal["intel", "amd", "arm"]
@@ -61,7 +62,9 @@ class Constants:
     """The numbers of one version, in microseconds and GB/s; the file says what each is."""
 
     version: str
+    rules: str
     source: str
+    algorithms: Mapping[Primitive, tuple[str, ...]]
     base_latency_us: Mapping[str, ByProtocol]
     hop_latency_us: Mapping[str, Mapping[str, ByProtocol]]
     latency: Mapping[str, float]
@@ -115,10 +118,16 @@ def constants(version: str = "") -> Constants:
     return _read(wanted)
 
 
+def tuned(version: str = "") -> tuple[Primitive, ...]:
+    """The collectives that a version chooses an algorithm for; of a version without data those of :data:`UNVERSIONED`."""
+    return tuple(constants(version if version in versions() else "").algorithms)
+
+
 @cache
 def _read(version: str) -> Constants:
     tables = tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
     bare: dict[str, Any] = {name: _bare(table) if isinstance(table, dict) else table for name, table in tables.items()}
+    bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
     bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
     bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}
     return Constants(**bare)

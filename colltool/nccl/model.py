@@ -20,12 +20,10 @@ from typing import NamedTuple
 
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AR, Primitive
-from colltool.nccl.availability import TUNED, why_not
-from colltool.nccl.bandwidth import bandwidth_GBps
+from colltool.base.primitives import Primitive
 from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.latency import latency_us
+from colltool.nccl.rules import rules_of
 
 
 class Piece(NamedTuple):
@@ -118,8 +116,8 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     Raises:
         ColltoolError: a primitive that NCCL has no choice for.
     """
-    if primitive not in TUNED:
-        fix = f"it chooses for {', '.join(one.spoken for one in TUNED)}"
+    if primitive not in on.constants.algorithms:
+        fix = f"it chooses for {', '.join(one.spoken for one in on.constants.algorithms)}"
         raise ColltoolError(f"NCCL has one way for {primitive.spoken}: there is nothing to choose", argument="primitive", fix=fix)
     return tuple(_combination(on, primitive, algorithm, protocol) for algorithm in ALGORITHMS for protocol in PROTOCOLS)
 
@@ -163,12 +161,13 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
 
 
 def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
-    if reason := why_not(on, primitive, algorithm, protocol):
+    rules, what = rules_of(on.constants), (on, primitive, algorithm, protocol)
+    if reason := rules.why_not(*what):
         return Combination(algorithm, protocol, (), reason)
-    a_s = latency_us(on, primitive, algorithm, protocol) * 1e-6
-    b = 1e-9 / bandwidth_GBps(on, primitive, algorithm, protocol)
-    slopes = {1.0: b} | {start: b / share for start, share in _corrections(on, primitive, algorithm, protocol).items()}
-    plateau = _plateau(on, primitive, algorithm, protocol)
+    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
+    b = 1e-9 / rules.bandwidth_GBps(*what)
+    slopes = {1.0: b} | {start: b / share for start, share in rules.corrections(*what).items()}
+    plateau = rules.plateau(*what)
     found: list[Piece] = []
     for start in sorted({*slopes, *plateau, 1.0}):
         slope = slopes[max(one for one in slopes if one <= start)]
@@ -176,24 +175,6 @@ def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: s
         if not found or found[-1][1:] != (lifted, slope):
             found.append(Piece(start, lifted, slope))
     return Combination(algorithm, protocol, tuple(found))
-
-
-def _corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """What is left of the bandwidth from each size on: of an all-reduce by trees; by NVLSTree on Blackwell with an x86."""
-    table = on.constants.size_correction
-    nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
-    if primitive is not AR or not (algorithm == "tree" or nvls_too):
-        return {}
-    steps = table["tree_steps" if algorithm == "tree" else "nvls_tree_steps"]
-    first = float(table["first_bytes"])
-    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {first * 2**steps: 1.0}
-
-
-def _plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
-        return {}
-    limit = on.constants.plateau
-    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
 
 
 def _piece(way: Combination, size: float) -> Piece:

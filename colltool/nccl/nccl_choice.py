@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from colltool.base.errors import ColltoolError, said
+from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
@@ -15,7 +16,7 @@ from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.algorithm_map import spec_of
-from colltool.nccl.availability import TUNED
+from colltool.nccl.constants import tuned
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import cheapest, estimates, switch_points
 from colltool.nccl.topology_inputs import check_switched, hardware_on
@@ -39,7 +40,7 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
     first = prices[0]
     if first.library is None or first.library.name not in WITH_A_MODEL:
         return tuple(prices)
-    if first.primitive not in TUNED:
+    if first.primitive not in _tuned(fabric):
         return _without(prices, f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose", fabric)
     if not all(isinstance(one.bytes, float) for one in prices):
         return _without(prices, "an array of sizes has no single pick: price_list has one for each size", fabric)
@@ -54,7 +55,7 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
 
 def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     """Crossovers with what the library itself takes at which size, where that is known."""
-    if found.library not in WITH_A_MODEL or found.primitive not in TUNED:
+    if found.library not in WITH_A_MODEL or found.primitive not in _tuned(fabric):
         return found
     try:
         hardware = hardware_on(fabric, found.group.spec)
@@ -95,3 +96,8 @@ def _priced(spec: str, one: Price, fabric: Fabric, readings: Readings) -> Algori
         return price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
     except ColltoolError:
         return None
+
+
+def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
+    facts = fabric.library_facts
+    return tuned((facts and facts.version) or "")

@@ -13,16 +13,8 @@ from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.constants import Constants, constants
-from colltool.nccl.hardware import (
-    GpuNodes,
-    Graph,
-    Hardware,
-    collnet_graph,
-    communicator_channels,
-    nvls_graph,
-    ring_graph,
-    tree_graph,
-)
+from colltool.nccl.hardware import GpuNodes, Graph, Hardware
+from colltool.nccl.rules import rules_of
 
 _MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
@@ -208,14 +200,15 @@ def _graphs(numbers: Constants, facts: LibraryFacts, node: _Node, *, nvls: bool)
     """Those that the fabric gives; else those of the rules, which were asked whether they hold."""
     assert facts.gpu is not None
     given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
-    ring = _given(given.ring) or ring_graph(numbers, machine)
+    rules = rules_of(numbers)
+    ring = _given(given.ring) or rules.ring_graph(numbers, machine)
     known = machine.gpu in numbers.search
-    own_collnet = _given(given.collnet) or (collnet_graph(numbers, machine) if known else ring)
-    total = given.total or communicator_channels(numbers, machine, ring)
+    own_collnet = _given(given.collnet) or (rules.collnet_graph(numbers, machine) if known else ring)
+    total = given.total or rules.communicator_channels(numbers, machine, ring)
     return _Graphs(
         ring=ring,
-        tree=_given(given.tree) or tree_graph(numbers, machine),
-        nvls=(_given(given.nvls) or nvls_graph(numbers, machine)) if nvls and machine.from_hopper else None,
+        tree=_given(given.tree) or rules.tree_graph(numbers, machine),
+        nvls=(_given(given.nvls) or rules.nvls_graph(numbers, machine)) if nvls and machine.from_hopper else None,
         collnet=own_collnet if facts.collnet and node.nodes > 1 else None,
         total=total,
     )

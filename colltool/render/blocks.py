@@ -150,6 +150,11 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     return shown, [counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number]
 
 
+def later(part: Block) -> Block:
+    """The same for ``--all`` alone."""
+    return part._replace(first=0) if isinstance(part, Table | Lines) else part
+
+
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Names by what is said of them, each once, both in the order met: (what, name) pairs in."""
     by_text: dict[str, list[str]] = {}

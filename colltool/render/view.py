@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import shape_text
@@ -47,6 +48,19 @@ def described(fabric: Fabric) -> str:
     """What a fabric is in its file's words, on one line; where values are overridden it says whose words they are."""
     text = " ".join(fabric.description.split())
     return f"in its file: {text}" if text and fabric.overrides else text
+
+
+def plain(value: Any) -> Any:
+    """A value as documents have it: named tuples as dicts, tuples as lists, names of an enumeration as text."""
+    if isinstance(value, tuple):
+        fields_of = getattr(value, "_asdict", None)
+        return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def fields(record: Any, names: str) -> Document:
+    """These fields and properties of a record, in this order."""
+    return {name: plain(getattr(record, name)) for name in names.split()}
 
 
 def set_field(overrides: Overrides) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import NamedTuple
@@ -14,6 +15,10 @@ _LEAST_FOLD = 12
 """Characters: a cell folded to less cannot be read."""
 _USUAL_FOLD = 22
 """Characters: what an algorithm's name takes on two lines."""
+
+
+_TYPED = re.compile(r"(--[\w-]+) (?=\S)")
+"""An option before its value: what is to be typed is never torn apart."""
 
 
 class Drawn(NamedTuple):
@@ -44,11 +49,16 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     if width is None or total_width(columns) <= width:
         return list(columns)
     kept = _needed([_with_folded_title(one) for one in columns], width)
-    for one in sorted(kept, key=lambda one: -one.width):
-        over = total_width(kept) - width
-        if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
-            kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
+    for whole in (True, False):  # words are torn only where nothing else helps
+        for one in sorted(kept, key=lambda one: -one.width):
+            over, least = total_width(kept) - width, max(_LEAST_FOLD, _longest_word(one) if whole else 0)
+            if over > 0 and not one.column.right and one.width > least:
+                kept[kept.index(one)] = _folded(one, max(least, one.width - over))
     return kept
+
+
+def _longest_word(one: Drawn) -> int:
+    return max((len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0)
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
@@ -82,7 +92,8 @@ def _folded(one: Drawn, width: int) -> Drawn:
 
 
 def _broken(text: str, width: int) -> str:
-    return "\n".join(wrap(text.replace("\n", " "), width, break_on_hyphens=False))
+    kept = _TYPED.sub("\\1\0", text.replace("\n", " "))
+    return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:

@@ -15,10 +15,12 @@ from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
 from colltool.schedules.executor import Outcome, run
-from colltool.schedules.links import LatticeLinks, Loads, Network, Tiers, network_of
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.links import Floats
+from colltool.schedules.network import Network, Tiers, links_of
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.verification.on_links import OnWires
+from colltool.verification.on_links import TimedLinks
 from colltool.verification.results import COUNTS_ONLY
 
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
@@ -73,8 +75,8 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _on_wires(row, group, segments)
-    if isinstance(network, LatticeLinks) and program.primitive is A2A:
-        return traced_by_hops(program, network, vectors)
+    if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
+        return traced_by_hops(program, network.links, vectors)
     return traced(program, network, vectors)
 
 
@@ -87,7 +89,7 @@ def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Net
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank and server."""
-    return network_of(group.joined_by, group.ranks + servers, group.axes)
+    return Network(links_of(group.joined_by, group.ranks + servers, group.axes))
 
 
 def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel, execution: Execution, *, size: float,
@@ -109,7 +111,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
     make = maker(row.primitive, row.name)
     assert make is not None
     program = make(group, segments)
-    wires = OnWires(placed, [], program.nodes)
+    wires = TimedLinks(placed, [], program.nodes)
     run(program, wires.carry)
     return _seconds(wires, program, size)
 
@@ -121,7 +123,7 @@ def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
     return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
 
 
-def _seconds(wires: OnWires, program: Program, size: float) -> Seconds:
+def _seconds(wires: TimedLinks, program: Program, size: float) -> Seconds:
     carried = wires.busiest if program.streamed else wires.peak
     return Seconds(wires.alpha_s, carried * size, wires.busiest * size)
 
@@ -150,9 +152,9 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
         ValueError: a phase that has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
-    wires = OnWires(placed, network.groups, program.nodes)
+    wires = TimedLinks(placed, network.groups, program.nodes)
 
-    def carry(batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+    def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         network.carry(batch, chunk_bytes)
         wires.carry(batch, chunk_bytes)
 

@@ -17,8 +17,8 @@ from colltool.base.cost import totals
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.links import Ports
 from colltool.schedules.program import maker
+from tests.wiring import Ports
 
 (ROW,) = on_request()
 

@@ -10,6 +10,7 @@ import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
+from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
@@ -17,7 +18,6 @@ from colltool.estimate.group_spec import AnyGroup, GroupSpec
 from colltool.estimate.groups import place
 from colltool.estimate.placement import whole_groups
 from colltool.estimate.price import price
-from colltool.fabric.library import LibraryName
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
 

@@ -14,8 +14,9 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.render.dispatch import document, rendered
 from colltool.schedules.executor import run
-from colltool.schedules.links import Loads, Ports
+from colltool.schedules.links import Floats
 from colltool.schedules.program import Indices, maker
+from tests.wiring import Ports
 
 POSTED = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 
@@ -30,7 +31,7 @@ class OnePort(Ports):
         return int(max(np.bincount(pairs // n).max(), np.bincount(pairs % n).max()))
 
 
-def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Loads]:
+def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Floats]:
     make, network = maker(primitive, name), OnePort(group.ranks)
     assert make is not None
     assert run(make(group, 1), network.carry).holds

@@ -16,8 +16,9 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.schedules import executor
 from colltool.schedules.composed import compose
-from colltool.schedules.links import Ports, Tiers
+from colltool.schedules.network import Tiers
 from colltool.schedules.program import maker
+from tests.wiring import Ports
 
 assert colltool.algorithms
 SEGMENTS = 3

@@ -15,7 +15,6 @@ from colltool.render.plot.style import COLOURS, letter
 from colltool.render.view import on_fabric
 from colltool.render.views.breakdown import streams
 from colltool.render.views.plan import plan_title
-from colltool.render.views.plan_choices import apart
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import verdict as judged
 from colltool.traces.results import CallTotal, TraceComparison
@@ -154,12 +153,12 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
         _short(plan.step_s) + (f", {format_factor(result.ratio(at), 3)}" if at else "") for at, plan in enumerate(result.plans)
     ]
     bars = [
-        Bar(apart(result, at), _pieces(plan.parts, names), took[at], plan.control_step_s) for at, plan in enumerate(result.plans)
+        Bar(result.titles[at], _pieces(plan.parts, names), took[at], plan.control_step_s) for at, plan in enumerate(result.plans)
     ]
     keys = [Key(f"{letter(at)}  {name}", colour_of(at), hatch_of(at)) for at, name in enumerate(names)]
     first = result.plans[0]
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
-    steps = ", ".join(f"{apart(result, at)} {text}" for at, text in enumerate(took))
+    steps = ", ".join(f"{result.titles[at]} {text}" for at, text in enumerate(took))
     alt = f"A step of {first.job.name} on {first.ranks} ranks: {steps}."
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), (*keys, Key("the end with a free network")))
 

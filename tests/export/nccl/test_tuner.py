@@ -13,7 +13,7 @@ from colltool.export.tuner import tuner_config, tuner_env
 from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.availability import HAS
+from colltool.nccl.constants import constants
 from colltool.nccl.model import switch_points
 from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
 from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
@@ -54,7 +54,7 @@ def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
         assert len(words) == 10
         assert words[8:] == ["-1", "-1"]
         assert algorithm in ALGORITHMS
-        assert algorithm in HAS[COLLECTIVES[collective]]
+        assert algorithm in constants().algorithms[COLLECTIVES[collective]]
         assert protocol in PROTOCOLS[0 if algorithm in ("ring", "tree") else 2 :]
         assert 0 <= int(low) <= int(high) <= MAX
         assert 1 <= int(channels) <= 64
