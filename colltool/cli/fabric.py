@@ -255,7 +255,8 @@ def size(
 def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
     from colltool.cli.written import write
-    from colltool.fabric.schema import fabric_json_schema
+    from colltool.definitions.reader import json_schema
+    from colltool.fabric.model import Fabric
     from colltool.render.json import to_json
 
-    write(to_json(fabric_json_schema()), output)
+    write(to_json(json_schema(Fabric, "fabric")), output)

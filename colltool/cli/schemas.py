@@ -17,19 +17,19 @@ def _printing(asked: bool, schema: Callable[[], str]) -> None:
 
 
 def _ladder() -> str:
+    from colltool.definitions.reader import json_schema
     from colltool.fabric.ladder import LadderFile
-    from colltool.fabric.schema import LADDER, json_schema
     from colltool.render.json import to_json
 
-    return to_json(json_schema(LadderFile, LADDER))
+    return to_json(json_schema(LadderFile, "ladder"))
 
 
 def _layout() -> str:
     from colltool.congestion.layout_file import LayoutFile
-    from colltool.fabric.schema import LAYOUT, json_schema
+    from colltool.definitions.reader import json_schema
     from colltool.render.json import to_json
 
-    return to_json(json_schema(LayoutFile, LAYOUT))
+    return to_json(json_schema(LayoutFile, "layout"))
 
 
 def _option(files: str, schema: Callable[[], str]) -> Any:

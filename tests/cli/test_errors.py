@@ -259,9 +259,9 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "diff old.json new.json --rtol 10": ("--rtol: '10' is 1000%", "write 10%"),
     "validate log.csv -f dgx-h100 --max-mape 0": ("--max-mape: '0' is not a positive share", "15% or 0.15"),
     # outputs that are none
-    "price ar -f nvl72 -M 1MB -o=": ("--output: is no name of a file",),
+    "price ar -f nvl72 -M 1MB -o=": ("--output: is not the name of a file",),
     "export astra-sim -f dgx-h100 -o -": ("--output: two files do not go to the terminal", "-o astra"),
-    "export astra-sim -f dgx-h100 -o=": ("--output: is no name of a file",),
+    "export astra-sim -f dgx-h100 -o=": ("--output: is not the name of a file",),
     "calibrate log.csv -f dgx-h100 -o -": ("--output: a fabric file ends in .yaml",),
     # documents with what no output holds
     "diff nan.json old.json": ("nan.json:1:", "NaN is no number"),
