@@ -154,3 +154,25 @@ def read(
     for number, error in enumerate(unusable):
         reading._put(None, Position(_AFTER_THE_FILE + 1, number), error)
     return reading
+
+
+FILES = {
+    "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
+    "ladder": "A ladder: a list of prices to follow, all at one size.",
+    "layout": "A layout: which ranks form which groups, what each runs, and where each rank sits.",
+    "job": "A job: what a training step computes, how its ranks are cut, what it sends and what hides.",
+}
+
+
+def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors: completion and checks while typing.
+
+    It knows keys, types, bounds and units; ties between values (groups that nest, names that differ) only the reader checks.
+    """
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:colltool:{word}:1",
+        "title": f"colltool {word}",
+        "description": FILES[word],
+    }
+    return head | {key: value for key, value in model.model_json_schema(by_alias=True).items() if key not in head}

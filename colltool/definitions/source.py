@@ -186,7 +186,7 @@ class _Builder:
         if event.style:
             return str(event.value)
         if event.value == "<<":
-            self._refuse((*path, "<<"), place, "merge keys ('<<') are not read", "write the keys out")
+            self._refuse((*path, "<<"), place, "merge keys ('<<') are not supported", "write the keys out")
             return None
         value = _resolve(event.value)
         if isinstance(value, str):
@@ -212,13 +212,15 @@ class _Builder:
         """Notes an alias, anchor or tag; true when the value cannot be known without it."""
         place = _start(event)
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not read", "write the value out")
+            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not supported", "write the value out")
             return True
         if anchor := getattr(event, "anchor", None):
-            self._refuse(path, place, f"anchors ('&{clipped(anchor)}') are not read", "remove it; write values out where needed")
+            self._refuse(
+                path, place, f"anchors ('&{clipped(anchor)}') are not supported", "remove it; write values out where needed"
+            )
         if tag := getattr(event, "tag", None):
             fix = "remove it; quote the value if it is text"
-            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not read", fix)
+            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not supported", fix)
             return True
         return False
 

@@ -13,7 +13,7 @@ MAX_NESTING = 32
 MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
 
 # What is said of them, and the cure.
-TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "no definition needs so many: close a bracket, or leave inner parts out"
+TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
 TOO_MANY = f"holds more than {MAX_VALUES} values", "keep what is priced; a pattern stands for a long list of ranks"
 _LARGEST = 1e100  # a larger number is no quantity
 MORE = "more errors follow these"

@@ -156,21 +156,21 @@ def _between(text: str, how: str, place: Place, key: str, value: float) -> Param
     if factor := _FACTOR.fullmatch(how):
         times = float(factor[1])
         if times <= 1:
-            raise _refused(text, "a factor of 1 or less is no range", "such as 2x")
+            raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
         return ParameterRange(place, key, value, max(least, value / times), min(most, value * times), even=True)
     if share := _SHARE.fullmatch(how):
         part = float(share[1]) / 100
         if not 0 < part < 1:
-            raise _refused(text, f"{how} is no share between 0 and 100%", "such as 10%, or a factor such as 2x")
+            raise _refused(text, f"{how} is not between 0 and 100%", "such as 10%, or a factor such as 2x")
         return ParameterRange(place, key, value, max(least, value * (1 - part)), min(most, value * (1 + part)), even=False)
     ends = _RANGE.fullmatch(how)
     if ends is None:
-        raise _refused(text, f"'{clipped(how)}' is no range", "2x, 10%, or LOW:HIGH")
+        raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
     read = _READ.get(_name([str(part) for part in place]), float)
     try:
         low, high = read(ends[1].strip()), read(ends[2].strip())
     except ValueError:
-        raise _refused(text, f"'{clipped(how)}' are no numbers", "such as 0.6:0.9") from None
+        raise _refused(text, f"'{clipped(how)}' are not numbers", "such as 0.6:0.9") from None
     if not low < high:
         raise _refused(text, f"the range is upside down: {ends[1]} is not below {ends[2]}", f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:

@@ -128,7 +128,9 @@ def _tier(text: str) -> dict[str, Any]:
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
         hint = nearest(topology, list(ETAS))
-        raise _refused(f"'{clipped(topology)}' is no topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip())
+        raise _refused(
+            f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip()
+        )
     _read(parse_rate, rate, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
     more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
@@ -197,7 +199,7 @@ def _number(text: str) -> float | None:
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     parts = [part.strip() for part in text.split(between)]
     if not all(_WHOLE.fullmatch(part) for part in parts) or (wanted.endswith("such as 8") and len(parts) > 1):
-        raise _refused(f"'{clipped(text)}' is no size in '{clipped(tier)}'", f"expected {wanted}")
+        raise _refused(f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}")
     return [int(part) for part in parts]
 
 
