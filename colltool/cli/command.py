@@ -16,7 +16,7 @@ from colltool.base.errors import given as mark
 from colltool.base.progress import watched
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.groups import expanded, kind_of, taken
+from colltool.cli.groups import capabilities_of, expanded, taken
 from colltool.cli.output import Counting, kept, read_here, say, written_twice
 
 FABRIC_SUFFIXES = (".yaml", ".yml")
@@ -74,7 +74,7 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
     """
     from colltool.base.writing import same_file, same_place
 
-    marked = {name: kind_of(parameter)[1] for name, parameter in signature.parameters.items()}
+    marked = {name: capabilities_of(parameter)[1] for name, parameter in signature.parameters.items()}
     read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]
     written = [(name, path) for name, marks in marked.items() if o.WRITTEN in marks for path in _paths(given[name])]
     for index, (name, path) in enumerate(written):

@@ -127,7 +127,7 @@ class Without(NamedTuple):
     names: tuple[str, ...]
 
 
-def kind_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+def capabilities_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
     """The type of a parameter, and what stands beside it in ``Annotated``."""
     if get_origin(parameter.annotation) is Annotated:
         kind, *beside = get_args(parameter.annotation)
@@ -137,7 +137,7 @@ def kind_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
 
 def expanded(parameter: inspect.Parameter) -> Parameters:
     """The options of a group in place of the parameter that asks for it; any other parameter as it is."""
-    kind, beside = kind_of(parameter)
+    kind, beside = capabilities_of(parameter)
     if kind is FabricChoice:
         default = parameter.default
         yield _option("fabric", o.Fabrics, (default.names or None) if isinstance(default, FabricChoice) else default)
@@ -187,7 +187,7 @@ def _reading(name: str) -> inspect.Parameter:
 
 def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]) -> Any:
     """What the command gets for one of its parameters."""
-    kind, _ = kind_of(parameter)
+    kind, _ = capabilities_of(parameter)
     own = {part.name: given[part.name] for part in parts}
     if kind is FabricChoice:
         return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
