@@ -61,14 +61,10 @@ _HINTS = (
 
 
 def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """The data of a definition file, the place of every part of it, and what was refused: ``Refused`` stands there in the data.
-
-    Args:
-        text: YAML, one document, a mapping at the top.
-        name: what errors call the file.
+    """The data of a definition file with the place of every part, and what was refused: ``Refused`` stands in for it.
 
     Raises:
-        ManyErrors: more parts are refused than anybody reads.
+        ManyErrors: more was refused than anybody reads.
         ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
     """
     builder = _Builder(name)

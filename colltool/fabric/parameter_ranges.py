@@ -61,13 +61,13 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRange, ...]:
-    """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier is that of every tier.
+    """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier means every tier.
 
-    A factor or a share of ``alpha`` is one of every latency: of tiers, levels, protocols and switches, and without a tier also of
-    launching; of ``eta.beta`` also of what survives in the switches. Two ends are those of numbers of that very name.
+    A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without a tier also launching), one
+    of ``eta.beta`` also the switches' share. LOW:HIGH applies to numbers of exactly that name.
 
     Raises:
-        ColltoolError: a key that names no number here, a range upside down or that leaves out what the file says.
+        ColltoolError: a key that names no number here, a range upside down, or one that excludes the file's value.
     """
     known = numbers_of(fabric)
     found: dict[Place, ParameterRange] = {}
@@ -98,12 +98,9 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
+    """The given ranges, else the fabric's own ``uncertainty``, else :data:`USUAL`; and whether the last were taken.
 
-    Of a primitive without the numbers that belong to other primitives, unless it was those that somebody named.
-
-    Raises:
-        ColltoolError: as :func:`parameter_ranges`.
+    For a primitive, numbers of other primitives are left out, unless only those were named.
     """
     own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
     found = parameter_ranges(fabric, typed or own or USUAL)

@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     f"price ar -f nvl72 --tree-beta {'9' * 400}": ("--tree-beta: ",),
     "verify --segments=999999999999": ("--segments: expected 1 to 65536",),
     "verify --segments 0": ("--segments: expected 1 to 65536",),
-    "contention -f star512 --group 9999999999999": ("--group: expected",),
+    "contention -f star512 --group 9999999999999": ("--group: ", "at most 512"),
     "contention -f star512 --group 8 --zipf inf": ("--zipf: 'inf' is not a number",),
     "export nccl-tuner -f dgx-h100 -n 8,x": ("--ranks: 'x' is not a whole number",),
     "export nccl-tuner -f dgx-h100 --channels many": ("--channels: 'many' is not a whole number",),
