@@ -500,9 +500,7 @@ def test_a_line_rate_below_what_was_measured_is_said() -> None:
     assert low.eta_beta == pytest.approx(0.2, rel=0.01)
     assert (high.eta_beta, high.bandwidth_Bps) == (None, pytest.approx(360e9, rel=0.01))
     (note,) = [note for note in found.notes if "line rate" in note]
-    assert re.fullmatch(
-        r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* instead of an eta", note
-    )
+    assert re.fullmatch(r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* instead of an eta", note)
     assert_written_well(found)
 
 
