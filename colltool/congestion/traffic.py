@@ -1,8 +1,8 @@
 """Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added up.
 
 It follows from the routes of the algorithm's formula, so that groups of a million ranks need no execution. Bytes are in units of
-M, as the primitive counts it; members are numbered 0 .. N-1 in the order of their group. Adding up steps keeps what a link carries
-in all and loses when: a schedule whose steps load different links in turn waits longer than the busiest sum says.
+M, as the primitive counts it; members are numbered 0 .. N-1 in the order of their group. Adding up steps keeps what a link
+carries in all and loses when: a schedule whose steps load different links in turn waits longer than the busiest sum says.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from colltool.analysis.compare import SAME
 from colltool.analysis.contest import Beats, Contest, ContestSide
+from colltool.analysis.outcomes import SAME
 from colltool.base.formatting import format_factor, format_time, percent, title_size, whole_bytes
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
 from colltool.render.grounds import ground_block, ground_field, ground_summary
