@@ -82,8 +82,7 @@ def size_fabric(
     from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.load import load_prices
     from colltool.fabric.results import FabricSized
-    from colltool.sizing.oversubscription import hops_of
-    from colltool.sizing.size_clos import clos_plan, fat_tree_plan
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
     known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
     if fat_tree is not None:
@@ -181,7 +180,7 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
         raise wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
-    kind = "identity" if placed is None else text_of(placed, "placed", "rotate")
+    kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")  # refused where it is laid out
     return pattern_layout(Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed))
 
 
@@ -206,7 +205,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 def _matrix(matrix: Any) -> Any:
     if isinstance(matrix, str | os.PathLike):
-        from colltool.congestion.matrix import load_matrix
+        from colltool.congestion.skew import load_matrix
 
         return load_matrix(os.fspath(matrix))
     return matrix
