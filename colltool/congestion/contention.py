@@ -87,7 +87,6 @@ def contention(
 
 
 def _together(running: Sequence[JobBatch]) -> Messages:
-    """The messages of all groups, in the order of the groups."""
     parts = []
     for batch in running:
         groups, there = len(batch.ends), np.flatnonzero(batch.traffic.size > 0)
@@ -98,7 +97,6 @@ def _together(running: Sequence[JobBatch]) -> Messages:
 
 
 def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
-    """Of each batch."""
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in running:
         if batch.key not in known:
@@ -107,7 +105,6 @@ def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseli
 
 
 def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Callable[[Baseline], float]) -> Floats:
-    """A number of its ideal for every group."""
     return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
 
 
@@ -122,7 +119,6 @@ def _paths(models: list[LinkModel], messages: Messages, groups: int) -> tuple[Fl
 def _columns(
     running: Sequence[JobBatch], ideals: Sequence[Baseline], met: Collisions, alpha_s: Floats, links: Floats
 ) -> GroupColumns:
-    """What every group meets against its ideal."""
     ideal_s = _each(running, ideals, lambda one: one.busiest_s)
     return GroupColumns(
         slowdown=clean(met.busiest_s / ideal_s),

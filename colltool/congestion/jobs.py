@@ -38,7 +38,6 @@ class GroupJob(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Bytes in a unit of M."""
         return 1.0 if self.size is None else self.size
 
 

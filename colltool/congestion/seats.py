@@ -31,7 +31,6 @@ class TierSeats(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for groups whose members send the same."""
         return self.groups, self.whole
 
 

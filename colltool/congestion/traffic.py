@@ -69,7 +69,6 @@ class Members(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for groups whose members send the same."""
         lattice, sits = self.lattice, self.seated
         axes = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
         return self.ranks, axes, None if sits is None else sits.key

@@ -87,13 +87,11 @@ def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
 
 
 def neighbours(ranks: int, size: float) -> Traffic:
-    """Every member sends to the next, the last one to the first."""
     here = np.arange(ranks)
     return Traffic(here, (here + 1) % ranks, np.full(ranks, size))
 
 
 def _summed(program: Program) -> Traffic:
-    """Bytes from each node to each other over all steps."""
     loads = _added_up(program).reshape(program.nodes, program.nodes)
     if program.nodes > program.ranks:
         return _through_switch(loads, program.ranks)

@@ -101,7 +101,6 @@ def _whole(primitive: Primitive, tiers: list[Program], phases: list[TierSchedule
 
 
 def _numbered(places: list[Indices], strides: list[int]) -> Indices:
-    """The node of every tuple of places, the first tier's fastest."""
     scaled = [place * stride for place, stride in zip(places, strides, strict=True)]
     return reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), scaled)
 
@@ -118,7 +117,6 @@ def _batches(phases: list[TierSchedule], dimensions: list[Dimension]) -> Iterato
 
 
 def _left(program: Program, chunk_at: Indices) -> Places:
-    """Where a phase leaves the tier's chunks."""
     end = _SETTLES.get(program.primitive)
     if end is None:
         return None

@@ -50,7 +50,6 @@ class Seconds(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """In lock step."""
         return self.alpha_s + self.carried_s
 
 
@@ -73,7 +72,6 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
-    """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _ready(row, group, segments)
     if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
         return traced_by_hops(program, network.links, vectors)
@@ -165,7 +163,6 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    """The same run, step by step."""
     return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
