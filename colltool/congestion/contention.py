@@ -148,14 +148,14 @@ _LINES_APART = (
     "no link carries two groups: lines along one axis have links of their own, however many groups run at once, so "
     "replicas on whole lines do not contend; they do where they interleave, or where paths turn between axes"
 )
-_DIFFERENT = "groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap"
+_DIFFERENT = "groups differ: a slowdown counts the busiest link's time for all of them, not only while they overlap"
 _RAILS = (
     "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes rail inside its "
     "domain where its group has the neighbour on that rail; otherwise it climbs to the last level"
 )
 _SKEW = "skew: compared with the uniform all-to-all that moves as many bytes; the diagonal stays at home"
 _LIMITS = (
-    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those turn to a "
+    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those use a "
     "simulator: ns-3, htsim, SST or ASTRA-sim."
 )
 
@@ -172,7 +172,7 @@ def notes(
         out.append(_LINES_APART)
     if float(slowdowns.min()) < 1 - 1e-9:
         best, share = groups[int(slowdowns.argmin())].name, f"{float(slowdowns.min()):.4g} of its load"
-        out.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
+        out.append(f"better than the packed ideal that price assumes: group '{best}', {share}")
     if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
         out.append(_DIFFERENT)
     if any(one.rails > 1 for one in used):

@@ -109,7 +109,7 @@ def _only_used(pattern: Pattern) -> None:
     for key, default in Pattern()._asdict().items():
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
             kinds = [kind for kind, used in _USED.items() if key in used]
-            raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it is a value of {', '.join(kinds)}")
+            raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it belongs to {', '.join(kinds)}")
 
 
 def _known(word: str, known: Sequence[str]) -> str:

@@ -116,7 +116,7 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
         return row
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
-    fix = f"no schedule says what it sends where; modelled: {', '.join(known)}, and what verify executes"
+    fix = f"no schedule is written for it; modelled: {', '.join(known)}, and what verify executes"
     raise ColltoolError(what, argument="algorithm", fix=fix)
 
 

@@ -48,12 +48,12 @@ def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: S
     phases = []
     for one in steps:
         begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
-        program = _program(one.primitive, _named(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
+        program = _program(one.primitive, name_in_phase(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
         phases.append(TierSchedule(one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
     return _whole(primitive, [firsts[tier] for tier in range(len(groups))], phases)
 
 
-def _named(choice: str, begun: Primitive, primitive: Primitive) -> str:
+def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
     """What a tier's choice is called in a later phase: the all-gather that mirrors the reduce-scatter."""
     return find(begun, choice).mirror if begun is RS and primitive is AG else choice
 

@@ -204,7 +204,7 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     if streamed and not over[1]:
         return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
     if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
-        return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
+        return "idealised", f"holds when messages wait only between phases; in strict lock step {ratio}"
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
@@ -222,9 +222,9 @@ def timed(verdict: str, placed: PlacedGroup, costed: CostModel, took: Seconds | 
     time = price, took.total_s
     if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
         ratio = took.busiest_s / moved
-        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} of their price", time
+        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} times their price", time
     if verdict == "proved" and abs(took.total_s / price - 1) > _SAME_TIME:
         apart = len(placed.spans) > 1 and abs(took.total_s / price - 1) > _CLOSE
-        note = f"every step waiting for its slowest pair takes {took.total_s / price:.4g} of the price"
+        note = f"with every step waiting for its slowest pair it takes {took.total_s / price:.4g} times the price"
         return "idealised" if apart else verdict, note, time
     return verdict, "", time
