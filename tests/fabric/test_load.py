@@ -20,7 +20,7 @@ from colltool.definitions.schema_hints import spot_at
 from colltool.definitions.source_map import MOST
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.library import Efficiency, EfficiencyAt, LibraryChannels, LibraryFacts, LibraryGraph, SoftwareTime
+from colltool.fabric.library import Efficiency, EfficiencyAt, LibraryChannels, LibraryFacts, LibraryGraph, MeasuredTime
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.prices import PartPrice, Prices
@@ -319,7 +319,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, SoftwareTime}
+    library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
     parts = {Eta, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
