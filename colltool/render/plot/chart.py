@@ -99,7 +99,7 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """Part of a bar: how much, the text that stands in it where there is room, its colour, and lines across it."""
 
     amount: float
@@ -112,23 +112,20 @@ class Bar(NamedTuple):
     """One bar: its name beside it, its pieces from the left, what is written behind its end, and a mark across it."""
 
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarPiece, ...]
     behind: str = ""
     mark: float | None = None
 
     @property
     def length(self) -> float:
-        """Where it ends."""
         return sum(piece.amount for piece in self.pieces)
 
 
 def colour_of(at: int) -> str:
-    """The colour of the piece with the letter of this number."""
     return COLOURS[at % len(COLOURS)]
 
 
 def hatch_of(at: int) -> str:
-    """The lines across it: other ones in each round of colours."""
     return HATCHES[at // len(COLOURS) % len(HATCHES)]
 
 
@@ -169,13 +166,12 @@ def _bars(bars: Sequence[Bar], show: Callable[[float], str], most: float, along:
 
 
 def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
-    """Names beside rows, the first on top."""
     axes.set_yticks(range(len(names)), [wrapped(name, inches) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
-def _piece(axes: Axes, row: int, left: float, shown: float, piece: Piece, room: int) -> None:
+def _piece(axes: Axes, row: int, left: float, shown: float, piece: BarPiece, room: int) -> None:
     if not shown:
         return
     axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))

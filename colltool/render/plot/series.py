@@ -25,7 +25,7 @@ class Modelled(NamedTuple):
     law: str
 
 
-class Spot(NamedTuple):
+class PlotPoint(NamedTuple):
     """One point in the unit of the y axis: the measurement, its spread, and the model's where it has one.
 
     ``left_out`` says why the fit does not use the point; empty where it does.
@@ -49,25 +49,21 @@ class SeriesCurve(NamedTuple):
     law: str
     mape: float
     worst: float
-    spots: tuple[Spot, ...]
+    spots: tuple[PlotPoint, ...]
 
 
 class SizePanel(NamedTuple):
-    """What is drawn over one size axis."""
-
     title: str
     subtitle: str
     curves: tuple[SeriesCurve, ...]
 
 
 def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    """The measured points of every series, the fit through them, and what the fit leaves out."""
     extras = _extras([one.series for one in result.series])
     return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)], most)
 
 
 def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    """The measured points of every series, and the price of each."""
     extras = _extras([one.series for one in judged])
     return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)], most)
 
@@ -90,11 +86,11 @@ def _law(algorithm: str, protocol: str) -> str:
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
-def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[Spot, ...]:
+def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[PlotPoint, ...]:
     return tuple(_spot(series, point, rows.get(point.bytes), reasons.get(point.bytes, ""), what) for point in series.points)
 
 
-def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> Spot:
+def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> PlotPoint:
     def value(seconds: float) -> float:
         return seconds if what == "time" else series.busbw_Bps(point, seconds)
 
@@ -102,7 +98,7 @@ def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what:
     model = value(row.seconds) if row else float("nan")
     left_out = reason if row else reason or "no model at this size"
     measured = value(point.seconds)
-    return Spot(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
+    return PlotPoint(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
 
 
 def _names(series: Series, extra: str) -> tuple[str, int, str]:
@@ -146,5 +142,4 @@ def _errors(curves: Sequence[SeriesCurve]) -> str:
 
 
 def every(items: Iterable[str]) -> list[str]:
-    """The distinct names that are not empty, in the order in which they come."""
     return [name for name in dict.fromkeys(items) if name]

@@ -9,12 +9,7 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
 from colltool.render.blocks import Answer, Block, Column, Lines, Table, flag, gathered, label, later, number
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
-
-
-def _signed(error: float) -> str:
-    return percent(error, sign="+")
-
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, signed_percent
 
 _SERIES: tuple[Column, ...] = (
     label("collective", "collective", get=lambda one: one.series.primitive.spoken),
@@ -23,14 +18,12 @@ _SERIES: tuple[Column, ...] = (
     number("points", "sizes", get=lambda one: sum(residual.used for residual in one.residuals)),
     number("left_out", "off curve", get=lambda one: len(one.left_out)),
     number("mape", "mean error", percent),
-    number("worst", "worst", _signed, 3),
+    number("worst", "worst", signed_percent, 3),
     number("cv_mape", "on unseen sizes", percent),
 )
 
 
 class _Shared(NamedTuple):
-    """A protocol with the collectives that share it."""
-
     collectives: str
     fit: FittedProtocol
 
@@ -59,9 +52,7 @@ _PROTOCOLS: tuple[Column, ...] = (
 )
 
 
-class _Point(NamedTuple):
-    """A measured size of its series."""
-
+class _FittedPoint(NamedTuple):
     result: Calibration
     one: FittedSeries
     residual: Residual
@@ -74,7 +65,7 @@ _POINTS: tuple[Column, ...] = (
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.residual.bytes)),
     number("measured_s", "measured", format_time, get=lambda of: of.residual.measured_s),
     number("fitted_s", "fitted", format_time, get=lambda of: of.residual.fitted_s),
-    number("relative_error", "error", _signed, get=lambda of: of.residual.relative_error),
+    number("relative_error", "error", signed_percent, get=lambda of: of.residual.relative_error),
     label("algorithm", "algorithm", get=lambda of: of.residual.algorithm),
     label("protocol", "protocol", get=lambda of: of.residual.protocol),
     flag("used", "used", get=lambda of: of.residual.used),
@@ -82,8 +73,7 @@ _POINTS: tuple[Column, ...] = (
 
 
 def _table(result: Calibration) -> Table:
-    """Every point of every series."""
-    return Table(_POINTS, tuple(_Point(result, one, residual) for one in result.series for residual in one.residuals))
+    return Table(_POINTS, tuple(_FittedPoint(result, one, residual) for one in result.series for residual in one.residuals))
 
 
 def _blocks(result: Calibration) -> list[Block]:
@@ -100,7 +90,6 @@ def _blocks(result: Calibration) -> list[Block]:
 
 
 def _answer(result: Calibration) -> str:
-    """What was fitted, how far off it is, also on sizes that it has not seen, and where it was written."""
     worst = max(result.series, key=lambda one: one.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
     off = f"mean error {percent(worst.mape)}{whose}"
@@ -114,7 +103,6 @@ def _title(result: Calibration) -> str:
 
 
 def _protocols(result: Calibration) -> Table:
-    """Each fit once, with the collectives that share it."""
     shared: dict[tuple[Any, ...], list[str]] = {}
     for one in result.series:
         names = shared.setdefault(_hashable(one.protocols), [])
@@ -131,7 +119,6 @@ def _hashable(protocols: tuple[FittedProtocol, ...]) -> tuple[Any, ...]:
 
 
 def _document(result: Calibration) -> Document:
-    """The promised fields, and then the points."""
     return {"series": [_series(one) for one in result.series], "fabric": result.path or None} | set_field(result.overrides) | {
         "tier": result.tier,
         "notes": list(result.notes),

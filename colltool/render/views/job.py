@@ -67,7 +67,6 @@ def _blocks(result: JobShown) -> list[Block]:
 
 
 def _answer(result: JobShown) -> str:
-    """The layout, and whether it fits; where it does not, what would."""
     name = on_fabric(result.job.name, result.job.overrides)
     text, kept = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.", result.memory
     if kept is None:
@@ -133,7 +132,6 @@ def model_text(job: Job) -> str:
 
 
 def _compute(result: JobShown) -> list[str]:
-    """A line for each kind of stage."""
     found: dict[str, list[int]] = {}
     for one in result.times:
         parts = f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"
