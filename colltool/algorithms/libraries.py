@@ -28,7 +28,7 @@ LIBRARIES: dict[str, Library] = {
     "mscclpp": Library("MSCCL++", ("MSCCL++", "vLLM", "TensorRT-LLM")),
 }
 
-_OFF: dict[Feature, str] = {
+OFF: dict[Feature, str] = {
     "nvls": "NVLS, NVLink SHARP, is off or not there",
     "collnet": "CollNet, SHARP in the network, is off as it is unless NCCL_COLLNET_ENABLE=1: library: {collnet: true}",
 }
@@ -51,7 +51,7 @@ class Running(NamedTuple):
 
     def without(self, features: Sequence[Feature]) -> str:
         """What is switched off of these, in words; empty where all are on."""
-        return next((_OFF[feature] for feature in features if feature in self.off), "")
+        return next((OFF[feature] for feature in features if feature in self.off), "")
 
 
 def ships(library: str, shipped_by: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import NamedTuple
 
 from colltool.base.quoting import printable
-from colltool.render.blocks import Answer, Block, Lines, Picture, Strips, Table, in_brief
+from colltool.render.blocks import Block, Headline, Lines, Picture, Strips, Table, in_brief
 from colltool.render.strips import drawn
 from colltool.render.widths import Drawn, continued, drawn_columns, kept_columns
 
@@ -50,7 +50,7 @@ def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool =
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
     match part:
-        case Answer():
+        case Headline():
             return _painted(printable(part.text), screen, _BOLD)
         case Table():
             return _table(part, screen, dropped)

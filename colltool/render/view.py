@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import shape_text
+from colltool.base.formatting import plain_number, shape_text
 from colltool.estimate.who import Seats
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
@@ -47,6 +48,17 @@ def described(fabric: Fabric) -> str:
     """What a fabric is in its file's words, on one line; where values are overridden it says whose words they are."""
     text = " ".join(fabric.description.split())
     return f"in its file: {text}" if text and fabric.overrides else text
+
+
+def fields(record: Any, names: str) -> Document:
+    """Attributes of a record as plain values, by the names in a text: ``"algorithm total_s"``."""
+    return {name: _plain(getattr(record, name)) for name in names.split()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else plain_number(value)
 
 
 def set_field(overrides: Overrides) -> Document:

@@ -43,12 +43,19 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     """The columns that fit: headings folded between words, then the least needed dropped, then the texts of the widest folded."""
     if width is None or total_width(columns) <= width:
         return list(columns)
-    kept = _needed([_with_folded_title(one) for one in columns], width)
+    folded = [_with_folded_title(one) for one in columns]
+    there = {one.column for one in _needed([one._replace(width=_least(one)) for one in folded], width)}
+    kept = [one for one in folded if one.column in there]
     for one in sorted(kept, key=lambda one: -one.width):
         over = total_width(kept) - width
         if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
             kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
     return kept
+
+
+def _least(one: Drawn) -> int:
+    """The width to which a column is folded before another is dropped."""
+    return min(one.width, one.column.fold) if one.column.fold else one.width
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:

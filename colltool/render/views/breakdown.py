@@ -18,7 +18,8 @@ from colltool.estimate.results import Breakdown, Price
 from colltool.estimate.row import Phase, Row
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.slow import slow_words
+from colltool.render.estimate_columns import slow_words
+from colltool.render.estimate_fields import price_fields, row_fields
 from colltool.render.view import Document, View, group_columns
 
 
@@ -91,7 +92,7 @@ def _sums(row: Row) -> str:
 
 
 def _document(result: Breakdown) -> Document:
-    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+    return price_fields(result.price) | {"baselines": [row_fields(row) for row in result.baselines]}
 
 
 def _summary(result: Breakdown) -> str:

@@ -21,9 +21,9 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.estimate_columns import running
+from colltool.render.estimate_columns import readings_block, running
+from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
-from colltool.render.readings import model_field, readings_block
 from colltool.render.view import Document, View
 
 _WHERE = (

@@ -10,6 +10,7 @@ from colltool.base.formatting import format_bytes
 from colltool.estimate.results import Crossing, Crossover, Pair, Winner
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
+from colltool.render.estimate_fields import under
 from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
@@ -159,7 +160,7 @@ def _document(result: Crossover) -> Document:
 def _winner(one: Winner) -> Document:
     interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
     interval |= {} if one.balance is None else {"balance": one.balance}
-    return interval | r.under(one.protocol)
+    return interval | under(one.protocol)
 
 
 def _library_field(result: Crossover) -> Document:

@@ -9,9 +9,8 @@ from colltool.base.primitives import least_n_beta
 from colltool.estimate.explained import Cabled, EstimateParts, Explained, Explanation
 from colltool.estimate.row import Row
 from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.estimate_columns import row_fields
-from colltool.render.readings import model_field, readings_block
-from colltool.render.slow import slow_words
+from colltool.render.estimate_columns import readings_block, slow_words
+from colltool.render.estimate_fields import model_field, row_fields
 from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9

@@ -9,8 +9,8 @@ from colltool.estimate.readings import USUAL
 from colltool.estimate.results import Ladder, Rung
 from colltool.estimate.row import Row
 from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.estimate_columns import under
-from colltool.render.readings import model_field, readings_block
+from colltool.render.estimate_columns import readings_block
+from colltool.render.estimate_fields import model_field, under
 from colltool.render.view import Document, View
 
 

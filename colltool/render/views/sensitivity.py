@@ -8,8 +8,8 @@ from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.estimate_columns import running
-from colltool.render.readings import model_field, readings_block
+from colltool.render.estimate_columns import readings_block, running
+from colltool.render.estimate_fields import model_field
 from colltool.render.view import Document, View, group_field, on_fabric, set_field
 
 _RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")

@@ -10,9 +10,9 @@ from colltool.analysis.grid import Cell
 from colltool.analysis.sweep import OWN_AXES, At, Changed, Pivot, Sweep, is_close, pivot_tables
 from colltool.base.formatting import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
-from colltool.render.estimate_columns import NONE_RUNS, running
+from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
+from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, held_lines
-from colltool.render.readings import model_field, readings_block
 from colltool.render.view import Document, View, on_fabric, set_field, set_text
 
 _MOST_TOLD = 12  # changes of the winner; JSON has them all

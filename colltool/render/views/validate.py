@@ -10,7 +10,7 @@ from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, 
 from colltool.estimate.readings import USUAL
 from colltool.measurements.series import Skipped
 from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.readings import model_field
+from colltool.render.estimate_fields import model_field
 from colltool.render.view import Document, View, on_fabric, set_field, set_text
 
 
