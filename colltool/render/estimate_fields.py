@@ -12,7 +12,7 @@ from colltool.estimate.row import Phase, Row
 from colltool.render.view import Document, fields, group_field, set_field
 
 WHY_NOT_RANKED = {
-    "reference": "reference: a textbook baseline that no library runs",
+    "reference": "reference: a baseline of the textbooks that no library runs",
     "hypothetical": "hypothetical: on hardware that does not exist",
     "idealised": "idealised: real wiring takes longer than its formula",
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import (
     format_bytes,
     format_count,
     format_energy,
+    format_rate,
     format_time,
     plain_number,
     title_size,
@@ -17,9 +19,10 @@ from colltool.base.formatting import (
 from colltool.estimate.results import Breakdown, Price
 from colltool.estimate.row import Phase, Row
 from colltool.render import estimate_columns as r
-from colltool.render.blocks import Block, Lines, Table, label, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import slow_words
 from colltool.render.estimate_fields import price_fields, row_fields
+from colltool.render.sentences import answer
 from colltool.render.view import Document, View, group_columns
 
 
@@ -49,13 +52,49 @@ _PHASE = (
     number("n_alpha", "n_alpha", format_count, 9, get=lambda one: one.phase.n_alpha),
     number("n_beta", "n_beta", format_count, 10, get=lambda one: one.phase.n_beta),
     number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.phase.alpha_s)),
-    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
+    number("bandwidth_s", "BW", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
     number("eta_alpha", "eta_a", format_count, 11, get=lambda one: one.phase.eta_alpha),
     number("eta_beta", "eta_b", format_count, 12, get=lambda one: one.phase.eta_beta),
     number("share", "of total", whole_percent, get=lambda one: float(one.phase.total_s / one.row.total_s)),
 )
 
 _ENERGY = number("energy_J", "energy", format_energy, 8, get=lambda one: plain_number(one.phase.energy_J))
+
+
+class _Link(NamedTuple):
+    """What a phase is priced with, before contention: alpha of one step, and the bandwidth of an endpoint."""
+
+    tier: str
+    level: str
+    alpha_s: float | None
+    bandwidth_Bps: float
+    eta_alpha: float
+    eta_beta: float
+
+
+_LINKS = (
+    label("tier", "tier"),
+    label("level", "level"),
+    number("alpha_s", "alpha of a step", format_time),
+    number("bandwidth_Bps", "BW", format_rate),
+    number("eta_alpha", "eta of alpha", format_count),
+    number("eta_beta", "eta of BW", format_count),
+)
+
+
+def links_table(rows: Sequence[Row], first: int | None = None) -> list[Block]:
+    """Each tier's own alpha, BW and eta, as the phases of rows are priced with them."""
+    found = dict.fromkeys(_link(phase) for row in rows for phase in row.phases)
+    return [
+        Table(_LINKS, tuple(found), None, "each tier's own numbers; prices divide BW by 1/eta and multiply alpha by eta", first)
+    ]
+
+
+def _link(phase: Phase) -> _Link:
+    steps = float(phase.n_alpha * phase.eta_alpha)
+    alpha = float(phase.alpha_s) / steps if steps else None
+    rate, *etas = float(phase.bandwidth_Bps), float(phase.eta_alpha), float(phase.eta_beta)
+    return _Link(phase.tier, phase.level, alpha and float(f"{alpha:.9g}"), rate, *etas)
 
 
 def _table(result: Breakdown, title: str = "") -> Table:
@@ -67,13 +106,14 @@ def _table(result: Breakdown, title: str = "") -> Table:
 
 
 def _blocks(result: Breakdown) -> list[Block]:
-    row = result.price.results[0]
-    out: list[Block] = [_table(result, f"{row.title}: {r.heading(result.price)}"), Lines(_sums(row), ())]
+    price, row = result.price, result.price.results[0]
+    out: list[Block] = [Headline(answer(r.Ranked(price, row))), _table(result), Lines(_sums(row), ())]
     if streams(row):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    out += links_table([row])
     if result.baselines:
-        out.append(r.row_table([r.Ranked(result.price, one) for one in result.baselines], "flat baselines"))
-    return out + r.notes([row], result.price.model)
+        out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
+    return out + r.notes([row], price.model, first=0)
 
 
 def streams(row: Row) -> bool:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE, OFF
-from colltool.analysis.accuracy import model_error
-from colltool.base.formatting import format_factor, format_rate, format_time, title_size, whole_percent
+from colltool.base.formatting import format_factor, format_rate, format_time, title_size
 from colltool.estimate.results import Answer, Price, PriceList
 from colltool.estimate.row import Row
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import price_fields
+from colltool.render.sentences import answer, error_of, off_by
 from colltool.render.view import Document, View
+from colltool.render.views.breakdown import links_table
 
 if TYPE_CHECKING:
     from colltool.nccl.model import Estimate
@@ -41,57 +42,10 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
         *_faster_elsewhere(prices),
         *_picks(prices),
         *others,
+        *links_table(every, first=0),
         *r.notes(every, prices[0].model, prices, first=0),
         *r.cannot(prices[0].infeasible),
     ]
-
-
-def answer(best: r.Ranked) -> str:
-    """The fastest of one size, what its price may be off by, and what would change it."""
-    price, row = best
-    said = f"{r.named(price, row)}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
-    return " ".join(filter(None, (f"{said}. {_sentence(r.heading(price))}.", _error(best), _turns(row))))
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def error_of(row: Row, price: Price) -> float | None:
-    """What is known of how far such a price is off, as a share; None of what is ideal."""
-    if price.mode == "ideal":
-        return None
-    tiers = sum(count > 1 for count in price.group.per_domain)
-    return model_error(float(price.bytes), measured=bool(row.protocol), several_tiers=tiers > 1)
-
-
-def _error(best: r.Ranked) -> str:
-    """The median error of such prices, and who is that close."""
-    price, row = best
-    error = error_of(row, price)
-    if error is None or not row.leads:
-        return ""
-    close = [one for one in price.leading if one is not row and float(one.total_s) <= float(row.total_s) * (1 + error)]
-    off = f"Such prices are {whole_percent(error)} off in the median"
-    if not close:
-        return f"{off}; the next is further behind." if len(price.leading) > 1 else f"{off}."
-    names = [r.named(price, one) for one in close]
-    who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{off}: {who} may be as fast."
-
-
-_TURNS = {
-    "latency": "is latency: more bandwidth gains little.",
-    "bandwidth": "is transfer time: it grows with the size and falls with bandwidth.",
-    "overhead": "is launch overhead: fewer and larger calls gain most.",
-    "software": "is the library's own overhead: a faster network gains little.",
-}
-
-
-def _turns(row: Row) -> str:
-    """What most of the time is, and so what would change it."""
-    seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
-    return f"{whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
 
 def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
@@ -288,8 +242,7 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     errors = [error for one in prices if (error := error_of(one.best, one)) is not None]
     if not errors:
         return said
-    low, high = whole_percent(min(errors)), whole_percent(max(errors))
-    return f"{said} Such prices are {low if low == high else f'{low[:-1]} to {high}'} off in the median, by size."
+    return f"{said} {off_by(errors)}."
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
