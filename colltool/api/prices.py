@@ -213,6 +213,7 @@ def verify(
     size: str | float = "16MB",
     segments: int | None = None,
     trace: bool = False,
+    values: Sequence[Sequence[float]] | Literal[example] = (),
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
 
@@ -224,6 +225,7 @@ def verify(
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
+        values: of a trace, a vector for each rank, or ``example`` for small ones; messages and holdings then carry numbers.
 
     Returns:
         A :class:`colltool.verification.results.Verification`.
@@ -236,8 +238,8 @@ def verify(
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
     size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
     pieces = None if segments is None else count_of(segments, "segments", 1, MOST_SEGMENTS)
-    steps = flag_of(trace, "trace")
-    found = [run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in fabrics_of(fabrics)]
+    asked = {"trace": flag_of(trace, "trace"), "vectors": values}
+    found = [run(fabric, primitives, size_bytes, group, pieces, names, **asked) for fabric in fabrics_of(fabrics)]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     from colltool.verification.results import Verification
 

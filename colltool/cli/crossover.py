@@ -25,7 +25,7 @@ Examples:
 @command()
 def crossover(
     primitive: Annotated[
-        str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce.", autocompletion=o.complete_primitive)
+        str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p.", autocompletion=o.complete_primitive)
     ] = "ar",
     fabric: FabricChoice = DEFAULT_FABRIC,
     group: GroupChoice = EVERYBODY,

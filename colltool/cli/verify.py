@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from colltool.base.errors import EXIT_CHECK_FAILED
+from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import Out, command
@@ -70,6 +70,9 @@ def verify(
         bool,
         typer.Option("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most."),
     ] = False,
+    concrete: Annotated[
+        bool, typer.Option("--values", help="With --trace: on small numbers, whose sum on 4 ranks is 10 26 18 34.")
+    ] = False,
     set_: o.SetOption = None,
     *,
     out: Out,
@@ -82,6 +85,8 @@ def verify(
     """
     from colltool import api
 
+    if concrete and not trace:
+        raise ColltoolError("shows the numbers of each step", argument="values", fix=f"add {given('trace', True)}")
     count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
     loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
@@ -96,6 +101,7 @@ def verify(
         size=size,
         segments=segments,
         trace=trace,
+        values="example" if concrete else (),
     )
     out.emit(result)
     if not result.holds:

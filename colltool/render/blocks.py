@@ -136,6 +136,11 @@ class Picture(NamedTuple):
 Block = Headline | Table | Lines | Strips | Picture
 
 
+def details(parts: Iterable[Block]) -> list[Block]:
+    """The same for ``--all`` alone."""
+    return [part._replace(first=0) if isinstance(part, Table | Lines) else part for part in parts]
+
+
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     """The blocks of the default view, and what ``--all`` adds to them: ``["17 rows", "4 notes"]``."""
     shown: list[Block] = []

@@ -19,9 +19,11 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.base.primitives import Primitive
 from colltool.estimate.readings import USUAL, Readings
 from colltool.estimate.results import Infeasible, Model, Price
 from colltool.estimate.row import TOOK, Row, Slow
+from colltool.estimate.who import Seats
 from colltool.nccl.ways import spec_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.estimate_fields import WHY_NOT_RANKED, why_not_ranked
@@ -122,13 +124,17 @@ def library_name(price: Price, row: Row) -> str:
     """What the library of a price calls a schedule; empty where it has no name of its own."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
         return ""
-    if price.library.name in ("nccl", "rccl"):
-        group = _Nodes(price.ranks, price.ranks // price.group.per_domain[0])
-        for algorithm, spoken_ in NCCL_NAMES.items():
-            if spec_of(algorithm, price.primitive, group) == row.spec:
-                return spoken_
+    if found := nccl_name(price.library.name, price.primitive, price.group, row.spec):
+        return found
     bracketed = (one.partition(" (")[2].rstrip(")") for one in row.shipped_by if ships(price.library.name, [one]))
     return next((name for name in bracketed if name and "," not in name), "")
+
+
+def nccl_name(library: str, primitive: Primitive, group: Seats, spec: str) -> str:
+    """NCCL's name of a schedule on a group; empty where it has none, or of another library."""
+    nodes = _Nodes(group.ranks, group.ranks // group.per_domain[0])
+    known = NCCL_NAMES if library in ("nccl", "rccl") else {}
+    return next((name for algorithm, name in known.items() if spec_of(algorithm, primitive, nodes) == spec), "")
 
 
 def named(price: Price, row: Row) -> str:

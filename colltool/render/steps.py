@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_count
 from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.view import Document
+from colltool.render.view import Document, fields
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.results import Verified
 
@@ -61,12 +61,15 @@ def _node(node: int, trace: Trace) -> str:
 
 def _said(messages: Sequence[Message]) -> str:
     """Messages between the same two in one: ``0>1:2+ 1>0:0,1+``."""
-    carried: dict[tuple[int, int, bool], list[int]] = {}
+    carried: dict[tuple[int, int, bool], list[str]] = {}
     for one in messages:
-        carried.setdefault((one.src, one.dst, one.add), []).append(one.chunk)
-    return " ".join(
-        f"{src}>{dst}:{','.join(map(str, chunks))}{'+' if add else ''}" for (src, dst, add), chunks in carried.items()
-    )
+        carried.setdefault((one.src, one.dst, one.add), []).append(_numbered(one))
+    return " ".join(f"{src}>{dst}:{','.join(chunks)}{'+' if add else ''}" for (src, dst, add), chunks in carried.items())
+
+
+def _numbered(one: Message | Held) -> str:
+    """A chunk, with the numbers in it where the run is on any: ``2(5)``."""
+    return f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})" if one.values else str(one.chunk)
 
 
 def _holdings(rank: int, trace: Trace) -> Callable[[_Row], str]:
@@ -74,6 +77,8 @@ def _holdings(rank: int, trace: Trace) -> Callable[[_Row], str]:
 
 
 def _held(one: Held, trace: Trace) -> str:
+    if one.values:
+        return _numbered(one)
     return f"{one.chunk}:{''.join(map(str, one.ranks))}" if trace.summed else str(one.chunk)
 
 
@@ -87,7 +92,7 @@ def trace_fields(trace: Trace) -> Document:
                 "step": number_,
                 "n_alpha": step.n_alpha,
                 "n_beta": step.n_beta,
-                "messages": [{"src": one.src, "dst": one.dst, "chunk": one.chunk, "add": one.add} for one in step.messages],
+                "messages": [fields(one, "src dst chunk add" + " values" * bool(trace.vectors)) for one in step.messages],
                 "holds": _holds_fields(step.holds),
             }
             for number_, step in enumerate(trace.steps, start=1)
@@ -96,4 +101,4 @@ def trace_fields(trace: Trace) -> Document:
 
 
 def _holds_fields(holds: Holdings) -> list[list[dict[str, Any]]]:
-    return [[{"chunk": one.chunk, "ranks": list(one.ranks)} for one in node] for node in holds]
+    return [[fields(one, "chunk ranks" + " values" * bool(one.values)) for one in node] for node in holds]

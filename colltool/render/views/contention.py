@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
 from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkClassLoad, LinkLoad, TierEta
-from colltool.render.blocks import Block, Column, Lines, Strip, Strips, Table, label, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, Overrides, View, on_fabric, set_field, set_text
 
 MOST_GROUPS = 20
@@ -71,16 +72,27 @@ def _blocks(result: Contention) -> list[Block]:
     groups = result.groups
     if len(groups) > MOST_GROUPS:
         groups = nsmallest(MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
-    together = f"{counted(len(result.groups), 'group')} at once, slowdown {format_factor(result.slowdown)}"
-    about = _group_table(groups, result, f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}")
+    about = _group_table(groups, result)._replace(first=8)
     per_link = [_link_table(result.links, result, "every loaded link")] if result.links else []
     left = len(result.groups) - len(groups)
-    more = [Lines(f"{left} more groups, none slower; {_everywhere()}", ())] if left else []
-    hottest = [] if per_link else [_link_table(result.hottest, result, "hottest links")]
+    more = [Lines(f"{left} more groups, none slower; {_everywhere()}", (), first=0)] if left else []
+    hottest = [] if per_link else [_link_table(result.hottest, result, "hottest links")._replace(first=3)]
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
     shades = Strips("load/capacity", f"here {result.hottest[0].link}", strips)
-    found = Lines(f"{result.loaded} links and ports loaded, {result.shared} of them by more than one group", ())
-    return [*per_link, about, *more, *hottest, shades, found, Lines("notes", result.notes)]
+    return [Headline(_answer(result)), *per_link, about, *more, *hottest, shades, Lines("notes", result.notes, first=0)]
+
+
+def _answer(result: Contention) -> str:
+    """How much slower the worst group is than alone, and where that comes from."""
+    worst = max(result.groups, key=lambda group: group.slowdown)
+    slow = f"{worst.name} takes {format_factor(worst.slowdown, 3)} of its time without contention"
+    said = slow if worst.slowdown > _SAME else "No group is slowed down"
+    asked = f"{counted(len(result.groups), 'group')} at once: {result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
+    return f"{said}; busiest: {result.hottest[0].link}. {asked}. {shared}."
+
+
+_SAME = 1.0005
 
 
 def _group_table(groups: Sequence[GroupCost], result: Contention, title: str = "") -> Table:
@@ -200,10 +212,11 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
         options.append(f"{one.tier}.eta.alpha={_file(one.alpha)}")
         options += [] if one.beta is None else [f"{one.tier}.eta.beta={_file(one.beta)}"]
     return [
-        _eta_table(result, f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}"),
+        Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
+        _eta_table(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
         Lines(said(either(shell="on the command line", python="as an argument")), (_as_options(options),), verbatim=True),
-        Lines("notes", (_MEANING, _AGREEMENT)),
+        Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]
 
 

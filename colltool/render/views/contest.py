@@ -5,8 +5,9 @@ from __future__ import annotations
 from colltool.analysis.compare import SAME
 from colltool.analysis.contest import Beats, Contest, Side
 from colltool.base.formatting import format_factor, format_time, percent, title_size, whole_bytes
-from colltool.render.blocks import Block, Column, Lines, Table, label, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.grounds import ground_block, ground_field, ground_summary
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, View
 from colltool.render.views.sensitivity import drawn, quantity
 
@@ -23,8 +24,8 @@ def _of(key: str) -> Column:
 
 _ROWS = (
     label("name", "fabric", get=lambda row: row[0].name),
-    label("algorithm", "fastest as the file says", drop=4, get=lambda row: row[0].algorithm),
-    number("nominal_s", "as the file says", format_time, 1, get=lambda row: row[0].nominal_s),
+    label("algorithm", "fastest, nominal", drop=4, get=lambda row: row[0].algorithm),
+    number("nominal_s", "nominal", format_time, 1, get=lambda row: row[0].nominal_s),
     number("p5_s", "5% below", format_time, 3, get=lambda row: row[0].p5_s),
     number("p50_s", "median", format_time, get=lambda row: row[0].p50_s),
     number("p95_s", "95% below", format_time, 3, get=lambda row: row[0].p95_s),
@@ -38,8 +39,9 @@ def _table(result: Contest, title: str = "") -> Table:
 
 
 def _blocks(result: Contest) -> list[Block]:
-    lines = (*verdict(result), f"{drawn(result)}, seed {result.seed}", *_drawn(result))
-    return [Lines(_title(result), lines), _table(result, "over all samples"), *ground_block(result.ground, [result.ranks])]
+    lines = (f"{drawn(result)}, seed {result.seed}", *_drawn(result))
+    opening = Headline(f"{'; '.join(verdict(result))}. {sentence(_title(result))}.")
+    return [opening, _table(result), Lines("samples", lines, first=1), *ground_block(result.ground, [result.ranks])]
 
 
 def _title(result: Contest) -> str:
@@ -66,7 +68,7 @@ def _drawn(result: Contest) -> tuple[str, ...]:
     """Which numbers are drawn once for both, and which ranges."""
     found = []
     for side in result.sides:
-        whose = "assumed, for nobody gave any" if side.assumed else "as given"
+        whose = "assumed: none given" if side.assumed else "as given"
         ranges = (f"{one.key} {quantity(one.key, one.low)} to {quantity(one.key, one.high)}" for one in side.numbers)
         found.append(f"  {side.name}, ranges {whose}: {', '.join(ranges) or 'none'}")
     for one in result.beats:

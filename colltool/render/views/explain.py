@@ -8,9 +8,10 @@ from colltool.base.formatting import format_bytes, format_length, format_rate, f
 from colltool.base.primitives import least_n_beta
 from colltool.estimate.explained import Cabled, EstimateParts, Explained, Explanation
 from colltool.estimate.row import Row
-from colltool.render.blocks import Block, Lines, Table, label, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, slow_words
 from colltool.render.estimate_fields import model_field, row_fields
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9
@@ -57,11 +58,15 @@ def _blocks(result: Explanation) -> list[Block]:
 
 
 def _explained(entry: Explained, result: Explanation) -> list[Block]:
+    row = entry.row
+    opening = [Headline(f"{entry.algorithm}: {_took(row)}, bound by {row.bound}. {sentence(entry.primitive.spoken)} on "
+                        f"{on_fabric(result.fabric, result.overrides)}, {_group(result)}, {format_size(result.bytes)} per rank, "
+                        f"{result.mode}.")] if row else []  # fmt: skip
     lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
     lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
     lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
     lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(_title(entry), tuple(lines))]
+    out: list[Block] = [*opening, Lines(_title(entry), tuple(lines))]
     where = on_fabric(result.fabric, result.overrides)
     if entry.reason:
         out.append(Lines(f"on {where}: {entry.reason}", ()))
@@ -70,6 +75,10 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
         out += [Lines(asked, tuple(_numbers(entry.row, entry, result))), *readings_block(result.readings)]
     out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
+
+
+def _took(row: Row) -> str:
+    return f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
 
 
 def _estimated(one: EstimateParts, result: Explanation) -> str:
@@ -130,8 +139,8 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
 def _at_balance(row: Row, balance: float) -> str:
     """What n* is, and on which side of it the size lies."""
     latency = "latency with the launch" if row.overhead_s else "latency"
-    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so bytes take more"
-    return f"there {latency} and bytes take the same time; {format_size(float(row.bytes))} is {side}"
+    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so transfer takes more"
+    return f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
 
 
 def _cable(one: Cabled) -> str:

@@ -57,9 +57,7 @@ _PARTS = (
     number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.rung.realistic.alpha_s)),
     number("bandwidth_s", "BW", format_time, 2, get=lambda one: float(one.rung.realistic.bandwidth_s)),
 )
-_LEGEND = (
-    "gap: times the fastest of its primitive and size; margin: realistic gap / ideal gap, below 1 where contention shrinks it"
-)
+_LEGEND = "gap: times the fastest of its primitive and size; margin: realistic / ideal gap, below 1 where contention shrinks it"
 
 
 def _table(result: Ladder) -> Table:
@@ -81,13 +79,13 @@ def _blocks(result: Ladder) -> list[Block]:
 def _answer(result: Ladder) -> str:
     """Which rung is the fastest of which primitive, and what contention costs."""
     several = len({rung.realistic.bytes for rung in result.rows}) > 1
-    best = gathered(
-        (f"{rung.algorithm} on {rung.fabric}", _asked(rung, several)) for rung in result.rows if rung.gap_realistic == 1
-    )
+    first = [rung for rung in result.rows if rung.gap_realistic == 1]
+    best = gathered((f"{rung.algorithm} on {rung.fabric}", _asked(rung, several)) for rung in first)
     most = sorted(best.items(), key=lambda one: -len(one[1]))
     fastest = "; ".join(f"{name} for {', '.join(what)}" for name, what in most[:2])
     more = f"; {len(most) - 2} more with gap 1x" if len(most) > 2 else ""
-    low, high = (format_factor(end(rung.realistic.total_s / rung.ideal.total_s for rung in result.rows), 3) for end in (min, max))
+    paid = [float(rung.realistic.total_s / rung.ideal.total_s) for rung in result.rows]
+    low, high = format_factor(min(paid), 3), format_factor(max(paid), 3)
     size = "" if several else f" at {title_size(result.bytes)} per rank"
     costs = f"Contention costs {low if low == high else f'{low} to {high}'} of the ideal time."
     return f"Fastest: {fastest}{more}. {costs} Ladder {result.name}, {counted(len(result.rows), 'rung')}{size}."

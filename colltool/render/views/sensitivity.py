@@ -7,9 +7,10 @@ from colltool.analysis.flips import Flip
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 from colltool.fabric.parameter_ranges import ParameterRange
-from colltool.render.blocks import Block, Lines, Table, label, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, running
 from colltool.render.estimate_fields import model_field
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, group_field, on_fabric, set_field
 
 _RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")
@@ -19,8 +20,8 @@ _ROWS = (
     label("primitive", "primitive", get=lambda one: one[0].primitive, hidden=True),
     number("ranks", "ranks", get=lambda one: one[0].group.ranks, hidden=True),
     number("bytes", "size", title_size, get=lambda one: whole_bytes(one[0].bytes), hidden=True),
-    label("algorithm", "algorithm", get=lambda one: one[1].algorithm),
-    number("nominal_s", "as the file says", format_time, 1, get=lambda one: one[1].nominal_s),
+    label("algorithm", "algorithm", get=lambda one: one[1].algorithm, fold=22),
+    number("nominal_s", "nominal", format_time, 1, get=lambda one: one[1].nominal_s),
     number("p5_s", "5% below", format_time, 3, get=lambda one: one[1].p5_s),
     number("p50_s", "median", format_time, 2, get=lambda one: one[1].p50_s),
     number("p95_s", "95% below", format_time, 3, get=lambda one: one[1].p95_s),
@@ -30,8 +31,8 @@ _ROWS = (
 _FLIPS = (
     label("key", "number", get=lambda one: one.key),
     label("value", "turns at", get=lambda one: quantity(one.key, one.value)),
-    number("factor", "times the file's", format_factor),
-    label("winner", "then fastest"),
+    number("factor", "of nominal", format_factor),
+    label("winner", "then fastest", fold=22),
 )
 _TELLING = (
     label("key", "number"),
@@ -89,14 +90,15 @@ def _times(flip: Flip) -> str:
 
 
 def _blocks(result: Sensitivity) -> list[Block]:
-    out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
+    opening = Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}.")
+    out: list[Block] = [opening, _table(result), Lines("samples", tuple(_facts(result)), first=1)]
     out += readings_block(result.readings)
     if result.held:
-        out.append(Lines("notes", result.held))
+        out.append(Lines("notes", result.held, first=0))
     if result.flips:
-        out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
+        out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it", first=3))
     if result.telling:
-        out.append(Table(_TELLING, result.telling[:5], None, "what knowing one number would gain"))
+        out.append(Table(_TELLING, result.telling[:5], None, "what knowing one number would gain", first=2))
     if result.experiment:
         out.append(Lines(f"to know {result.telling[0].key}", (result.experiment,), verbatim=True))
     return out
@@ -115,11 +117,8 @@ def sensitivity_title(result: Sensitivity) -> str:
 
 
 def _facts(result: Sensitivity) -> list[str]:
-    whose = "ranges assumed, for nobody gave any" if result.assumed else "ranges as given"
-    lines = [
-        verdict(result),
-        f"{drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}",
-    ]
+    whose = "ranges assumed: none given" if result.assumed else "ranges as given"
+    lines = [f"{drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}"]
     return lines + [f"  {_range(one)}" for one in result.numbers[:12]] + (["  ..."] if len(result.numbers) > 12 else [])
 
 

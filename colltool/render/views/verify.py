@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from colltool.base.formatting import format_count, format_time, ordinal
-from colltool.render.blocks import Block, Column, Lines, Table, gathered, label, number
+from colltool.base.formatting import counted, format_count, format_time, ordinal
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, details, gathered, label, number
+from colltool.render.sentences import sentence
 from colltool.render.steps import trace_blocks, trace_fields
 from colltool.render.view import Document, Overrides, View, group_columns, group_field, set_field, set_text
 from colltool.verification.results import COUNTS_ONLY, VERDICTS, Verification, Verified
@@ -49,13 +50,33 @@ def _counts(result: Verification) -> str:
 
 
 def _blocks(result: Verification) -> list[Block]:
-    """A row for every algorithm, its notes below, then what could not be executed."""
-    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in result.results if one.note)
+    """A row for every algorithm, those that do not hold exactly first; traces as asked for; notes; what was not executed."""
+    ordered = sorted(result.results, key=lambda one: _ORDER[one.verdict])
+    odd = sum(one.verdict != "proved" for one in ordered)
+    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
     lines = [f"{note}: {', '.join(names)}" for note, names in gathered(noted).items()]
-    out: list[Block] = [_table(result, f"executed: {_counts(result)}"), Lines("notes", (*lines, ENDS_HERE))]
     by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
     reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
-    return out + trace_blocks(result.results) + ([Lines("not executed", reasons)] if reasons else [])
+    table = _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS))
+    out: list[Block] = [Headline(_answer(result)), table, *trace_blocks(result.results)]
+    return [*out, *details([Lines("notes", (*lines, ENDS_HERE)), *([Lines("not executed", reasons)] if reasons else [])])]
+
+
+_MOST_ROWS = 10
+"""Rows of the default view, where all hold."""
+_ORDER = {name: at for at, name in enumerate(reversed(VERDICTS))}
+
+
+def _answer(result: Verification) -> str:
+    """How many formulas the executed schedules agree with."""
+    verdicts = [one.verdict for one in result.results]
+    wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
+    if wrong:
+        return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."
+    which = (
+        "The formula holds" if every == held == 1 else f"{'All' if every == held else held} of {counted(every, 'formula')} hold"
+    )
+    return f"{sentence(which)} exactly when executed: {_counts(result)}."
 
 
 def _document(result: Verification) -> Document:
