@@ -1,54 +1,45 @@
 """colltool: capacity planning for collective communication.
 
-``colltool.price(fabric, "all_reduce", ranks=144, size="16MB")`` and one function per command; see :mod:`colltool.api`.
+``colltool.price(fabric, "all_reduce", ranks=144, size="16MB")`` and one function per command.
 """
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
 __version__ = "0.8.0"
+_HOMES = {
+    "api.prices": ("breakdown", "crossover", "explain", "price", "price_list"),
+    "api.comparisons": ("compare", "compare_sensitivity", "diff", "ladder", "sensitivity", "sweep"),
+    "api.fabrics": ("list_fabrics",),
+    "api.jobs": ("compare_plans", "load_job", "plan", "plan_sensitivity", "search_layouts"),
+    "api.measurements": ("calibrate", "doctor", "trace", "validate"),
+    "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
+    "api.report": ("report",),
+    "api.values": ("readings",),
+    "base.errors": ("ColltoolError",),
+    "estimate.assumptions": ("Readings",),
+    "fabric.load": ("load_fabric",),
+}
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
-    "contention",
-    "crossover", "diff", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric", "load_job", "plan",
-    "plan_sensitivity", "price", "price_list", "readings", "report", "search_layouts", "sensitivity", "size_fabric", "sweep",
-    "trace", "validate", "verify",
+    "contention", "crossover", "diff", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric",
+    "load_job", "plan", "plan_sensitivity", "price", "price_list", "readings", "report", "search_layouts", "sensitivity",
+    "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from colltool.api import (
-        ColltoolError,
-        Readings,
-        breakdown,
-        calibrate,
-        compare,
-        compare_plans,
-        compare_sensitivity,
-        crossover,
-        diff,
-        doctor,
-        draw_fabric,
-        explain,
-        ladder,
-        list_fabrics,
-        load_fabric,
-        load_job,
-        plan,
-        plan_sensitivity,
-        price,
-        price_list,
-        readings,
-        report,
-        search_layouts,
-        sensitivity,
-        size_fabric,
-        sweep,
-        trace,
-        validate,
-        verify,
-    )
-    from colltool.api import networks as contention
+    from colltool.api.comparisons import compare, compare_sensitivity, diff, ladder, sensitivity, sweep
+    from colltool.api.fabrics import list_fabrics
+    from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
+    from colltool.api.measurements import calibrate, doctor, trace, validate
+    from colltool.api.networks import contention, draw_fabric, size_fabric, verify
+    from colltool.api.prices import breakdown, crossover, explain, price, price_list
+    from colltool.api.report import report
+    from colltool.api.values import readings
+    from colltool.base.errors import ColltoolError
+    from colltool.estimate.assumptions import Readings
+    from colltool.fabric.load import load_fabric
 
 
 def __dir__() -> list[str]:
@@ -56,9 +47,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> "Any":
-    """Load the public functions on first use: ``import colltool`` alone costs nothing."""
-    if name not in __all__:
-        raise AttributeError(f"module 'colltool' has no attribute '{name}'")
-    import colltool.api
+    """Load a public function on first use: ``import colltool`` alone costs nothing."""
+    for home, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
 
-    return getattr(colltool.api, name)
+            globals()[name] = found = getattr(import_module(f"colltool.{home}"), name)
+            return found
+    raise AttributeError(f"module 'colltool' has no attribute '{name}'")

@@ -14,9 +14,9 @@ from typing import Any
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 from colltool.base.primitives import Primitive
-from colltool.estimate.readings import Readings
-from colltool.estimate.walk import every_stride, fits, whole_groups
-from colltool.estimate.who import Who
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import every_stride, fits, whole_groups
 from colltool.fabric.model import Fabric
 
 MOST_RANKS = 4096
@@ -50,19 +50,19 @@ def made(seed: int) -> Fabric:
     return fabric(*tiers, **launch)
 
 
-def groups(where: Fabric, seed: int, most: int = 4) -> list[Who]:
+def groups(where: Fabric, seed: int, most: int = 4) -> list[GroupSpec]:
     """Some of the groups that fit: of the first ranks, all of them among these, and strided ones."""
     rng = Random(seed)
     counts = whole_groups(where)
-    chosen = [Who(ranks) for ranks in {counts[-1], *rng.sample(counts, min(2, len(counts)))}]
+    chosen = [GroupSpec(ranks) for ranks in {counts[-1], *rng.sample(counts, min(2, len(counts)))}]
     strides = [stride for stride in every_stride(where) if stride > 1]
     for stride in rng.sample(strides, min(most - 1, len(strides))):
         fitting = [n for n in (2, 3, 4, 8, 16, where.ranks // stride) if n * stride <= where.ranks and fits(where, n, stride)]
-        chosen += [Who(rng.choice(fitting), stride, rng.random() < 0.5)] if fitting else []
+        chosen += [GroupSpec(rng.choice(fitting), stride, rng.random() < 0.5)] if fitting else []
     return chosen[: most + 1]
 
 
-def cases(seeds: range) -> Iterator[tuple[int, Fabric, Who, Primitive, float, Readings]]:
+def cases(seeds: range) -> Iterator[tuple[int, Fabric, GroupSpec, Primitive, float, Readings]]:
     """One primitive, size and reading for each group of each seed's fabric; seeds in a row meet all of them."""
     for seed in seeds:
         rng, where = Random(f"case {seed}"), made(seed)

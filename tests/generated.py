@@ -14,8 +14,8 @@ from small import gb, us
 from colltool.base.primitives import AR, Primitive
 from colltool.calibration.calibrate import Wanted, calibrate
 from colltool.calibration.results import Calibration, FittedSeries
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series

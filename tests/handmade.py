@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from colltool.base.primitives import AR, Primitive
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
+from colltool.estimate.placement import fits
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
-from colltool.estimate.walk import fits
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
 from colltool.fabric.topology import capabilities_of
 

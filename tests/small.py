@@ -12,6 +12,8 @@ from colltool.definitions.source_map import Source
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, TierBase
 from colltool.fabric.model import Tier as AnyTier
+from colltool.sizing.records import ClosPlan
+from colltool.sizing.size_clos import clos_plan
 
 Tier = dict[str, Any]
 TOPOLOGIES: dict[str, type[TierBase]] = {
@@ -86,3 +88,8 @@ def read_source(text: str, name: str) -> Source:
     if problems:
         raise ManyErrors([problem.error for problem in problems])
     return source
+
+
+def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
+    """A rail-optimised two-level Clos, with ``nics_per_rail`` NICs of each pod on each rail."""
+    return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))

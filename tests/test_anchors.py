@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from small import clos, fabric, mesh, star, switch, torus
+from small import clos, fabric, mesh, rail_pods, star, switch, torus
 
 import colltool
 from colltool.base.primitives import busbw_factor, parse_primitive
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import tier_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import fat_tree, rail_pods
+from colltool.sizing.size_clos import fat_tree
 
 ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))
 RTOL = ANCHORS["rtol"]
@@ -30,7 +30,9 @@ def close(published: float) -> Any:
     return pytest.approx(published, rel=RTOL)
 
 
-def row_of(where: Fabric | str, primitive: str, size: float | str, algorithm: str, *, ideal: bool = True, **more: Any) -> Row:
+def row_of(
+    where: Fabric | str, primitive: str, size: float | str, algorithm: str, *, ideal: bool = True, **more: Any
+) -> AlgorithmEstimate:
     (row,) = colltool.price(where, primitive, size=size, algorithms=algorithm, ideal=ideal, **more).results
     return row
 

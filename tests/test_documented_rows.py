@@ -13,8 +13,9 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice_paths import busiest_link
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.links import Loads, Ports
+from colltool.schedules.links import Floats
 from colltool.schedules.program import Indices, maker
+from tests.wiring import Ports
 
 
 def seconds(where: Any, primitive: str, algorithm: str, size: Any, **more: Any) -> float:
@@ -96,7 +97,7 @@ def test_queues_above_four_fifths_of_the_load_are_an_eta(eta: int) -> None:
 class OneSlowPort(Ports):
     """Rank 3 takes twice as long for its bytes."""
 
-    def loads(self, src: Indices, dst: Indices, size: Loads) -> Loads:
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
         loads = super().loads(src, dst, size)
         loads[[3, 3 + self.ranks]] *= 2
         return loads

@@ -43,7 +43,7 @@ FLOORS = {
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
 # line prints: they open the renderers' door when they are called, and nothing is loaded before.
-LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch")}
+LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fabric.results", "colltool.render.drawing")}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
@@ -133,11 +133,11 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "links", "loads", "seats")),
+    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
     "colltool.verification.on_links",
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "flips", "grid", "sensitivity")),
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.calls",
 }
 

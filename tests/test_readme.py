@@ -10,7 +10,7 @@ import pytest
 from cli.conftest import Ran, run
 from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, session, shown
 
-from colltool.analysis.accuracy import model_error, step_error
+from colltool.analysis.basis import model_error, step_error
 
 TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import colltool
+from colltool.algorithms.group import Axis
 from colltool.congestion.results import Contention
 from colltool.fabric.load import load_fabric
-from colltool.schedules.links import LatticeLinks
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.links import MeshLinks, SwitchedLinks
+from colltool.schedules.network import Network
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:
@@ -19,11 +21,30 @@ def on(fabric: str, *overrides: str, **options: Any) -> Contention:
     return colltool.contention(load_fabric(fabric, overrides), pattern, **options)
 
 
-def link_name(net: LatticeLinks, link: int) -> str:
+class Ports(Network):
+    """A port for each rank."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__(SwitchedLinks(ranks))
+        self.ranks = ranks
+
+
+class MeshNetwork(Network):
+    """A link for each pair of ranks."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__(MeshLinks(ranks))
+
+
+class LatticeNetwork(Network):
+    """Links between neighbours."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        super().__init__(lattice := LatticeLinks(axes))
+        self.lattice, self.ranks, self.strides = lattice, lattice.ranks, lattice.strides
+
+
+def link_name(net: LatticeNetwork, link: int) -> str:
     """A link of an executed schedule's lattice: ``axis 1, (0, 2, 1) -> (1, 2, 1)``."""
-    axis, rest = divmod(link, net.ranks * 2)
-    rank, direction = divmod(rest, 2)
-    place = [int(c) for several in net.coordinates(np.array([rank])) for c in several]
-    there = list(place)
-    there[axis] = (there[axis] + (1 if direction == 0 else -1)) % net.sizes[axis]
-    return f"axis {axis + 1}, {tuple(place)} -> {tuple(there)}"
+    number, rank = divmod(link, net.ranks)
+    return f"axis {number // 2 + 1},{net.lattice.name(number, rank)}"

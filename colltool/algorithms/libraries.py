@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.group import Group
 
+KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
+LibraryName = Literal[KnownLibrary, "all"]
+"""As ``--library`` takes it."""
 Feature = Literal["nvls", "collnet"]
 """What NCCL runs only where it is there and switched on: reductions in NVSwitch, and in the network."""
 
 
 class Library(NamedTuple):
-    """How people call a library, and whose schedules it runs: names before a bracket in ``shipped_by``; what to add where it runs
-    none."""
+    """A library.
+
+    Args:
+        spoken: how people call it.
+        vendors: whose schedules it runs: names before a bracket in ``shipped_by``.
+        hint: what to add where it runs none.
+        like_nccl: NCCL or a fork of it, with its rings over all NICs and links and its tree of chains.
+    """
 
     spoken: str
     vendors: tuple[str, ...]
     hint: str = ""
+    like_nccl: bool = False
 
 
-LIBRARIES: dict[str, Library] = {
-    "nccl": Library("NCCL", ("NCCL",)),
-    "rccl": Library("RCCL", ("RCCL",)),
+_ROWS: dict[KnownLibrary, Library] = {
+    "nccl": Library("NCCL", ("NCCL",), like_nccl=True),
+    "rccl": Library("RCCL", ("RCCL",), like_nccl=True),
     "mpi": Library("MPI", ("MPI", "MPICH", "Open MPI", "MVAPICH2")),
     "xla": Library("XLA", ("XLA",), hint=" (on GPUs it calls NCCL)"),
     "mscclpp": Library("MSCCL++", ("MSCCL++", "vLLM", "TensorRT-LLM")),
 }
+LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
-OFF: dict[Feature, str] = {
-    "nvls": "NVLS, NVLink SHARP, is off or not there",
-    "collnet": "CollNet, SHARP in the network, is off as it is unless NCCL_COLLNET_ENABLE=1: library: {collnet: true}",
-}
+NotRunCode = Literal[
+    "no_schedule", "no_composition", "nvls_off", "collnet_off", "lattice", "multi_rail", "multi_link", "grouped_sends",
+    "chain_inside", "nvls_across", "nvls_ranks", "msccl_links", "kernels_inside", "ranks_inside",
+]  # fmt: skip
+
+
+class NotRun(NamedTuple):
+    """Why a library does not run a schedule on a group: a code, of which rendering makes a sentence.
+
+    ``by`` is what a library calls its composition, ``most`` the ranks of a node that it takes, where ``ranks`` are there.
+    """
+
+    code: NotRunCode
+    library: str
+    by: str = ""
+    most: int = 0
+    ranks: int = 0
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the library has no such schedule at all; else it ships it, and does not run it here."""
+        return self.code in ("no_schedule", "no_composition")
 
 
 class Running(NamedTuple):
@@ -42,16 +71,19 @@ class Running(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """How people call it."""
         return LIBRARIES[self.name].spoken
 
+    @property
+    def like_nccl(self) -> bool:
+        return LIBRARIES[self.name].like_nccl
+
     def ships(self, shipped_by: Sequence[str]) -> bool:
-        """Whether it is among those who ship something."""
         return ships(self.name, shipped_by)
 
-    def without(self, features: Sequence[Feature]) -> str:
-        """What is switched off of these, in words; empty where all are on."""
-        return next((OFF[feature] for feature in features if feature in self.off), "")
+    def without(self, features: Sequence[Feature]) -> NotRun | None:
+        """What is switched off of these; None where all are on."""
+        off: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
+        return next((NotRun(off[feature], self.name) for feature in features if feature in self.off), None)
 
 
 def ships(library: str, shipped_by: Sequence[str]) -> bool:
@@ -59,65 +91,57 @@ def ships(library: str, shipped_by: Sequence[str]) -> bool:
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 
 
-def nccl_inside(running: Running, group: Group) -> str:
+def nccl_inside(running: Running, group: Group) -> NotRun | None:
     """NCCL and RCCL know switches and full meshes, no lattices."""
     lattice = group.axes or group.topology == "lattice_tiers"
-    return f"{running.spoken} does not run on lattices" if lattice and running.name in ("nccl", "rccl") else ""
+    return NotRun("lattice", running.name) if lattice and running.like_nccl else None
 
 
-def nccl_rails(running: Running, group: Group) -> str:
+def nccl_rails(running: Running, group: Group) -> NotRun | None:
     """Across nodes NCCL's rings and chains use every NIC of a node."""
-    if running.name in ("nccl", "rccl") and group.joined_by == "tiers":
-        return f"across nodes {running.spoken} has one for every NIC of a node (multi-rail)"
-    return ""
+    return NotRun("multi_rail", running.name) if running.like_nccl and group.joined_by == "tiers" else None
 
 
-def nccl_links(running: Running, group: Group) -> str:
+def nccl_links(running: Running, group: Group) -> NotRun | None:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
-    if running.name in ("nccl", "rccl") and group.dedicated and group.ranks > 2 and not group.one_port:
-        return f"on a full mesh {running.spoken} has rings over all links (multi-link)"
-    return ""
+    several = group.dedicated and group.ranks > 2 and not group.one_port
+    return NotRun("multi_link", running.name) if running.like_nccl and several else None
 
 
-def rccl_sends(running: Running, group: Group) -> str:
+def rccl_sends(running: Running, group: Group) -> NotRun | None:
     """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s of busbw: one peer after another has 47, all at once 90."""
-    if running.name == "rccl" and group.joined_by == "tiers":
-        return "across nodes RCCL's grouped sends are as fast as one peer after another"
-    return ""
+    return NotRun("grouped_sends", running.name) if running.name == "rccl" and group.joined_by == "tiers" else None
 
 
-def nccl_tree(running: Running, group: Group) -> str:
-    """NCCL's tree is double and binary between nodes alone."""
-    if running.name not in ("nccl", "rccl") or group.scale_out:
-        return ""
-    return f"inside a node {running.spoken}'s tree is a chain of its GPUs: double and binary between nodes alone"
+def nccl_tree(running: Running, group: Group) -> NotRun | None:
+    """NCCL's tree is double and binary only between nodes."""
+    return NotRun("chain_inside", running.name) if running.like_nccl and not group.scale_out else None
 
 
-def nccl_switch(running: Running, group: Group) -> str:
+def nccl_switch(running: Running, group: Group) -> NotRun | None:
     """NVLS reduces inside a node, CollNet between nodes."""
-    return running.without(["collnet" if group.scale_out else "nvls"]) if running.name == "nccl" else ""
+    return running.without(["collnet" if group.scale_out else "nvls"]) if running.name == "nccl" else None
 
 
 _NVLS_RANKS = 32
 """Of a node, for an all-gather or reduce-scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30, src/include/device.h."""
 
 
-def nvls_inside(running: Running, group: Group) -> str:
+def nvls_inside(running: Running, group: Group) -> NotRun | None:
     """NVLS gathers and scatters inside a node of few ranks; between nodes CollNetDirect does, which no schedule here is."""
     if running.name != "nccl":
-        return ""
+        return None
     if group.scale_out:
-        return "NVLS gathers and scatters inside a node alone"
-    return f"NVLS gathers and scatters on at most {_NVLS_RANKS} ranks of a node" if group.ranks > _NVLS_RANKS else ""
+        return NotRun("nvls_across", running.name)
+    return NotRun("nvls_ranks", running.name, most=_NVLS_RANKS) if group.ranks > _NVLS_RANKS else None
 
 
-def kernels_inside(running: Running, group: Group) -> str:
+def kernels_inside(running: Running, group: Group) -> NotRun | None:
     """Kernels that read their peers' memory stay inside a node."""
     if running.name == "rccl" and not group.dedicated:
-        return "RCCL takes MSCCL's kernels where every pair of GPUs has a link of its own"
-    if running.name == "mscclpp" and (group.scale_out or group.joined_by == "tiers"):
-        return "its kernels read their peers' memory, inside a node alone"
-    return ""
+        return NotRun("msccl_links", running.name)
+    outside = group.scale_out or group.joined_by == "tiers"
+    return NotRun("kernels_inside", running.name) if running.name == "mscclpp" and outside else None
 
 
 class ShippedAs(NamedTuple):
@@ -134,7 +158,7 @@ class ShippedAs(NamedTuple):
         most_inside: the most ranks of a node that it takes; 0 for any number.
     """
 
-    library: str
+    library: KnownLibrary | Literal[""]
     by: tuple[str, ...]
     inner: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
@@ -143,11 +167,11 @@ class ShippedAs(NamedTuple):
     lattices: bool = False
     most_inside: int = 0
 
-    def why_not_inside(self, ranks: int) -> str:
-        """Why it does not run with so many ranks of a node; empty where it does."""
+    def why_not_inside(self, ranks: int) -> NotRun | None:
+        """Why it does not run with so many ranks of a node."""
         if not self.most_inside or ranks <= self.most_inside:
-            return ""
-        return f"{self.by[0]} takes at most {self.most_inside} ranks of a node, not {ranks}"
+            return None
+        return NotRun("ranks_inside", self.library, by=self.by[0], most=self.most_inside, ranks=ranks)
 
 
 _NVLS, _RING, _TREE = frozenset({"in-network"}), frozenset({"ring"}), frozenset({"double-binary-tree"})

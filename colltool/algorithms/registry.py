@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
-from colltool.algorithms.libraries import Running
+from colltool.algorithms.libraries import NotRun, Running
 from colltool.base.cost import Schedule, Terms
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.primitives import SHORT, Primitive
@@ -30,20 +30,20 @@ class Caveat(NamedTuple):
 
 Formula = Callable[[Group], Terms | Schedule]
 Requirement = Callable[[Group], str | None]
-Limit = Callable[[Running, Group], str]
+Limit = Callable[[Running, Group], NotRun | None]
 Caveats = Callable[[Group], Caveat | None]
 
 
-def standing(status: Status, elsewhere: str = "") -> int:
+def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     """Where a schedule is listed, from 0: what somebody can run; what only libraries run that are not the user's; references,
-    what is idealised, what is hypothetical. ``elsewhere`` is why the user's library does not run it."""
+    what is idealised, what is hypothetical. ``not_selected`` is why the user's library does not run it."""
     index = STATUSES.index(status)
-    return index + 1 if index or elsewhere else 0
+    return index + 1 if index or not_selected else 0
 
 
-def leads(status: Status, elsewhere: str = "") -> bool:
+def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
     """Whether a schedule may be called the fastest: only one that the user can run."""
-    return standing(status, elsewhere) == 0
+    return rank_class(status, not_selected) == 0
 
 
 class Algorithm(NamedTuple):
@@ -68,7 +68,7 @@ class Algorithm(NamedTuple):
         caveat: another status on some groups.
         counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
             named, and listed nowhere else.
-        limits: where a library that ships it does not run it: (library, group) -> the reason, or an empty text.
+        limits: where a library that ships it does not run it: (library, group) -> the reason, or None.
     """
 
     name: str
@@ -97,13 +97,13 @@ class Algorithm(NamedTuple):
         caveat = self.caveat(group)
         return [note for note in (self.note, caveat.note if caveat else "") if note]
 
-    def not_run_by(self, running: Running | None, group: Group) -> str:
-        """Why a library does not run it on a group; empty where it does, or where any library may run."""
+    def not_run_by(self, running: Running | None, group: Group) -> NotRun | None:
+        """Why a library does not run it on a group; None where it does, or where any library may run."""
         if running is None:
-            return ""
+            return None
         if not running.ships(self.shipped_by):
-            return f"{running.spoken} has no such schedule"
-        return next((reason for limit in self.limits if (reason := limit(running, group))), "")
+            return NotRun("no_schedule", running.name)
+        return next((reason for limit in self.limits if (reason := limit(running, group))), None)
 
     def on(self, group: Group, choice: Choice) -> Group:
         """The group with the number that stands behind the name, where one is due."""

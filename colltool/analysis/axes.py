@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.quoting import clipped
 from colltool.definitions.overrides import spelt
-from colltool.estimate.readings import DECLARED, KINDS, checked, takes_count, words
+from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
 MOST_VALUES = 10_000
 _OWN = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
 
 
-class Axis(NamedTuple):
+class SweepAxis(NamedTuple):
     """What is varied, and its values in order: texts as ``--set`` takes them, of ranks whole numbers, of sizes bytes."""
 
     key: str
@@ -36,7 +36,7 @@ class Axis(NamedTuple):
         return not self.is_reading and self.key not in ("fabric", "ranks", "bytes")
 
 
-def axes_of(typed: Sequence[str]) -> tuple[Axis, ...]:
+def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
     """The axes of ``--vary``.
 
     Raises:
@@ -53,7 +53,7 @@ def _overlap(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
-def axis_of(text: str) -> Axis:
+def axis_of(text: str) -> SweepAxis:
     """One axis: ``ib.bandwidth=25GB/s:100GB/s:4``, ``alpha=0.1us:10us:5log``, ``torus.shape=8x8x8,16x8x4``, ``ideal=true,false``.
 
     >>> axis_of("ib.bandwidth=25GB/s:100GB/s:4").values
@@ -69,8 +69,8 @@ def axis_of(text: str) -> Axis:
     ranged = _RANGE.fullmatch(values)
     found = _between(text, ranged) if ranged else tuple(_listed(text, values))
     if key in DECLARED:
-        return Axis(key, tuple(_reading(text, key, one) for one in found))
-    return Axis(key, tuple(spelt(one) for one in found))
+        return SweepAxis(key, tuple(_reading(text, key, one) for one in found))
+    return SweepAxis(key, tuple(spelt(one) for one in found))
 
 
 def _listed(text: str, values: str) -> list[str]:
@@ -84,7 +84,6 @@ def _listed(text: str, values: str) -> list[str]:
 
 
 def _between(text: str, ranged: re.Match[str]) -> tuple[str, ...]:
-    """Values from LOW to HIGH, evenly spaced, or by equal factors with ``log``."""
     low, high = (_QUANTITY.fullmatch(ranged[name].strip()) for name in ("low", "high"))
     if low is None or high is None:
         raise _refused(text, "the ends of a range are numbers with their units", "such as 25GB/s:100GB/s:4")
@@ -104,7 +103,6 @@ def _between(text: str, ranged: re.Match[str]) -> tuple[str, ...]:
 
 
 def _reading(text: str, key: str, value: str) -> Any:
-    """A value of a reading, refused as the reading's own option refuses it."""
     plain: Any = value
     if KINDS[key] is bool:
         known = {"true": True, "false": False}

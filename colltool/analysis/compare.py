@@ -11,32 +11,40 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from colltool.analysis.accuracy import model_error
-from colltool.analysis.axes import Axis
-from colltool.analysis.grid import Asked, Cell, Load, cells, point_of, too_many
-from colltool.analysis.ground import (
+from colltool.analysis.axes import SweepAxis
+from colltool.analysis.basis import (
     LAUNCH_SHARE,
-    Ground,
-    Point,
-    Uneven,
-    ground_or_none,
+    BasisDifference,
+    PointTimes,
+    PriceBasis,
+    basis_or_none,
+    group_differences,
     joined,
     launch_missing,
-    uneven_groups,
-    uneven_time,
+    model_error,
+    software_differences,
 )
-from colltool.analysis.runs import Outcome, Run, alike, farthest, merged
-from colltool.analysis.turned import Turned, turned
-from colltool.analysis.why import Why, why_same
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of, too_many
+from colltool.analysis.outcomes import (
+    OnePortWinner,
+    Outcome,
+    OutcomeRange,
+    SameReason,
+    alike,
+    farthest,
+    merged,
+    one_port_winners,
+    why_same,
+)
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.progress import followed
 from colltool.base.result import Result
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.readings import USUAL, Readings
-from colltool.estimate.running import library_of
-from colltool.estimate.walk import everybody
-from colltool.estimate.who import Who
+from colltool.estimate.library_selection import library_of
+from colltool.estimate.placement import everybody
 from colltool.fabric.model import Fabric
 
 SAME = 0.02  # a smaller difference is none: prices are not known better
@@ -45,16 +53,16 @@ MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
 
 
-class Option(NamedTuple):
+class CompareColumn(NamedTuple):
     """One column: what it is called, its fabric, what is other about it, and how it is loaded."""
 
     name: str
     fabric: str
     set: tuple[tuple[str, str], ...]
-    load: Load
+    load: FabricLoader
 
 
-class Line(NamedTuple):
+class CompareLine(NamedTuple):
     """One row: the cells of all columns at a primitive, a number of ranks and a size.
 
     ``missing``: of each column the launch, seconds, that its time leaves out and others have. ``errors``: what the model may be
@@ -77,7 +85,7 @@ class Line(NamedTuple):
             return None
         return other / first
 
-    def point(self, names: Sequence[str]) -> Point:
+    def point(self, names: Sequence[str]) -> PointTimes:
         """What each column takes."""
         return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
 
@@ -87,19 +95,19 @@ class Line(NamedTuple):
         return total is not None and self.missing[column] > LAUNCH_SHARE * total
 
 
-class Finding(NamedTuple):
+class ColumnDifference(NamedTuple):
     """What a column does to a primitive on some numbers of ranks: runs of sizes, that are alike for all of them."""
 
     column: str
     primitive: Primitive
     ranks: tuple[int, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[OutcomeRange, ...]
 
     @property
-    def in_short(self) -> Finding:
+    def in_short(self) -> ColumnDifference:
         """The same without the model's error, which cuts runs of one outcome in parts."""
         parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
-        joined = (Run(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, farthest([run.ratio for run in part]))
+        joined = (OutcomeRange(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, farthest([run.ratio for run in part]))
                   for part in parts)  # fmt: skip
         return self._replace(runs=tuple(joined))
 
@@ -109,21 +117,23 @@ class Comparison(Result):
     """Columns beside each other, the first of them what the others are held against; ``libraries``: of each column."""
 
     subject: ClassVar[str] = "compare"
-    columns: tuple[Option, ...]
-    lines: tuple[Line, ...]
-    findings: tuple[Finding, ...]
+    columns: tuple[CompareColumn, ...]
+    lines: tuple[CompareLine, ...]
+    findings: tuple[ColumnDifference, ...]
     ideal: bool
-    ground: tuple[Uneven, ...] = ()
+    ground: tuple[BasisDifference, ...] = ()
     readings: Readings = USUAL
-    turned: tuple[Turned, ...] = ()
+    turned: tuple[OnePortWinner, ...] = ()
     libraries: tuple[str, ...] = ()
 
-    def not_run(self, column: int) -> tuple[Line, ...]:
+    def not_run(self, column: int) -> tuple[CompareLine, ...]:
         """The lines in which a column's library runs none of what is priced; of a column for any library none."""
-        return tuple(line for line in self.lines if self.libraries[column] and not line.cells[column].leads)
+        return tuple(line for line in self.lines if self.libraries[column] and not line.cells[column].selectable)
 
 
-def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[Who], sizes: Sequence[float]) -> Comparison:
+def compare(
+    asked: Sequence[PriceRequest], columns: Sequence[CompareColumn], groups: Sequence[GroupSpec], sizes: Sequence[float]
+) -> Comparison:
     """Prices side by side.
 
     Args:
@@ -153,36 +163,34 @@ def compare(asked: Sequence[Asked], columns: Sequence[Option], groups: Sequence[
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
     ground = joined([one for table in tables for one in table.uneven()])
-    ground += uneven_time([line.point([one.name for one in columns]) for line in lines])
+    ground += software_differences([line.point([one.name for one in columns]) for line in lines])
     return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
                       readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)),
-                      turned=tuple(row for one in tables for row in one.turned(sizes)))  # fmt: skip
+                      turned=tuple(row for one in tables for row in one.one_port_winners(sizes)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """One primitive on all columns."""
-
-    asked: Asked
-    columns: tuple[Option, ...]
+    asked: PriceRequest
+    columns: tuple[CompareColumn, ...]
     fabrics: Sequence[Fabric]
-    groups: Sequence[Who]
+    groups: Sequence[GroupSpec]
 
     @cached_property
-    def grounds(self) -> list[list[Ground | None]]:
+    def grounds(self) -> list[list[PriceBasis | None]]:
         """For each group what each column rests on; None where the group does not fit."""
         primitive, ideal = self.asked.primitive, self.asked.readings.ideal
-        return [[ground_or_none(fabric, primitive, group, ideal=ideal) for fabric in self.fabrics] for group in self.groups]
+        return [[basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in self.fabrics] for group in self.groups]
 
-    def uneven(self) -> tuple[Uneven, ...]:
+    def uneven(self) -> tuple[BasisDifference, ...]:
         """What is not the same everywhere, for each group."""
         names, ideal = [column.name for column in self.columns], self.asked.readings.ideal
-        return uneven_groups(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
+        return group_differences(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
 
-    def lines(self, sizes: Sequence[float]) -> Iterator[Line]:
+    def lines(self, sizes: Sequence[float]) -> Iterator[CompareLine]:
         """One for each group and size."""
-        axes = (Axis("fabric", tuple(one.name for one in self.columns)),
-                Axis("ranks", tuple(group.ranks for group in self.groups)), Axis("bytes", tuple(sizes)))  # fmt: skip
+        axes = (SweepAxis("fabric", tuple(one.name for one in self.columns)),
+                SweepAxis("ranks", tuple(group.ranks for group in self.groups)), SweepAxis("bytes", tuple(sizes)))  # fmt: skip
         found = cells(self.asked, axes, [partial(_as_it_is, fabric) for fabric in self.fabrics], self.groups)
         a_column = len(self.groups) * len(sizes)
         for row in range(a_column):
@@ -191,13 +199,15 @@ class _Compared:
             grounds = self.grounds[number]
             missing = launch_missing(grounds)
             errors = tuple(_error(one, size) for one in grounds)
-            yield Line(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
+            yield CompareLine(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
 
-    def turned(self, sizes: Sequence[float]) -> Iterator[Turned]:
+    def one_port_winners(self, sizes: Sequence[float]) -> Iterator[OnePortWinner]:
         """Where the fastest column is another one on one port."""
-        return turned(self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME)
+        return one_port_winners(
+            self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME
+        )
 
-    def findings(self, sizes: Sequence[float]) -> Iterator[Finding]:
+    def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
         """Of every column but the first, numbers of ranks that meet the same joined."""
         lines = list(self.lines(sizes))
         for at, column in enumerate(self.columns[1:], start=1):
@@ -207,10 +217,9 @@ class _Compared:
             for same in alike(each):
                 ranks = tuple(ranks for ranks, _ in same)
                 runs = tuple(self._with_why(run, at, ranks) for run in merged([runs for _, runs in same]))
-                yield Finding(column.name, self.asked.primitive, ranks, runs)
+                yield ColumnDifference(column.name, self.asked.primitive, ranks, runs)
 
-    def _with_why(self, run: Run, at: int, ranks: Sequence[int]) -> Run:
-        """What is the same with the reasons, each once."""
+    def _with_why(self, run: OutcomeRange, at: int, ranks: Sequence[int]) -> OutcomeRange:
         if run.outcome != "same":
             return run
         first, other = dict(self.columns[0].set), dict(self.columns[at].set)
@@ -218,7 +227,7 @@ class _Compared:
         middle = sqrt(run.from_bytes * run.to_bytes)
         groups = [group for group in self.groups if group.ranks in ranks]
         reasons = (why_same(self.fabrics[at], self.asked, group, middle, keys, abs(run.ratio - 1)) for group in groups)
-        found: dict[Why, Why] = {}
+        found: dict[SameReason, SameReason] = {}
         for one in (one for several in reasons for one in several):
             alike = one._replace(endpoints=0)
             found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
@@ -226,27 +235,26 @@ class _Compared:
 
 
 def _as_it_is(fabric: Fabric, _: Sequence[str]) -> Fabric:
-    """A fabric that is loaded: of a column everything is chosen."""
     return fabric
 
 
-def _error(ground: Ground | None, size: float) -> float:
+def _error(ground: PriceBasis | None, size: float) -> float:
     if ground is None:
         return 0.0
     return model_error(size, measured=ground.protocols, several_tiers=sum(count > 1 for count in ground.group) > 1)
 
 
-def _runs(lines: Sequence[Line], column: int, *, one_file: bool) -> tuple[Run, ...]:
+def _runs(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> tuple[OutcomeRange, ...]:
     runs = []
     for (outcome, near), run in groupby(lines, key=lambda line: _judged(line, column, one_file=one_file)):
         several = list(run)
         ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
         error = max(max(line.errors[0], line.errors[column]) for line in several)
-        runs.append(Run(outcome, several[0].bytes, several[-1].bytes, farthest(ratios), error if near else None))
+        runs.append(OutcomeRange(outcome, several[0].bytes, several[-1].bytes, farthest(ratios), error if near else None))
     return tuple(runs)
 
 
-def _judged(line: Line, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
+def _judged(line: CompareLine, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
     """How a column compares, and whether the model may be off by as much.
 
     Values of one file share the model and nearly all numbers, so that its error is in both times; that of two files is not.
@@ -257,7 +265,7 @@ def _judged(line: Line, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
     return outcome, max(ratio, 1 / ratio) - 1 <= max(line.errors[0], line.errors[column])
 
 
-def _outcome(line: Line, column: int) -> Outcome:
+def _outcome(line: CompareLine, column: int) -> Outcome:
     """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
     ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
     if ratio is None:

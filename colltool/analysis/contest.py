@@ -8,13 +8,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from colltool.analysis.basis import BasisDifference, PriceBasis, basis_of, group_differences, joined, launch_missing
 from colltool.analysis.compare import SAME, launch_felt
-from colltool.analysis.grid import Asked, Floats, winner
-from colltool.analysis.ground import Ground, Uneven, ground_of, joined, launch_missing, uneven_groups
+from colltool.analysis.grid import Floats, PriceRequest, winner
 from colltool.analysis.sensitivity import affordable, draws, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.estimate.who import Who
+from colltool.estimate.group_spec import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 
@@ -22,7 +22,7 @@ TURNED = 0.01
 """Of the samples so many may be turned by a launch that one side leaves out: a share is told to no more than that."""
 
 
-class Side(NamedTuple):
+class ContestSide(NamedTuple):
     """One fabric: seconds of whatever is its fastest schedule, as the file says and at percentiles of all samples."""
 
     name: str
@@ -64,15 +64,15 @@ class Contest(Result):
     ranks: int
     bytes: float
     ideal: bool
-    sides: tuple[Side, ...]
+    sides: tuple[ContestSide, ...]
     beats: tuple[Beats, ...]
     samples: int
     samples_asked: int
     seed: int
-    ground: tuple[Uneven, ...]
+    ground: tuple[BasisDifference, ...]
 
 
-class Entry(NamedTuple):
+class ContestEntry(NamedTuple):
     """A fabric that takes part: what it is called, and its numbers that may be off; ``assumed``: the ranges are ours."""
 
     name: str
@@ -81,7 +81,9 @@ class Entry(NamedTuple):
     assumed: bool
 
 
-def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, samples: int, seed: int) -> Contest:
+def contest(
+    entries: Sequence[ContestEntry], asked: PriceRequest, group: GroupSpec, size: float, *, samples: int, seed: int
+) -> Contest:
     """How often each of several fabrics beats the first.
 
     In every sample each fabric runs what is its fastest there. A number that two fabrics have under one key is drawn once for
@@ -101,10 +103,10 @@ def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, 
     taken = affordable(samples, max(len(one.numbers) for one in entries))
     times = [_times(one, asked, who, size, taken, seed) for one in entries]
     sides = [_side(one, asked, who, size, own) for one, own in zip(entries, times, strict=True)]
-    grounds = [ground_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
+    grounds = [basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
     beats = [_against(entries, times, sides, grounds, at) for at in range(1, len(entries))]
     names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
-    ground = joined(uneven_groups(names, fabrics, asked.primitive, [who], ideal=ideal))
+    ground = joined(group_differences(names, fabrics, asked.primitive, [who], ideal=ideal))
     return Contest(
         primitive=asked.primitive,
         ranks=count,
@@ -119,8 +121,7 @@ def contest(entries: Sequence[Entry], asked: Asked, group: Who, size: float, *, 
     )
 
 
-def _times(one: Entry, asked: Asked, group: Who, size: float, samples: int, seed: int) -> Floats:
-    """Seconds of the fastest in every sample."""
+def _times(one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, samples: int, seed: int) -> Floats:
     best = winner(one.fabric, asked, group, size)
     if not one.numbers:
         return np.full(samples, float(np.ravel(best.total_s)[0]))
@@ -128,11 +129,11 @@ def _times(one: Entry, asked: Asked, group: Who, size: float, samples: int, seed
     return np.asarray(totals.min(axis=0))
 
 
-def _side(one: Entry, asked: Asked, group: Who, size: float, times: Floats) -> Side:
+def _side(one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, times: Floats) -> ContestSide:
     best = winner(one.fabric, asked, group, size)
     low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
     nominal = float(np.ravel(best.total_s)[0])
-    return Side(
+    return ContestSide(
         name=one.name,
         fabric=one.fabric.name,
         algorithm=best.title,
@@ -145,8 +146,9 @@ def _side(one: Entry, asked: Asked, group: Who, size: float, times: Floats) -> S
     )
 
 
-def _against(entries: Sequence[Entry], times: Sequence[Floats], sides: Sequence[Side], grounds: Sequence[Ground],
-             at: int) -> Beats:  # fmt: skip
+def _against(
+    entries: Sequence[ContestEntry], times: Sequence[Floats], sides: Sequence[ContestSide], grounds: Sequence[PriceBasis], at: int
+) -> Beats:
     known = {one.key for one in entries[0].numbers}
     shared = tuple(one.key for one in entries[at].numbers if one.key in known)
     launches = launch_missing(grounds)

@@ -6,12 +6,17 @@ fabric identifies a record only where a document speaks of several: two prices o
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from colltool.analysis.results import Change, Diff
 from colltool.base.errors import ColltoolError, either
+from colltool.base.inputs import read_text
+from colltool.base.result import Result
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool", "of_expected")
@@ -63,7 +68,6 @@ def _said_once(document: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
 
 
 def _fabrics(value: Any) -> Iterator[str]:
-    """The fabric of every record, at any depth."""
     if isinstance(value, Mapping):
         if isinstance(value.get("fabric"), str):
             yield value["fabric"]
@@ -116,7 +120,6 @@ def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _records(where: str) -> Iterator[str]:
-    """``results[ring]`` and ``results[ring].phases[nvlink]`` of a path into the latter."""
     return (where[: index + 1] for index, char in enumerate(where) if char == "]")
 
 
@@ -137,13 +140,118 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
         yield where, value
 
 
-def _change(where: str, old: Any, new: Any) -> Change | None:
+def _change(where: str, old: Any, new: Any) -> ValueChange | None:
     if old == new:
         return None
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (old, new))
     relative = new / old - 1 if numbers and old else None
-    return Change(where, old, new, relative if relative is not None and isfinite(relative) else None)
+    return ValueChange(where, old, new, relative if relative is not None and isfinite(relative) else None)
 
 
-def _past(change: Change, rtol: float) -> bool:
+def _past(change: ValueChange, rtol: float) -> bool:
     return change.relative is None or abs(change.relative) > rtol
+
+
+class ValueChange(NamedTuple):
+    """A value of two documents that moved; ``relative`` is new/old - 1 for numbers."""
+
+    where: str
+    old: Any
+    new: Any
+    relative: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diff(Result):
+    """What moved between two documents of the same command, past ``rtol``."""
+
+    subject: ClassVar[str] = "diff"
+    rtol: float
+    changed: tuple[ValueChange, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def moved(self) -> bool:
+        """Whether anything did."""
+        return bool(self.changed or self.added or self.removed)
+
+
+_FIX = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')
+_MOST_DIGITS = 300  # of a whole number: no size, count or time has more, and a float holds 308
+
+
+def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A document as ``--format json`` writes them.
+
+    Raises:
+        ColltoolError: cannot be read, not a JSON object of colltool, or with a number that is not finite or a character that
+            is none; with the place.
+    """
+    name = os.fspath(path)
+    text = read_text(path, "document", name)
+    try:
+        content = json.loads(text, parse_constant=_not_finite, parse_float=_float, parse_int=_int)
+    except _NotComparable:
+        raise _refused(text, name) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        place = f"{name}:{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else name
+        raise ColltoolError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=_FIX) from error
+    if "\\ud" in text or "\\uD" in text:
+        error_or_none = _surrogate(text, name)
+        if error_or_none is not None:
+            raise error_or_none
+    if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
+        raise ColltoolError("not a JSON document of colltool", where=name, fix=_FIX)
+    return content
+
+
+class _NotComparable(Exception):
+    """A number that no output holds; the reader of JSON does not say where it stands."""
+
+
+def _not_finite(_: str) -> Any:
+    raise _NotComparable
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise _NotComparable
+    return number
+
+
+def _int(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise _NotComparable
+    return int(digits)
+
+
+def _refused(text: str, name: str) -> ColltoolError:
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token[0] == '"':
+            continue
+        if token in ("NaN", "Infinity", "-Infinity"):
+            return _error(text, name, match.start(), f"{token} is no number that can be compared")
+        try:
+            (_int if token.lstrip("-").isdigit() else _float)(token)
+        except _NotComparable:
+            what = "a number that is too large to compare" if len(token) > 40 else f"{token} is too large to compare"
+            return _error(text, name, match.start(), what)
+        except ValueError:
+            continue
+    return ColltoolError("holds a number that cannot be compared", where=name, fix=_FIX)
+
+
+def _surrogate(text: str, name: str) -> ColltoolError | None:
+    for match in _TOKEN.finditer(text):
+        if match[0][0] == '"' and any("\ud800" <= char <= "\udfff" for char in json.loads(match[0], strict=False)):
+            return _error(text, name, match.start(), "a text with half of a surrogate pair, which is no character")
+    return None
+
+
+def _error(text: str, name: str, at: int, what: str) -> ColltoolError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return ColltoolError(what, where=f"{name}:{line}:{column}", fix=_FIX)

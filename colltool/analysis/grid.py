@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.analysis.axes import Axis
-from colltool.analysis.ground import Point
+from colltool.analysis.axes import SweepAxis
+from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, given, said, taken_from
 from colltool.base.primitives import Primitive
 from colltool.base.progress import followed
-from colltool.estimate.catalogue import Catalogue, by_title
-from colltool.estimate.fitted import NOTHING
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import best_protocol
+from colltool.estimate.candidates import Candidates, by_title
+from colltool.estimate.curve import NO_SOFTWARE_TIME
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.merge import fastest
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row
-from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, with_values
 
 BLOCK = 8192  # cells priced at once: what their arrays take stays small
 
-Load = Callable[[Sequence[str]], Fabric]
+FabricLoader = Callable[[Sequence[str]], Fabric]
 """A fabric of the axis ``fabric``, with overrides."""
 
 Floats = NDArray[np.float64]
@@ -54,12 +54,12 @@ class Cell(NamedTuple):
     ideal: str | None = None
     ideal_s: float | None = None
     reason: str = ""
-    leads: bool = True
+    selectable: bool = True
     fitted_s: float | None = None
     held: str = ""
 
 
-class Asked(NamedTuple):
+class PriceRequest(NamedTuple):
     """What is priced in every cell."""
 
     primitive: Primitive
@@ -67,7 +67,9 @@ class Asked(NamedTuple):
     only: tuple[str, ...] = ()
 
 
-def cells(asked: Asked, axes: Sequence[Axis], loads: Sequence[Load], groups: Sequence[Who]) -> list[Cell]:
+def cells(
+    asked: PriceRequest, axes: Sequence[SweepAxis], loads: Sequence[FabricLoader], groups: Sequence[GroupSpec]
+) -> list[Cell]:
     """Every cell, the last axis fastest.
 
     Args:
@@ -94,16 +96,13 @@ def cells(asked: Asked, axes: Sequence[Axis], loads: Sequence[Load], groups: Seq
 
 
 class _Varied(NamedTuple):
-    """Of a fabric's axes those that are fixed (axis -> index of the value), and those of numbers (axis -> place -> values)."""
-
     fixed: dict[int, int]
     varied: dict[int, dict[Place, list[float]]]
 
 
-def _fabrics(load: Load, axes: Sequence[Axis]) -> Iterator[tuple[Fabric, _Varied]]:
-    """The fabric for every combination of values that change more than numbers."""
+def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fabric, _Varied]]:
     varied: dict[int, dict[Place, list[float]]] = {}
-    loops: list[tuple[int, Axis]] = []
+    loops: list[tuple[int, SweepAxis]] = []
     loaded: list[Fabric] = []
     for index, axis in enumerate(axes):
         if axis.of_fabric:
@@ -123,13 +122,12 @@ def _fabrics(load: Load, axes: Sequence[Axis]) -> Iterator[tuple[Fabric, _Varied
         yield fabric, _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
 
 
-def _varied(load: Load, overrides: Sequence[str]) -> Fabric:
-    """A fabric with values of an axis, which errors call by the option that gave them."""
+def _varied(load: FabricLoader, overrides: Sequence[str]) -> Fabric:
     with taken_from(overrides="vary"):
         return load(overrides)
 
 
-def _readings(readings: Readings, axes: Sequence[Axis]) -> Iterator[tuple[Readings, dict[int, int]]]:
+def _readings(readings: Readings, axes: Sequence[SweepAxis]) -> Iterator[tuple[Readings, dict[int, int]]]:
     mine = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
     for chosen in product(*(range(len(axis.values)) for _, axis in mine)):
         parts = {axis.key: axis.values[at] for (_, axis), at in zip(mine, chosen, strict=True)}
@@ -137,10 +135,13 @@ def _readings(readings: Readings, axes: Sequence[Axis]) -> Iterator[tuple[Readin
 
 
 class _Block:
-    """The cells of one fabric, group and set of readings: sizes and numbers of the fabric as arrays."""
-
     def __init__(
-        self, fabric: Fabric, group: Who, asked: Asked, axes: Sequence[Axis], varied: dict[int, dict[Place, list[float]]]
+        self,
+        fabric: Fabric,
+        group: GroupSpec,
+        asked: PriceRequest,
+        axes: Sequence[SweepAxis],
+        varied: dict[int, dict[Place, list[float]]],
     ):
         self.fabric, self.group, self.asked, self.axes, self.varied = fabric, group, asked, axes, varied
         self.loose = [2, *sorted(varied)]  # sizes, and what is varied by numbers
@@ -171,11 +172,11 @@ class _Block:
         return _winners(rows, without, len(sizes))
 
 
-Listed = tuple[Row, Any]
+Listed = tuple[AlgorithmEstimate, Any]
 """A row of an array of sizes, and the elements at which a price of that size alone lists it; True for all."""
 
 
-def leading_rows(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> list[Row]:
+def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[AlgorithmEstimate]:
     """The schedules that may be called the fastest, each under its fastest protocol; of a fabric of arrays element by element.
 
     Raises:
@@ -184,7 +185,7 @@ def leading_rows(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> lis
     return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 
-def winner(fabric: Fabric, asked: Asked, group: Who, size: float) -> Row:
+def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -> AlgorithmEstimate:
     """The fastest at one size, as a price names it.
 
     Raises:
@@ -194,14 +195,14 @@ def winner(fabric: Fabric, asked: Asked, group: Who, size: float) -> Row:
     return rows[int(first_least(list(_totals(rows, 1)))[0])][0]
 
 
-def _leading(fabric: Fabric, group: Who, asked: Asked, sizes: Floats) -> list[Listed]:
-    candidates = Catalogue(place(fabric, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
-    best = min(one.standing for one, _ in candidates)
+def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Listed]:
+    candidates = Candidates(place(fabric, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
+    best = min(one.rank_class for one, _ in candidates)
     where: dict[str, Any] = {}
     for one, at in candidates:
         where[one.title] = where.get(one.title, False) | at
-    mine = by_title([one for one, _ in candidates if one.standing == best])
-    return [(fastest([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
+    mine = by_title([one for one, _ in candidates if one.rank_class == best])
+    return [(best_protocol([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
 
 
 def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> list[Cell]:
@@ -231,17 +232,16 @@ def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> l
             runner_up_s=float(behind[second[n], n]) if several[n] else None,
             ideal=ideal[quiet[n]][0].title,
             ideal_s=float(without[quiet[n], n]),
-            leads=rows[first[n]].leads,
+            selectable=rows[first[n]].selectable,
             fitted_s=float(fitted[first[n]][n]) if first[n] in fitted else None,
-            held="; ".join(rows[first[n]].term.notes(float(rows[first[n]].bytes[n]))),
+            held="; ".join(rows[first[n]].software_time.notes(float(rows[first[n]].bytes[n]))),
         )
         for n in range(count)
     ]
 
 
-def _fitted(rows: Sequence[Row], winners: Sequence[int], count: int) -> dict[int, Floats]:
-    """Measured seconds beside the bytes of those winners that have any, at each element."""
-    known = (at for at in set(winners) if rows[at].term is not NOTHING)
+def _fitted(rows: Sequence[AlgorithmEstimate], winners: Sequence[int], count: int) -> dict[int, Floats]:
+    known = (at for at in set(winners) if rows[at].software_time is not NO_SOFTWARE_TIME)
     return {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in known}
 
 
@@ -250,14 +250,14 @@ def _totals(rows: Sequence[Listed], count: int) -> Floats:
     return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
-def _protocol(row: Row, number: int) -> str:
+def _protocol(row: AlgorithmEstimate, number: int) -> str:
     return str(row.protocol if isinstance(row.protocol, str) else row.protocol[number])
 
 
-def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> Point:
+def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:
     """What columns take at one point, those that are priced, and not by measured protocols."""
     took = ((name, cell.total_s, cell.fitted_s) for name, cell in zip(names, columns, strict=True) if not cell.protocol)
-    return Point(primitive, ranks, size, tuple((name, total, fitted) for name, total, fitted in took if total is not None))
+    return PointTimes(primitive, ranks, size, tuple((name, total, fitted) for name, total, fitted in took if total is not None))
 
 
 def too_many(count: int, most: int) -> ColltoolError:

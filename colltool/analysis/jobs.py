@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
-from colltool.analysis.accuracy import step_error
-from colltool.analysis.ground import Uneven, ground_of_all, uneven
+from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
 from colltool.base.formatting import told_apart
 from colltool.base.result import Result
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
@@ -33,10 +32,10 @@ class Plans(Result):
     ``titles``: what each is called.
     """
 
-    subject: ClassVar[str] = "plan_choices"
+    subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
     costs: tuple[Cost | None, ...]
-    ground: tuple[Uneven, ...] = ()
+    ground: tuple[BasisDifference, ...] = ()
     titles: tuple[str, ...] = ()
 
     def cost_per_rate(self, at: int) -> float | None:
@@ -57,7 +56,7 @@ class Plans(Result):
         return step_error(share, same_device=first.device == other.device)
 
 
-class Moved(NamedTuple):
+class StepTornadoBar(NamedTuple):
     """A number at both of its ends, all others as the file says, and the step there."""
 
     number: ParameterRange
@@ -77,14 +76,14 @@ class PlanSpread(Result):
     ``moved``: each number by itself, what moves the step most first. ``p5_s`` to ``p95_s``: all at once, by so many samples.
     """
 
-    subject: ClassVar[str] = "plan_choices"
+    subject: ClassVar[str] = "plan_compare"
     job: Job
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     ranks: int
     step_s: float
     control_step_s: float
-    moved: tuple[Moved, ...]
+    moved: tuple[StepTornadoBar, ...]
     p5_s: float
     p50_s: float
     p95_s: float
@@ -105,8 +104,8 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
         count = min(fabric.ranks for fabric in fabrics)
     planned = tuple(plan(job, fabric, count, readings) for fabric in fabrics)
     titles = titled(fabrics, typed or [""] * len(fabrics))
-    grounds = [ground_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
-    return Plans(planned, tuple(map(cost_of, fabrics)), uneven(titles, grounds), titles)
+    grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
+    return Plans(planned, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
 
 
 def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +143,7 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
             setup, CollectiveCostCache(job_slice(with_values(fabric, values), setup.layout.ranks), readings), plain
         ).step_s
 
-    moved = [Moved(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
+    moved = [StepTornadoBar(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
     drawn = draws(numbers, samples, seed)
     steps = [step_s({place: float(values[sample]) for place, values in drawn.items()}) for sample in range(samples)]
     cuts = quantiles(steps, n=20, method="inclusive")

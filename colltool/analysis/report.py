@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.provenance import Provenance
 
@@ -27,7 +27,7 @@ class ReportEntry(NamedTuple):
     view: str | None = ""
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """Exhibits that answer one question; ``key`` names it in the address of the page."""
 
     key: str
@@ -62,7 +62,7 @@ class Report(Result):
     titles: tuple[str, ...]
     ranks: int
     bytes: float
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

@@ -10,18 +10,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.analysis.flips import MANY, Flip, at_both_ends, flips, foremost
-from colltool.analysis.grid import BLOCK, Asked, Floats, leading_rows, winner
-from colltool.analysis.measure import experiment
+from colltool.analysis.benchmark_command import experiment
+from colltool.analysis.break_even import MANY, BreakEven, at_both_ends, break_evens, foremost
+from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
 from colltool.base.progress import followed
 from colltool.base.result import Result
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.group_spec import GroupPlacement, GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.readings import USUAL, Readings
-from colltool.estimate.row import Row
-from colltool.estimate.running import library_of
-from colltool.estimate.who import Seats, Who
+from colltool.estimate.library_selection import library_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import Place, with_values
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
     wins: float
 
 
-class Telling(NamedTuple):
+class ValueOfInformation(NamedTuple):
     """One number: what the choice would gain on average, in seconds, if only this number were known; ``low`` to ``high``."""
 
     key: str
@@ -56,7 +56,7 @@ class Telling(NamedTuple):
     gain_s: float
 
 
-class Move(NamedTuple):
+class TornadoBar(NamedTuple):
     """A number at both of its ends, the others as the file says: seconds of today's winner there."""
 
     key: str
@@ -82,7 +82,7 @@ class Sensitivity(Result):
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     primitive: Primitive
-    group: Seats
+    group: GroupPlacement
     bytes: float
     ideal: bool
     library: str
@@ -95,10 +95,10 @@ class Sensitivity(Result):
     samples: int
     samples_asked: int
     rows: tuple[Spread, ...]
-    moves: tuple[Move, ...]
-    flips: tuple[Flip, ...]
+    moves: tuple[TornadoBar, ...]
+    flips: tuple[BreakEven, ...]
     flips_sought: int
-    telling: tuple[Telling, ...]
+    telling: tuple[ValueOfInformation, ...]
     numbers: tuple[ParameterRange, ...]
     assumed: bool
     experiment: str
@@ -107,7 +107,7 @@ class Sensitivity(Result):
     held: tuple[str, ...] = ()
 
 
-def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange], *,
+def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
     """A choice under numbers that may be off.
 
@@ -134,7 +134,7 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     regret = totals[titles.index(today)] / totals.min(axis=0) - 1
     rows = [_spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
             for index, title in enumerate(titles)]  # fmt: skip
-    telling, seats = _telling(numbers, drawn, totals), place(fabric, group).seats
+    telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
         fabric=fabric.name,
@@ -154,8 +154,8 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
         samples=taken,
         samples_asked=samples,
         rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
-        moves=_moves(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
-        flips=flips(fabric, asked, group, size, sought),
+        moves=_tornado(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
+        flips=break_evens(fabric, asked, group, size, sought),
         flips_sought=len(sought),
         telling=telling,
         numbers=tuple(numbers),
@@ -164,9 +164,8 @@ def sensitivity(fabric: Fabric, asked: Asked, group: Who, size: float, numbers: 
     )
 
 
-def _standing(best: Row, size: float) -> dict[str, Any]:
-    """The winner, and what its price rests on."""
-    return {"winner": best.title, "library_leads": best.leads, "held": best.term.notes(size)}
+def _standing(best: AlgorithmEstimate, size: float) -> dict[str, Any]:
+    return {"winner": best.title, "library_leads": best.selectable, "held": best.software_time.notes(size)}
 
 
 def affordable(samples: int, numbers: int) -> int:
@@ -189,8 +188,8 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     return found
 
 
-def totals_of(fabric: Fabric, asked: Asked, group: Who, size: float, drawn: dict[Place, Floats],
-            today: Row) -> tuple[dict[str, str], Floats]:  # fmt: skip
+def totals_of(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, drawn: dict[Place, Floats],
+            today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:  # fmt: skip
     """The spec of every schedule that matters by its title, today's winner first, and its seconds in every sample.
 
     Which choices of a composition are fastest somewhere is known after all blocks; those that a block had no use for are then
@@ -222,7 +221,7 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
         )  # what a price is made of are rings of objects, few and with large arrays: left alone they are held for long
 
 
-def _nominal(fabric: Fabric, asked: Asked, group: Who, size: float) -> dict[str, float]:
+def _nominal(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -> dict[str, float]:
     return {row.title: float(np.ravel(row.total_s)[0]) for row in leading_rows(fabric, group, asked, np.array([size]))}
 
 
@@ -231,19 +230,20 @@ def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: floa
     return Spread(title, spec, nominal_s=nominal, p5_s=low, p50_s=middle, p95_s=high, wins=wins)
 
 
-def _moves(
-    fabric: Fabric, asked: Asked, group: Who, size: float, numbers: Sequence[ParameterRange], *, today: str
-) -> tuple[Move, ...]:
-    """Today's winner at both ends of every number, what moves it most first."""
+def _tornado(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *, today: str
+) -> tuple[TornadoBar, ...]:
     count = 2 * len(numbers)
     rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(count, size))
     row = next(one for one in rows if one.title == today)  # its name may stand for more than one
     seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
-    found = (Move(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
+    found = (TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
 
 
-def _telling(numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats) -> tuple[Telling, ...]:
+def _value_of_information(
+    numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats
+) -> tuple[ValueOfInformation, ...]:
     """What knowing a number alone is worth: the best choice on average, against the best in each of its bins on average.
 
     Numbers that are worth nothing are left out; the others with the largest gain first.
@@ -255,5 +255,5 @@ def _telling(numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], tota
         parts: list[NDArray[Any]] = np.array_split(order, BINS)
         knowing = sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)) / totals.shape[1]
         if blind - knowing > NOTHING * blind:
-            found.append(Telling(one.key, one.value, one.low, one.high, float(blind - knowing)))
+            found.append(ValueOfInformation(one.key, one.value, one.low, one.high, float(blind - knowing)))
     return tuple(sorted(found, key=lambda one: -one.gain_s))

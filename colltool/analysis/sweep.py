@@ -8,17 +8,17 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from colltool.analysis.axes import Axis
-from colltool.analysis.grid import Asked, Cell, Load, cells, point_of, too_many
-from colltool.analysis.ground import Point, Uneven, joined, uneven_groups, uneven_time
+from colltool.analysis.axes import SweepAxis
+from colltool.analysis.basis import BasisDifference, PointTimes, group_differences, joined, software_differences
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of, too_many
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.readings import USUAL, Readings
-from colltool.estimate.running import library_of
-from colltool.estimate.walk import everybody
-from colltool.estimate.who import Who
+from colltool.estimate.library_selection import library_of
+from colltool.estimate.placement import everybody
 from colltool.fabric.model import Fabric
 
 CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
@@ -34,7 +34,7 @@ class Pivot(NamedTuple):
     cols: str
 
 
-class Changed(NamedTuple):
+class WinnerChange(NamedTuple):
     """The winner changes between two neighbours on an axis; ``at`` are the values of the other axes."""
 
     axis: str
@@ -51,17 +51,17 @@ class Sweep(Result):
 
     subject: ClassVar[str] = "sweep"
     primitive: Primitive
-    axes: tuple[Axis, ...]
+    axes: tuple[SweepAxis, ...]
     cells: tuple[Cell, ...]
     overrides: tuple[tuple[str, str], ...]
     library: str
     ideal: bool
     pivot: Pivot | None = None
-    ground: tuple[Uneven, ...] = ()
+    ground: tuple[BasisDifference, ...] = ()
     readings: Readings = USUAL
 
     @property
-    def varied(self) -> tuple[Axis, ...]:
+    def varied(self) -> tuple[SweepAxis, ...]:
         """The axes of several values."""
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
@@ -83,7 +83,7 @@ class Sweep(Result):
         return replace(self, pivot=pivot)
 
     @property
-    def changes(self) -> tuple[Changed, ...]:
+    def changes(self) -> tuple[WinnerChange, ...]:
         """Where the winner changes along an axis of several values; fabrics and readings have no order."""
         ordered = [index for index, axis in enumerate(self.axes) if axis.key != "fabric" and not axis.is_reading]
         return tuple(one for index in ordered for one in self._along(index))
@@ -103,7 +103,7 @@ class Sweep(Result):
         """Cells whose runner-up is within :data:`CLOSE` of the winner."""
         return tuple(cell for cell in self.cells if is_close(cell))
 
-    def _along(self, index: int) -> Iterator[Changed]:
+    def _along(self, index: int) -> Iterator[WinnerChange]:
         lengths = [len(axis.values) for axis in self.axes]
         step = prod(lengths[index + 1 :])
         for start in range(len(self.cells)):
@@ -114,7 +114,7 @@ class Sweep(Result):
                 at = tuple((axis.key, value) for number, (axis, value) in enumerate(zip(self.axes, one.at, strict=True))
                            if number != index and len(axis.values) > 1)  # fmt: skip
                 key = self.axes[index].key
-                yield Changed(key, at, one.at[index], other.at[index], one.algorithm, other.algorithm)
+                yield WinnerChange(key, at, one.at[index], other.at[index], one.algorithm, other.algorithm)
 
 
 def is_close(cell: Cell) -> bool:
@@ -122,15 +122,21 @@ def is_close(cell: Cell) -> bool:
     return cell.runner_up_s is not None and cell.total_s is not None and cell.runner_up_s <= (1 + CLOSE) * cell.total_s
 
 
-class Where(NamedTuple):
+class SweepFabric(NamedTuple):
     """A fabric of a sweep: what it is called, and how it is loaded with overrides."""
 
     name: str
-    load: Load
+    load: FabricLoader
 
 
-def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Sequence[float], vary: Sequence[Axis],
-          most: int = MOST_CELLS) -> Sweep:  # fmt: skip
+def sweep(
+    asked: PriceRequest,
+    where: Sequence[SweepFabric],
+    groups: Sequence[GroupSpec],
+    sizes: Sequence[float],
+    vary: Sequence[SweepAxis],
+    most: int = MOST_CELLS,
+) -> Sweep:
     """The fastest schedule at every point.
 
     Args:
@@ -149,7 +155,7 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
     said = any(group.ranks is not None or group.shape for group in groups)
     whole = first.ranks if len(where) == 1 else "all"
     ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
-    own = (Axis("fabric", tuple(one.name for one in where)), Axis("ranks", ranks), Axis("bytes", tuple(sizes)))
+    own = (SweepAxis("fabric", tuple(one.name for one in where)), SweepAxis("ranks", ranks), SweepAxis("bytes", tuple(sizes)))
     axes = (*own, *vary)
     count = prod(len(axis.values) for axis in axes)
     if count > most:
@@ -166,13 +172,14 @@ def sweep(asked: Asked, where: Sequence[Where], groups: Sequence[Who], sizes: Se
         library=library_of(first),
         ideal=asked.readings.ideal,
         readings=asked.readings,
-        ground=joined(uneven_groups([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal))
-        + uneven_time(_points(asked.primitive, own[0].values, found)),
+        ground=joined(
+            group_differences([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)
+        )
+        + software_differences(_points(asked.primitive, own[0].values, found)),
     )
 
 
-def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -> list[Point]:
-    """The cells of all fabrics beside each other."""
+def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -> list[PointTimes]:
     each = len(found) // len(names)
     return [point_of(primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
             for at, one in enumerate(found[:each])] if len(names) > 1 else []  # fmt: skip
@@ -203,7 +210,7 @@ def _index(chosen: dict[int, int]) -> tuple[int, ...]:
     return tuple(chosen[index] for index in sorted(chosen))
 
 
-def default_sides(axes: Sequence[Axis], rows: str = "", cols: str = "") -> tuple[str, str]:
+def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:
     """Rows and columns of a pivot that is not told: of what has several values, sizes across and the first other axis down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
     cols = cols or ("bytes" if "bytes" in several or not several else several[-1])

@@ -1,299 +1,220 @@
-"""What the public functions take: fabrics by path or name, primitives by any of their names, sizes as text or arrays.
+"""The arguments of the public functions and of the commands, each declared once: flags, values, bounds and the line of help.
 
-A value of a type that nothing can be made of is refused here, with the name of the argument, before it travels.
+A public function reads a value of Python with :mod:`colltool.api.values`; the command line makes an option of the same row.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, cast, get_args
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 
-from colltool.base.cost import Number
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.primitives import Primitive, parse_primitive
-from colltool.base.quoting import clipped
-from colltool.base.units import parse_count, parse_size
-from colltool.estimate.readings import Readings, checked
-from colltool.fabric.load import load_fabric
-from colltool.fabric.model import Fabric
+from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from colltool.base.cost import Pipelining
 
-    Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
-else:
-    Sizes = Any
+AnyShape = str | Sequence[int]
+Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-AnyPath = str | os.PathLike[str]
-AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
+MOST = 10**18
+"""No count is larger: what a fabric holds it says itself."""
+MOST_ROWS = 10**6
+"""More than any output has."""
+LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 
-_MOST_DIGITS = 15  # of a whole number that anything here counts
 
+class Argument(NamedTuple):
+    """An argument.
 
-def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts`` (:class:`colltool.Readings`).
-
-    Raises:
-        ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.
+    Args:
+        flags: the options that give it, ``--ranks -n``; empty where it stands by its place.
+        metavar, help: what the help says of it, with the default where it is not given.
+        kind: how text is read.
+        least, most: of a count, both allowed.
+        words: all that it may be.
+        offers: what a shell completes it with: a function of :mod:`colltool.cli.completion`.
+        hint: of a count, what to type in place of a list; of a share, an example.
+        python: its name in Python, where the row goes by another.
     """
-    return checked(readings, **parts)
+
+    flags: str = ""
+    metavar: str = ""
+    help: str = ""
+    kind: Kind = "text"
+    least: float = -MOST
+    most: float = MOST
+    words: tuple[str, ...] = ()
+    offers: str = ""
+    hint: str = ""
+    python: str = ""
 
 
-def fabric_of(fabric: AnyFabric) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name.
+_JOB = "A job file, or the name of a shipped one."
+_LOGS = "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."
+_ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
 
-    Raises:
-        ColltoolError: of another type, or as :func:`colltool.load_fabric`.
+ARGUMENTS = {
+    # what is asked
+    "primitive": Argument("", "PRIM", "ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", offers="primitive"),
+    "primitives": Argument("", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.", offers="primitive"),
+    "fabric": Argument("--fabric -f", "FABRIC", "A fabric file, or the name of a shipped one.", offers="fabric"),
+    "overrides": Argument("--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set"),
+    "ranks": Argument(
+        "--ranks -n", "N", "Ranks in the group, innermost domains first. [default: all of the fabric]", "count",
+        offers="ranks", hint=_ONE_COUNT,
+    ),
+    "stride": Argument(
+        "--stride", "K", "Every K-th rank; the groups in between run at the same time.", "count", offers="stride"
+    ),
+    "alone": Argument("--alone", help="With --stride: the groups in between are idle.", kind="flag"),
+    "shape": Argument(
+        "--shape", "4x4x4", "On a torus or mesh: ranks along each axis. [default: as near a cube as fits]", "shape"
+    ),
+    "size": Argument("--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB."),
+    "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
+    "algorithm": Argument("--algorithm -a", "NAME", offers="algorithm"),
+    "algorithms": Argument("--algorithm -a", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
+    "library": Argument(
+        "--library", "|".join(LIBRARIES), "Consider only what this library implements. [default: the fabric's own, else all]",
+        words=LIBRARIES,
+    ),
+    "slow_rank": Argument(
+        "--slow-rank", "SHARE", "Also with one rank at this share of its bandwidth: 0.8, 80%.", "share", 0, 1, hint="80% or 0.8"
+    ),
+    "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
+    # many prices
+    "vary": Argument("--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable."),
+    "limit": Argument("--limit", "CELLS", "The most cells. [default: 100000]", "count", 1, 10**7),
+    "samples": Argument("--samples", "K", "Draws of all numbers at once.", "count", 1, 10**6),
+    "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
+    "segments": Argument(  # each is sent one by one
+        "--segments", "P", "P of pipelined algorithms. [default: 16; 2 with --trace]", "count", 1, 65_536
+    ),
+    "trace": Argument(
+        "--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.", kind="flag"
+    ),
+    "rtol": Argument(
+        "--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0, hint="1% or 0.01"
+    ),
+    # measurements
+    "logs": Argument("", "LOG...", _LOGS),
+    "collective": Argument("--collective", "PRIM", "For logs that do not say.", offers="primitive", python="primitive"),
+    "nodes": Argument("--nodes", "N", "Nodes of the ranks, for logs that do not say.", "count"),
+    "in_place": Argument("--in-place", help="The in-place half of nccl-tests' tables.", kind="flag"),
+    "expect": Argument(
+        "--expect", "SHARE",
+        "The share of the expected rate below which something is off: 95%, 0.95. [default: 80%, less for few ranks]",
+        "share", 1e-300, hint="95% or 0.95",
+    ),
+    "max_mape": Argument(
+        "--max-mape", "SHARE", "Exit 1 where a series is further off on average: 15%, 0.15.", "share", 1e-300, hint="15% or 0.15"
+    ),
+    "tier": Argument("--tier", "TIER", "Only this tier. [default: each that some series spans as its outermost]"),
+    "line_rate": Argument("--line-rate", "RATE", "Give bandwidths as eta of this rate: 450GB/s, 400Gbps."),
+    "placed": Argument(
+        "--map", "block|cyclic|FILE", "How ranks sit on hosts; a file lists the fabric's rank or host of each."
+    ),
+    # jobs
+    "job": Argument("", "JOB", _JOB, offers="job"),
+    "job_overrides": Argument("--job-set", "KEY=VALUE", "Override a value of the job; repeatable."),
+    "links": Argument(
+        "--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.", kind="flag"
+    ),
+    "keep": Argument(
+        "--keep", "KEY=VALUE",
+        "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.", offers="keep",
+    ),
+    # layouts
+    "layout": Argument("--layout", "FILE", "A layout file: groups, what each runs, a map."),
+    "kind": Argument("--pattern", "KIND", "block, cyclic, random, axis or box. [default: block]"),
+    "group": Argument("--group", "N", "Ranks in a group. [default: all]", "count"),
+    "count": Argument("--count", "N", "Groups at once. [default: as many as fit]", "count"),
+    "axis": Argument("--axis", "N", "Axis of a lattice, from 1.", "count"),
+    "start": Argument("--start", "N", "Ranks left free before the first group.", "count"),
+    "matrix": Argument("--matrix", "FILE", "CSV of bytes, row sends to column."),
+    "hot": Argument("--hot", "X[@MEMBER,..]", "Hot destinations get X times the mean; default: the first member."),
+    "zipf": Argument("--zipf", "S", "Destination k gets a share like (k+1)^-S.", "number"),
+    "per_link": Argument("--per-link", help="Every loaded link, not only the hottest.", kind="flag"),
+    # the size of a network
+    "endpoints": Argument("--endpoints", "E", "What it joins: GPUs or nodes.", "count", 1),
+    "radix": Argument("--radix", "R", "Ports of a switch.", "count", 1),
+    "fat_tree": Argument("--fat-tree", "K", "The k-ary fat-tree of k^3/4 endpoints instead.", "count", 1),
+    "levels": Argument("--levels", "1|2|3", "Of switches. [default: the fewest that fit]", "count", 1),
+    "rails": Argument("--rails", "N", "Separate fabrics that the ports spread over.", "count", 1),
+    "ports_per_endpoint": Argument("--ports-per-endpoint", "P", "Ports of an endpoint: the NICs of a node.", "count", 1),
+}  # fmt: skip
+
+
+class Options(TypedDict, total=False):
+    """What most public functions take besides the question: who is in the group, whose schedules, and readings of the model.
+
+    See :func:`colltool.price` for the first four, :class:`colltool.Readings` for the others.
     """
-    if isinstance(fabric, Fabric):
-        return fabric
-    if not isinstance(fabric, str | os.PathLike | Mapping):
-        raise wrong(
-            fabric, "fabric", "a fabric", 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
-        )
-    return load_fabric(fabric)
+
+    stride: int
+    alone: bool
+    shape: AnyShape | None
+    library: str | None
+    readings: Readings | None
+    ideal: bool
+    pipelining: Pipelining
+    phases: Literal["auto", "sequential", "pipelined"]
+    placement: Literal["packed", "scattered"]
+    ring_alpha: Literal["mean", "worst"]
+    tree_beta: float
+    ports: Literal["all", "one"]
+    order: Literal["auto", "outer-first", "inner-first"]
 
 
-def under_library(fabric: Fabric, library: str | None) -> Fabric:
-    """A fabric with the library that an argument names; the fabric's own where it names none.
+def with_options(function: Function) -> Function:
+    """Show the keys of :class:`Options` as arguments of their own to whoever asks for the function's signature."""
+    from inspect import Parameter, signature
 
-    Raises:
-        ColltoolError: no text, or no library of that name.
+    usual = {"stride": 1, "alone": False, "shape": None, "library": None, "readings": None, **Readings._field_defaults}
+    own = signature(function)
+    *named, _ = own.parameters.values()
+    spread = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kind.__forward_arg__)
+        for name, kind in Options.__annotations__.items()
+    ]
+    function.__signature__ = own.replace(parameters=[*named, *spread])  # type: ignore[attr-defined]
+    return function
+
+
+def command_line(
+    command: str,
+    *arguments: str,
+    fabrics: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    readings: Readings | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """A command line as a shell takes it.
+
+    Args:
+        command: ``price``, ``fabric show``.
+        arguments: what stands behind it: a primitive, files.
+        fabrics: as they were given.
+        sets: ``KEY=VALUE`` each.
+        readings: those that are not the usual ones are options.
+        options: further ones by their argument in Python; a list repeats its option, None leaves it out.
+
+    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], sets=["ib.size=64"], options={"ranks": 64, "size": None})
+    "colltool price ar -f 'my cluster.yaml' -n 64 --set ib.size=64"
     """
-    if library is None:
-        return fabric
-    from colltool.fabric.library import LibraryName
-
-    known: tuple[LibraryName, ...] = get_args(LibraryName)
-    name = text_of(library, "library", "nccl").lower()
-    if name not in known:
-        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
-        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
-    return fabric.under(name)
+    usual = Readings._field_defaults
+    unusual = {name: value for name, value in (readings or Readings())._asdict().items() if value != usual[name]}
+    every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
+    files = (f"./{one}" if one.startswith("-") else one for one in arguments)
+    return shlex.join(["colltool", *command.split(), *files, *_options(every)])
 
 
-def fabrics_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[Fabric]:
-    """One fabric or several, loaded."""
-    return [fabric_of(one) for one in several_of(fabrics)]
-
-
-def paths_of(given: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
-    """One path or several as a list."""
-    paths = [given] if isinstance(given, str | os.PathLike) else given
-    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
-    return paths
-
-
-def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
-    """One fabric or several as a list, not yet loaded."""
-    if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
-        return [fabrics]
-    if not isinstance(fabrics, Sequence) or not fabrics:
-        raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
-    return list(fabrics)
-
-
-def is_nothing(value: Any) -> bool:
-    """Whether an argument of several values has none: None or empty, and never an array, whose truth is not told."""
-    return value is None or (isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value)
-
-
-def primitive_of(primitive: Primitive | str) -> Primitive:
-    """A primitive by any of its names.
-
-    Raises:
-        ColltoolError: no such primitive.
-    """
-    if isinstance(primitive, Primitive):
-        return primitive
-    if not isinstance(primitive, str):
-        raise wrong(primitive, "primitive", "the name of a primitive", 'write "ar" or "all_reduce"')
-    return parse_primitive(primitive)
-
-
-def names_of(algorithms: Sequence[str] | str) -> list[str]:
-    """One name or several as a list.
-
-    Raises:
-        ColltoolError: something that is no name.
-    """
-    return _texts(algorithms, "algorithms", "names of algorithms", ["ring", "tree"])
-
-
-def vary_of(vary: Sequence[str] | str) -> list[str]:
-    """One key with its values, or several, as a list.
-
-    Raises:
-        ColltoolError: something that is no text.
-    """
-    return _texts(vary, "vary", "keys with their values", ["ib.bandwidth=50GB/s,100GB/s"])
-
-
-def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text.strip() for text in several):
-        raise wrong(value, argument, noun, f"write {given(argument, example)}")
-    return list(several)
-
-
-def size_of(size: str | float) -> float:
-    """Bytes of one size.
-
-    Raises:
-        ColltoolError: no size, or out of range.
-    """
-    with _naming("size"):
-        if isinstance(size, int) and not isinstance(size, bool):
-            size = _short(size, "size")
-        if not (isinstance(size, str) or _is_real(size)):
-            raise wrong(size, "size", "a size", "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)")
-        return parse_size(size)
-
-
-def sizes_of(size: Sizes) -> Number:
-    """A float for one size, an array of its own for several.
-
-    Raises:
-        ColltoolError: no size, or out of range.
-    """
-    if isinstance(size, str | int | float) or getattr(size, "ndim", 1) == 0:
-        return size_of(cast("float", size))
-    import numpy as np
-
-    if isinstance(size, list | tuple):
-        array = np.array([size_of(one) for one in size], dtype=np.float64)
-    elif isinstance(size, np.ndarray) and size.dtype.kind in "iuf":
-        array = np.array(size, dtype=np.float64)  # a copy: the caller's own may change later
-    else:
-        raise wrong(size, "size", "a size or an array of them", "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)")
-    if array.ndim != 1 or not array.size:
-        what = f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
-        raise ColltoolError(what, argument="size", fix="give each size once: numpy.ravel makes one dimension of several")
-    array.setflags(write=False)  # results share it
-    return array
-
-
-def whole_of(value: Any, argument: str) -> int:
-    """A whole number.
-
-    Raises:
-        ColltoolError: another type, or more digits than anything here counts.
-    """
-    return _short(count_of(value, argument), argument)
-
-
-def count_of(value: Any, argument: str, least: float = -inf, most: float = inf) -> int:
-    """A whole number within bounds; unlike an option's, never a text.
-
-    Raises:
-        ColltoolError: another type, or outside.
-    """
-    if isinstance(value, str):
-        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
-    return parse_count(value, argument, least, most)
-
-
-def seed_of(seed: int) -> int:
-    """Of what is drawn: any whole number that the command line takes too."""
-    return count_of(seed, "seed", 0, 10**9)
-
-
-def each_of(values: Any) -> list[Any]:
-    """One value, or several as a list; none of None."""
-    several = isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1
-    return list(values) if several else [] if values is None else [values]
-
-
-def number_of(value: Any, argument: str) -> float:
-    """A finite real number.
-
-    Raises:
-        ColltoolError: another type, infinite, or not a number.
-    """
-    if not _is_finite(value):
-        raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
-    return float(value)
-
-
-def fraction_of(value: Any, argument: str) -> float:
-    """A share of at least 0, finite; 0.05 is 5%.
-
-    Raises:
-        ColltoolError: another type, negative, infinite, or not a number.
-    """
-    if not _is_finite(value) or value < 0:
-        raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
-    return float(value)
-
-
-def flag_of(value: Any, argument: str) -> bool:
-    """True or False, and nothing that Python takes for either.
-
-    Raises:
-        ColltoolError: another type.
-    """
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
-        return bool(value)
-    raise wrong(value, argument, "True or False", f"write {given(argument, True)}")
-
-
-def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
-    """Text that is not empty.
-
-    Raises:
-        ColltoolError: another type, or nothing.
-    """
-    if isinstance(value, str) and value.strip():
-        return value
-    raise wrong(value, argument, noun, f"write {given(argument, example)}")
-
-
-def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
-    """The error for a value of a kind that the argument does not take."""
-    shown = {True: "True", False: "False"}[value] if isinstance(value, bool) else _shown(value)
-    return ColltoolError(f"expected {expected}, got {shown}", argument=argument, fix=fix)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, int | float | complex) and not (isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS):
-        return repr(value)
-    if isinstance(value, str):
-        return f"'{value[:40]}'" if value else "an empty text"
-    if isinstance(value, list | tuple) and not value:
-        return "nothing"
-    return "nothing" if value is None else f"a {type(value).__name__}"
-
-
-def _is_real(value: Any) -> bool:
-    """A number of Python or a scalar of numpy, never a boolean or a complex one."""
-    plain = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
-    return isinstance(plain, int | float) and not isinstance(plain, bool)
-
-
-def _is_finite(value: Any) -> bool:
-    """A real number that a float can hold."""
-    try:
-        return _is_real(value) and isfinite(value)
-    except OverflowError:  # a whole number of hundreds of digits
-        return False
-
-
-def _short(number: int, argument: str) -> int:
-    if abs(number) >= 10 ** (_MOST_DIGITS + 4):
-        raise ColltoolError(f"a number of more than {_MOST_DIGITS + 4} digits", argument=argument, fix="write fewer digits")
-    return number
-
-
-@contextmanager
-def _naming(argument: str) -> Iterator[None]:
-    """Within it an error belongs to this argument, unless it says another."""
-    try:
-        yield
-    except ColltoolError as error:
-        error.argument = error.argument or ("" if error.where else argument)
-        raise
+def _options(values: Mapping[str, Any]) -> Iterator[str]:
+    for argument, value in values.items():
+        several = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        for one in several:
+            yield row.flags.split()[-1] if (row := ARGUMENTS.get(argument)) and row.flags else f"--{argument.replace('_', '-')}"
+            if one is not True:
+                yield str(one)

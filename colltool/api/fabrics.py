@@ -1,105 +1,192 @@
-"""Fabrics: a drawing of one, and what a network of so many endpoints takes."""
+"""The fabrics of a question, loaded and under a library; and several beside each other, under every combination of values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from colltool.api.arguments import count_of, is_nothing
-from colltool.base.errors import ColltoolError, given
-from colltool.base.inputs import remembering
+import colltool.algorithms  # noqa: F401 - fills the registry
+from colltool.api.arguments import Options
+from colltool.api.values import group_of, is_nothing, primitive_of, text_of, vary_of, wrong
+from colltool.base.errors import ColltoolError, given, nearest, taken_from
+from colltool.base.formatting import told_apart
+from colltool.base.primitives import Primitive
+from colltool.base.quoting import clipped
+from colltool.definitions.overrides import Overrides, texts_of
+from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.group_spec import GroupSpec
+from colltool.fabric.load import load_fabric, shipped_fabrics
+from colltool.fabric.model import Fabric
 
 if TYPE_CHECKING:
-    from colltool.api.arguments import AnyFabric
-    from colltool.definitions.overrides import Overrides
-    from colltool.fabric.load import FabricSource
-    from colltool.fabric.results import FabricDrawn, FabricSized
+    from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.sweep import SweepFabric
+
+AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
 
-def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
-    """A fabric as a drawing: its tiers, levels, ports and oversubscription; lattices too.
-
-    Args:
-        fabric: a fabric, or a path or shipped name to load.
-
-    Returns:
-        A :class:`colltool.fabric.results.FabricDrawn`, which a notebook shows; ``.svg`` is the drawing as one ``<svg>`` element,
-        light or dark as its reader's screen. The same fabric gives the same text.
-
-    Raises:
-        ColltoolError: as :func:`colltool.load_fabric`.
-    """
-    from colltool.api.arguments import fabric_of
-    from colltool.fabric.properties import fabric_facts
-    from colltool.fabric.results import FabricDrawn
-    from colltool.render.drawing import fabric_svg
-
-    loaded = fabric_of(fabric)
-    return FabricDrawn(loaded, fabric_facts(loaded), fabric_svg(loaded, loaded.name))
+def list_fabrics() -> list[str]:
+    """The names of the shipped fabrics, sorted."""
+    return shipped_fabrics()
 
 
-@remembering()
-def size_fabric(
-    endpoints: int | None = None,
-    radix: int | None = None,
-    *,
-    fat_tree: int | None = None,
-    levels: int | None = None,
-    oversubscription: Sequence[float | str] | float | str = (),
-    rails: int = 1,
-    ports_per_endpoint: int = 1,
-    prices: FabricSource | None = None,
-    overrides: Overrides = (),
-) -> FabricSized:
-    """A Clos in whole switches and whole ports, the fewest that can be wired evenly, and its bill.
-
-    Args:
-        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
-        radix: ports of a switch.
-        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
-        levels: 1 to 3; the fewest that have room when None.
-        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports and their rates,
-            ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given.
-        rails: separate fabrics, over which the ports spread.
-        ports_per_endpoint: ports of one.
-        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric that has one.
-        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
-
-    Returns:
-        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of the prices.
+def fabric_of(fabric: AnyFabric) -> Fabric:
+    """A fabric as it is, or loaded by path or shipped name.
 
     Raises:
-        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
+        ColltoolError: of another type, or as :func:`colltool.load_fabric`.
     """
-    from colltool.fabric.bill import bill_of_plan
-    from colltool.fabric.load import load_prices
-    from colltool.fabric.results import FabricSized
-    from colltool.sizing.oversubscription import hops_of
-    from colltool.sizing.size_clos import clos_plan, fat_tree_plan
-
-    known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
-    if fat_tree is not None:
-        _alone(endpoints=endpoints, radix=radix, levels=levels, oversubscription=oversubscription or None)
-        _alone(rails=rails if rails != 1 else None, ports_per_endpoint=ports_per_endpoint if ports_per_endpoint != 1 else None)
-        tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
-        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
-    if endpoints is None or radix is None:
-        what = "what is to be sized is not given"
-        raise ColltoolError(what, fix=f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}")
-    ports_of_switch = count_of(radix, "radix")
-    plan = clos_plan(
-        count_of(endpoints, "endpoints"),
-        count_of(ports_per_endpoint, "ports_per_endpoint"),
-        ports_of_switch,
-        rails=count_of(rails, "rails"),
-        levels=None if levels is None else count_of(levels, "levels"),
-        hops=hops_of(oversubscription, ports_of_switch),
-    )
-    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+    if isinstance(fabric, Fabric):
+        return fabric
+    if not isinstance(fabric, str | os.PathLike | Mapping):
+        fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
+        raise wrong(fabric, "fabric", "a fabric", fix)
+    return load_fabric(fabric)
 
 
-def _alone(**beside: Any) -> None:
-    """Refuse what k already says."""
-    for name, value in beside.items():
-        if value is not None:
-            raise ColltoolError("is not asked of a fat-tree: k says it all", argument=name, fix="leave it out")
+def under_library(fabric: Fabric, library: str | None) -> Fabric:
+    """A fabric with the library that an argument names; the fabric's own where it names none.
+
+    Raises:
+        ColltoolError: no text, or no library of that name.
+    """
+    if library is None:
+        return fabric
+    from colltool.algorithms.libraries import LibraryName
+
+    known: tuple[LibraryName, ...] = get_args(LibraryName)
+    name = text_of(library, "library", "nccl").lower()
+    if name not in known:
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
+    return fabric.under(name)
+
+
+class Parsed(NamedTuple):
+    """:class:`Options` and who is in the group, read."""
+
+    group: GroupSpec
+    library: str | None
+    readings: Readings
+
+
+def parsed(ranks: int | None, options: Options) -> Parsed:
+    """The options of a public function, read.
+
+    Raises:
+        ColltoolError: no argument of that name, or a value that cannot be used.
+    """
+    rest: dict[str, Any] = dict(options)
+    stride, alone, shape = rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
+    library = rest.pop("library", None)
+    readings = checked(rest.pop("readings", None), **rest)
+    return Parsed(group_of(ranks, stride, alone, shape), library, readings)
+
+
+class Question(NamedTuple):
+    """What a price is asked for, but for its size; ``asked`` where a library was named that is not the fabric's own."""
+
+    fabric: Fabric
+    primitive: Primitive
+    group: GroupSpec
+    readings: Readings
+    asked: bool
+
+
+def question(fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options) -> Question:
+    """The arguments that most public functions share, read."""
+    on, own = parsed(ranks, options), fabric_of(fabric)
+    return Question(under_library(own, on.library), primitive_of(primitive), on.group, on.readings, is_other(on.library, own))
+
+
+def is_other(library: str | None, fabric: Fabric) -> bool:
+    """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+    return library is not None and library.lower() != fabric.library_name
+
+
+def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
+    """One fabric or several as a list, not yet loaded."""
+    if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
+        return [fabrics]
+    if not isinstance(fabrics, Sequence) or not fabrics:
+        raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
+    return list(fabrics)
+
+
+def columns_of(
+    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
+) -> list[CompareColumn]:
+    """Every fabric under every combination of values, called by what tells it apart.
+
+    Raises:
+        ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
+    """
+    from colltool.analysis.axes import axes_of
+    from colltool.analysis.compare import CompareColumn
+
+    axes = axes_of(vary_of(vary))
+    if other := next((axis for axis in axes if axis.is_reading), None):
+        raise ColltoolError(
+            f"{other.key} is a reading, no value of a fabric", argument="vary", fix="colltool sweep varies readings"
+        )
+    found = []
+    for where in wheres(fabrics, overrides, library):
+        where.load(())  # what is wrong with the overrides of all columns is theirs
+        for chosen in product(*(axis.values for axis in axes)):
+            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
+            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
+            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
+            more = [f"{key}={value}" for key, value in pairs]
+            found.append(CompareColumn(name, where.name, pairs, partial(_more, where.load, more)))
+    return found
+
+
+def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[SweepFabric]:
+    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    found = [_where(one, overrides, library) for one in fabrics]
+    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+
+
+def typed_of(fabric: AnyFabric) -> str:
+    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    if isinstance(fabric, Fabric):
+        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
+
+
+def _where(fabric: AnyFabric, overrides: Overrides, library: str | None) -> SweepFabric:
+    from colltool.analysis.sweep import SweepFabric
+
+    if isinstance(fabric, Fabric) and is_nothing(overrides):
+        return SweepFabric(fabric.name, partial(_loaded, fabric, library))
+    mapped = isinstance(overrides, Mapping)
+    pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
+    return SweepFabric(fabric_of(fabric).name, partial(_loading, fabric, pairs, library))
+
+
+def _loaded(fabric: Fabric, library: str | None, more: Sequence[str]) -> Fabric:
+    """One that is loaded, as it is: with other values it would have to be loaded again."""
+    _given_once(library, more)
+    return under_library(load_fabric(fabric, more) if more else fabric, library)  # type: ignore[arg-type]
+
+
+def _loading(fabric: Any, overrides: Sequence[str], library: str | None, more: Sequence[str]) -> Fabric:
+    _given_once(library, more)
+    return under_library(load_fabric(fabric, [*overrides, *more]), library)
+
+
+def _given_once(library: str | None, more: Sequence[str]) -> None:
+    """Refuse a library for all fabrics where it is varied: every column would be of the same."""
+    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
+        what = f"the library is varied, and {given('library', library)} would take the place of every value"
+        raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
+
+
+def _more(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
+    with taken_from(overrides="vary"):
+        return load([*own, *more])

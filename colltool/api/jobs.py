@@ -6,22 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import (
-    AnyFabric,
-    count_of,
-    fabric_of,
-    flag_of,
-    seed_of,
-    several_of,
-    under_library,
-    vary_of,
-    wrong,
-)
-from colltool.api.columns import typed_of, wheres
-from colltool.api.groups import ranks_of
+from colltool.api.fabrics import AnyFabric, fabric_of, several_of, typed_of, under_library, wheres
+from colltool.api.values import count_of, flag_of, ranks_of, vary_of, wrong
 from colltool.base.inputs import remembering
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
@@ -210,5 +199,5 @@ def plan_sensitivity(
     loaded = job if isinstance(job, Loaded) else load_job(job)
     on = under_library(fabric_of(fabric), library)
     numbers, assumed = ranges_of(on, vary_of(vary))
-    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": seed_of(seed)}
+    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
     return run(loaded, on, ranks_of(ranks, 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)

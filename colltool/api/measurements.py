@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import (
-    AnyFabric,
+from colltool.api.fabrics import AnyFabric, fabric_of, under_library
+from colltool.api.values import (
     AnyPath,
     count_of,
-    fabric_of,
     flag_of,
     fraction_of,
     is_nothing,
@@ -20,16 +19,14 @@ from colltool.api.arguments import (
     paths_of,
     primitive_of,
     text_of,
-    under_library,
-    whole_of,
     wrong,
 )
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.units import parse_rate
 from colltool.definitions.overrides import Overrides
-from colltool.estimate.readings import Readings, checked
+from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 
 if TYPE_CHECKING:
@@ -166,7 +163,7 @@ def trace(
     if placed is not None and not isinstance(placed, str | os.PathLike):
         if not isinstance(placed, Sequence) or not placed:
             raise wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
-        placed = [whole_of(rank, "placed") for rank in placed]
+        placed = [count_of(rank, "placed") for rank in placed]
     return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts), placed)
 
 
@@ -246,8 +243,5 @@ def _rate(rate: str | float) -> float:
     """Bytes/s of a line rate."""
     if not isinstance(rate, str):
         rate = number_of(rate, "line_rate")
-    try:
+    with naming("line_rate"):
         return parse_rate(rate)
-    except ColltoolError as error:
-        error.argument = error.argument or "line_rate"
-        raise

@@ -1,4 +1,4 @@
-"""What a layout costs."""
+"""Fabrics as networks: a drawing, the size of a Clos, the load of every link, and schedules executed message by message."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.arguments import (
-    AnyFabric,
-    fabric_of,
-    flag_of,
-    primitive_of,
-    size_of,
-    text_of,
-    whole_of,
-    wrong,
-)
+from colltool.api.arguments import AnyShape
+from colltool.api.fabrics import AnyFabric, fabric_of, several_of
+from colltool.api.values import count_of, flag_of, group_of, is_nothing, names_of, primitive_of, size_of, text_of, wrong
 from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.inputs import remembering
 from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
 
@@ -26,6 +20,98 @@ if TYPE_CHECKING:
 
     from colltool.congestion.groups import Layout
     from colltool.congestion.results import Contention
+    from colltool.definitions.overrides import Overrides
+    from colltool.fabric.load import FabricSource
+    from colltool.fabric.results import FabricDrawn, FabricSized
+    from colltool.schedules.trace import Vectors
+    from colltool.verification.results import Verification
+
+
+def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
+    """A fabric as a drawing: its tiers, levels, ports and oversubscription; lattices too.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+
+    Returns:
+        A :class:`colltool.fabric.results.FabricDrawn`, which a notebook shows; ``.svg`` is the drawing as one ``<svg>`` element,
+        light or dark as its reader's screen. The same fabric gives the same text.
+
+    Raises:
+        ColltoolError: as :func:`colltool.load_fabric`.
+    """
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricDrawn
+
+    loaded = fabric_of(fabric)
+    return FabricDrawn(loaded, fabric_facts(loaded))
+
+
+@remembering()
+def size_fabric(
+    endpoints: int | None = None,
+    radix: int | None = None,
+    *,
+    fat_tree: int | None = None,
+    levels: int | None = None,
+    oversubscription: Sequence[float | str] | float | str = (),
+    rails: int = 1,
+    ports_per_endpoint: int = 1,
+    prices: FabricSource | None = None,
+    overrides: Overrides = (),
+) -> FabricSized:
+    """A Clos in whole switches and whole ports, the fewest that can be wired evenly, and its bill.
+
+    Args:
+        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
+        radix: ports of a switch.
+        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
+        levels: 1 to 3; the fewest that have room when None.
+        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports and their rates,
+            ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given.
+        rails: separate fabrics, over which the ports spread.
+        ports_per_endpoint: ports of one.
+        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric that has one.
+        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
+
+    Returns:
+        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of the prices.
+
+    Raises:
+        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
+    """
+    from colltool.fabric.bill import bill_of_plan
+    from colltool.fabric.load import load_prices
+    from colltool.fabric.results import FabricSized
+    from colltool.sizing.oversubscription import hops_of
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan
+
+    known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
+    if fat_tree is not None:
+        _alone(endpoints=endpoints, radix=radix, levels=levels, oversubscription=oversubscription or None)
+        _alone(rails=rails if rails != 1 else None, ports_per_endpoint=ports_per_endpoint if ports_per_endpoint != 1 else None)
+        tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
+        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
+    if endpoints is None or radix is None:
+        what = "nothing says what to size"
+        raise ColltoolError(what, fix=f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}")
+    ports_of_switch = count_of(radix, "radix")
+    plan = clos_plan(
+        count_of(endpoints, "endpoints"),
+        count_of(ports_per_endpoint, "ports_per_endpoint"),
+        ports_of_switch,
+        rails=count_of(rails, "rails"),
+        levels=None if levels is None else count_of(levels, "levels"),
+        hops=hops_of(oversubscription, ports_of_switch),
+    )
+    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+
+
+def _alone(**beside: Any) -> None:
+    """Refuse what k already says."""
+    for name, value in beside.items():
+        if value is not None:
+            raise ColltoolError("does not apply to a fat-tree, which k fully defines", argument=name, fix="leave it out")
 
 
 def contention(
@@ -75,7 +161,7 @@ def contention(
     wanted = None if primitive is None else primitive_of(primitive)
     every = flag_of(per_link, "per_link")
     loaded = fabric_of(fabric)
-    placed_groups = _layout(loaded, layout, placed, whole_of(seed, "seed"))
+    placed_groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
     skew = Skew(_matrix(matrix), hot, hot_members, zipf)
     try:
         return run(loaded, placed_groups, primitive=wanted, algorithm=named, size=bytes_, skew=skew, per_link=every)
@@ -113,9 +199,9 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
             if not isinstance(value, list | tuple):
                 raise wrong(value, "shape", "a tuple of whole numbers", f"write {given('shape', (4, 2), text='4x2')}")
             for side in value:
-                whole_of(side, "shape")
+                count_of(side, "shape")
         elif value is not None:
-            whole_of(value, name)
+            count_of(value, name)
     return dict(layout)
 
 
@@ -125,3 +211,53 @@ def _matrix(matrix: Any) -> Any:
 
         return load_matrix(os.fspath(matrix))
     return matrix
+
+
+def verify(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str | None = None,
+    *,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: AnyShape | None = None,
+    algorithms: Sequence[str] | str = (),
+    size: str | float = "16MB",
+    segments: int | None = None,
+    trace: bool = False,
+    values: Vectors = (),
+) -> Verification:
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
+
+    Args:
+        fabrics: one or several, as :func:`price`; their ports and links carry the messages.
+        primitive: one, or all when None.
+        ranks, stride, alone, shape: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
+        algorithms: only these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
+        values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
+
+    Returns:
+        A :class:`colltool.verification.results.Verification`.
+
+    Raises:
+        ColltoolError: a group that does not fit, or nothing of that name runs there.
+    """
+    from colltool.verification.verify import verify as run
+
+    primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
+    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
+    pieces = None if segments is None else count_of(segments, "segments")
+    steps = flag_of(trace, "trace")
+    if values and not steps:
+        raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
+    found = [
+        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=values)
+        for fabric in map(fabric_of, several_of(fabrics))
+    ]
+    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+    from colltool.verification.results import Verification
+
+    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)

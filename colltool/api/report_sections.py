@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import colltool
 from colltool.analysis.axes import axes_of
-from colltool.analysis.report import Assumptions, ReportEntry, Section
-from colltool.api import comparisons, jobs, measurements, prices
-from colltool.api.arguments import AnyFabric
-from colltool.api.commands import command_line
+from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
+from colltool.api.arguments import command_line
+from colltool.api.fabrics import AnyFabric
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions.overrides import Overrides
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.readings import Readings
-from colltool.estimate.walk import whole_groups
-from colltool.estimate.who import Who
+from colltool.estimate.placement import whole_groups
 from colltool.fabric.model import Fabric
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 
@@ -95,7 +95,7 @@ class Page(NamedTuple):
         if self.ranks is not None:
             return self.ranks
         if self.shape is not None:
-            return place(self.fabric, Who(shape=self.shape)).ranks
+            return place(self.fabric, GroupSpec(shape=self.shape)).ranks
         if len(self.columns) == 1:
             return self.fabric.ranks
         common = common_counts([one.fabric for one in self.columns])
@@ -122,7 +122,7 @@ class Page(NamedTuple):
         return (command_line(command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more),)
 
 
-def network(page: Page) -> Section:
+def network(page: Page) -> ReportSection:
     """What each fabric is."""
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
@@ -132,14 +132,14 @@ def network(page: Page) -> Section:
         name = one.file.name if len(page.columns) == 1 else f"{one.file.name}-{at}"
         lines = (*one.line("fabric show"), *one.line("fabric draw", output=f"{name}.svg"))
         found.append(ReportEntry(one.title, FabricShown(one.file, fabric_facts(one.file)), lines))
-    return Section("network", "The network", tuple(found))
+    return ReportSection("network", "The network", tuple(found))
 
 
-def collective(page: Page, primitive: Primitive) -> Section:
+def collective(page: Page, primitive: Primitive) -> ReportSection:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
     fabric, short, size = page.fabric, SHORT[primitive], format_size(page.size)
     counts = few(counts_of([fabric], page.most), LINES)
-    swept = comparisons.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
     grid: dict[str, Any] = {"ranks": listed(counts), "size": listed(SIZES), "rows": "bytes", "cols": "ranks"}
     whole: dict[str, Any] = {"ranks": page.most, "shape": page.shape, "readings": page.readings}
     one: dict[str, Any] = whole | {"size": page.size}
@@ -150,15 +150,15 @@ def collective(page: Page, primitive: Primitive) -> Section:
                 page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
         ReportEntry("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
                 page.line("sweep", short, **grid, pivot="algorithm"), "map"),
-        ReportEntry(f"Where the winner changes, {page.most} ranks", prices.crossover(fabric, primitive, **whole),
+        ReportEntry(f"SweepFabric the winner changes, {page.most} ranks", colltool.crossover(fabric, primitive, **whole),
                 page.line("crossover", short, **typed)),
-        ReportEntry(f"Where the time goes, {where}", prices.breakdown(fabric, primitive, **one),
+        ReportEntry(f"SweepFabric the time goes, {where}", colltool.breakdown(fabric, primitive, **one),
                 page.line("breakdown", short, **typed, size=size)),
-        ReportEntry(f"Whether the choice is safe, {where}", comparisons.sensitivity(fabric, primitive, **one),
+        ReportEntry(f"Whether the choice is safe, {where}", colltool.sensitivity(fabric, primitive, **one),
                 page.line("sensitivity", short, **typed, size=size)),
         *compared(page, primitive),
     ]  # fmt: skip
-    return Section(short, primitive.spoken.capitalize(), tuple(exhibits))
+    return ReportSection(short, primitive.spoken.capitalize(), tuple(exhibits))
 
 
 def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
@@ -166,7 +166,7 @@ def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
     if len(page.columns) == 1:
         return
     counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
-    result = comparisons.compare(
+    result = colltool.compare(
         page.fabrics, primitive, ranks=counts, sizes=COMPARED, vary=page.vary, overrides=page.overrides, library=page.library,
         readings=page.readings,
     )  # fmt: skip
@@ -174,19 +174,19 @@ def compared(page: Page, primitive: Primitive) -> Iterator[ReportEntry]:
     yield ReportEntry("Side by side", result, line)
 
 
-def step(page: Page, job: Job, typed: str) -> Section:
+def step(page: Page, job: Job, typed: str) -> ReportSection:
     """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
     sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
-    plan = jobs.plan(job, page.fabric, page.ranks, readings=page.readings)
+    plan = colltool.plan(job, page.fabric, page.ranks, readings=page.readings)
     exhibits = [ReportEntry(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
     if len(page.columns) > 1:
-        plans = jobs.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
+        plans = colltool.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
         if page.vary:  # plan has no columns of values: one command for each
             lines = tuple(line for at in range(len(page.columns)) for line in page.line("plan", typed, at=at, **sets))
         else:
             lines = page.side_by_side("plan", typed, **sets)
         exhibits.append(ReportEntry("The step on each", plans, lines))
-    return Section("job", f"The job {job.name}", tuple(exhibits))
+    return ReportSection("job", f"The job {job.name}", tuple(exhibits))
 
 
 class LogHints(NamedTuple):
@@ -197,7 +197,7 @@ class LogHints(NamedTuple):
     in_place: bool = False
 
 
-def logged(page: Page, logs: Sequence[str], said: LogHints) -> Section:
+def logged(page: Page, logs: Sequence[str], said: LogHints) -> ReportSection:
     """What was measured beside what is expected, traces by themselves."""
     from colltool.traces import is_trace
 
@@ -206,14 +206,14 @@ def logged(page: Page, logs: Sequence[str], said: LogHints) -> Section:
     exhibits = []
     if others:  # which say themselves which library ran
         asked = said._asdict() | {"ranks": page.ranks if page.ranks and _without_ranks(others, said) else None}
-        result = measurements.doctor(others, page.columns[0].file, readings=page.readings, **asked)
+        result = colltool.doctor(others, page.columns[0].file, readings=page.readings, **asked)
         typed = {"collective": said.primitive, "nodes": said.nodes, "in_place": said.in_place or None, "ranks": asked["ranks"]}
         line = page._replace(library=None).line("doctor", *others, **typed)
         exhibits.append(ReportEntry("What benchmarks measured", result, line))
     if traces:
-        traced = measurements.trace(page.fabric, traces, readings=page.readings)
+        traced = colltool.trace(page.fabric, traces, readings=page.readings)
         exhibits.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
-    return Section("measured", "Measured against expected", tuple(exhibits))
+    return ReportSection("measured", "Measured against expected", tuple(exhibits))
 
 
 def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
@@ -227,7 +227,7 @@ def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
     return False
 
 
-def assumptions(page: Page) -> Section:
+def assumptions(page: Page) -> ReportSection:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
     from colltool.fabric.provenance import provenance
 
@@ -238,7 +238,7 @@ def assumptions(page: Page) -> Section:
         title = one.title if at == 0 else f"{one.title}: what differs"
         result = Assumptions(one.file, own, page.library or "", page.readings)
         found.append(ReportEntry(title, result, one.line("fabric show", format="yaml"), None))
-    return Section("assumptions", "What the numbers rest on", tuple(found))
+    return ReportSection("assumptions", "What the numbers rest on", tuple(found))
 
 
 def common_counts(fabrics: Sequence[Fabric]) -> set[int]:

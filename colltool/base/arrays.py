@@ -1,7 +1,4 @@
-"""The same choices for numbers and for arrays of them: on a fabric whose values are arrays many fabrics are priced at once.
-
-Arithmetic works on both by itself. What chooses, such as the slowest of several distances, chooses element by element here.
-"""
+"""Choices, such as the slowest of several distances, for numbers and element by element for arrays of them."""
 
 from __future__ import annotations
 
@@ -15,12 +12,10 @@ Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 def is_array(value: object) -> bool:
-    """Whether it holds many numbers."""
     return hasattr(value, "shape")
 
 
 def least(*values: Any) -> Any:
-    """The least of several numbers, element by element."""
     if not any(map(is_array, values)):
         return min(values)
     import numpy as np
@@ -29,7 +24,6 @@ def least(*values: Any) -> Any:
 
 
 def largest(*values: Any) -> Any:
-    """The largest of several numbers, element by element."""
     if not any(map(is_array, values)):
         return max(values)
     import numpy as np
@@ -38,7 +32,7 @@ def largest(*values: Any) -> Any:
 
 
 def anywhere(condition: Any) -> bool:
-    """Whether something holds, of an array at any element."""
+    """Whether it holds, at any element of an array."""
     return bool(condition.any()) if is_array(condition) else bool(condition)
 
 
@@ -53,7 +47,7 @@ def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
 
 
 def taken(index: Any, values: Sequence[Any]) -> Any:
-    """Of each element the value that its index points at. Words are those of the first element: they label, and price nothing."""
+    """The value at an index, per element; words are those of the first element: they only label."""
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -67,7 +61,7 @@ def taken(index: Any, values: Sequence[Any]) -> Any:
 
 
 def record_at(index: Any, records: Sequence[Record]) -> Record:
-    """The record that an index points at; of an array of indices one whose fields are taken element by element."""
+    """The record at an index; of an array of indices one whose fields are taken element by element."""
     if not is_array(index):
         return records[int(index)]
     kind = type(records[0])
@@ -80,7 +74,7 @@ def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool 
 
 
 def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
-    """The candidates that have the least key at any element, each with the elements where; one where keys are numbers."""
+    """The candidates with the least key at any element, each with those elements; a single one where keys are numbers."""
     listed = list(candidates)
     if len(listed) == 1:
         return [(listed[0], True)]
@@ -93,7 +87,7 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
 
 
 TIE = 1e-12
-"""Numbers that are nearer to each other are equal: what is between them is the rounding of sums. The first of equals leads."""
+"""Numbers closer than this are equal, apart only by the rounding of sums; the first of equals leads."""
 
 
 def first_least(keys: Sequence[Any]) -> Any:

@@ -1,9 +1,8 @@
 """What went wrong, where, and what to type next; and the exit codes of the command line.
 
-The same error is read by two audiences: somebody at a shell, who gave ``--ranks 64``, and somebody in Python, who gave
-``ranks=64``. Whoever raises it writes neither: :func:`given` puts a mark into the text, and :func:`spell` turns the marks into
-the words of the audience where the text leaves the program. ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled`
-takes the other. A text of a result is spelled by :func:`said` where the result is made: it knows who asked.
+An error has two audiences: a shell, where ``--ranks 64`` was given, and Python, where ``ranks=64`` was. Whoever raises it writes
+neither: :func:`given` puts a mark into the text, :func:`spell` turns marks into an audience's words where the text leaves the
+program. ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
-# An argument that the command line does not call by its Python name with two dashes: its long and its short option.
+# Arguments whose option is not their Python name with two dashes: the long and the short option.
 _OPTIONS = {
     "algorithms": ("--algorithm", "--algorithm"),
     "fabric": ("--fabric", "-f"),
@@ -46,39 +45,31 @@ MARKS = _START + _NEXT + _END
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:
-    """A mark for an argument in the text of an error: ``given("ranks", 64)`` is read as ``-n 64`` or ``ranks=64``.
+    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``, ``given("ranks")`` the argument itself.
 
-    Args:
-        argument: its name in Python.
-        value: what it is given; without one the argument itself is meant: ``--ranks`` or ``ranks``. An ellipsis stands for a
-            value of the reader's own.
-        text: the value as the command line writes it, where it is more than the value's own text.
+    An ellipsis stands for a value of the reader's own; ``text`` is the value as a shell takes it, where that is not its ``str``.
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
     return f"{_START}{argument}{_NEXT}{text or _typed(value)}{_NEXT}{_written(value if value is not None else text)}{_END}"
 
 
+def _options(argument: str) -> tuple[str, str]:
+    return _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)
+
+
 def option_of(argument: str) -> str:
     """What a shell calls an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
-    return _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)[1]
+    return _options(argument)[1]
 
 
 def either(*, shell: str, python: str) -> str:
-    """A mark for what the two audiences do in different ways: a command, or a function."""
+    """A mark for what the two audiences do differently: a command, or a function."""
     return f"{_START}{_NEXT}{shell}{_NEXT}{python}{_END}"
 
 
 def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None) -> str:
-    """A text with its marks in the words of an audience.
-
-    Args:
-        text: with marks of :func:`given` and :func:`either`.
-        audience: who reads it.
-        names: what a command or function calls an argument that others call by another name.
-    """
-    if _START not in text:
-        return text
+    """A text with its marks in the words of an audience; ``names`` are other names that a command or function has."""
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
@@ -92,7 +83,7 @@ _AUDIENCE: ContextVar[Audience] = ContextVar("audience", default="python")
 
 @contextmanager
 def speaking(audience: Audience) -> Iterator[None]:
-    """Within it results are worded for this audience: the command line speaks to a shell, everybody else to Python."""
+    """Within it results are worded for this audience: the command line's is a shell, everybody else's Python."""
     token = _AUDIENCE.set(audience)
     try:
         yield
@@ -101,7 +92,7 @@ def speaking(audience: Audience) -> Iterator[None]:
 
 
 def said(text: str) -> str:
-    """A text of a result, such as a note or a reason, with its marks in the words of who asked for it."""
+    """A text of a result, such as a note or a reason, in the words of whoever asked for it."""
     return spell(text, _AUDIENCE.get())
 
 
@@ -113,9 +104,7 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     if audience == "python":
         name = names.get(argument, argument)
         return f"{name}={python}" if values else name
-    long, short = _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)
-    if argument in names:
-        long = short = names[argument]
+    long, short = (names[argument],) * 2 if argument in names else _options(argument)
     return f"{short} {shell}".strip() if values else long
 
 
@@ -131,15 +120,13 @@ def _written(value: Any) -> str:
 
 
 class ColltoolError(Exception):
-    """Input or arguments that cannot be used.
+    """Input or arguments that cannot be used; texts may hold marks of :func:`given`.
 
     Args:
         what: what was found and why it cannot be used.
-        where: the place in a file: ``file:line:column`` and key path. Empty when there is none.
-        argument: the argument that gave it, by its name in Python. Empty when there is none.
-        fix: what to write instead. Empty when nothing better than ``what`` can be said.
-
-    Texts may hold marks of :func:`given`; ``str()`` spells them for Python.
+        where: its place in a file, ``file:line:column`` and key path; empty if none.
+        argument: the argument that gave it, by its Python name; empty if none.
+        fix: what to write instead; empty if ``what`` says it all.
     """
 
     def __init__(self, what: str, *, where: str = "", argument: str = "", fix: str = "") -> None:
@@ -154,11 +141,11 @@ class ColltoolError(Exception):
         return self.spelled("python")
 
     def spelled(self, audience: Audience) -> str:
-        """The error in the words of an audience: place, argument and what, and the cure on a line of its own."""
+        """Place, argument and what in an audience's words, the fix on a line of its own."""
         return "\n  ".join(self.lines(audience))
 
     def lines(self, audience: Audience) -> list[str]:
-        """As :meth:`spelled`: what went wrong, and the cure where there is one."""
+        """As :meth:`spelled`: what went wrong, and the fix if there is one."""
         names = {argument: name for (whose, argument), name in self.names.items() if whose == audience}
         place = [part for part in (self.where, self.argument and given(self.argument)) if part]
         text = ": ".join((*place, self.what))
@@ -166,22 +153,16 @@ class ColltoolError(Exception):
 
 
 class ManyErrors(ColltoolError):
-    """Every error of one file, reported at once, in the order of the file.
-
-    Args:
-        problems: at least one error.
-    """
+    """Every error of one file, at least one, in the order of the file."""
 
     def __init__(self, problems: list[ColltoolError]) -> None:
         super().__init__("\n".join(problem.what for problem in problems))
         self.problems = tuple(problems)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is made: an exception's own way would hand the text to where the errors belong."""
         return type(self), (list(self.problems),), {"names": self.names}
 
     def spelled(self, audience: Audience) -> str:
-        """All of them, one after the other."""
         return "\n".join(problem.spelled(audience) for problem in self.problems)
 
 
@@ -192,7 +173,7 @@ def problems_of(error: ColltoolError) -> tuple[ColltoolError, ...]:
 
 @contextmanager
 def called(audience: Audience, **names: str) -> Iterator[None]:
-    """Within it an argument goes by another name: ``called("python", algorithms="algorithm")`` where one is taken."""
+    """Within it an argument goes by another name: ``called("python", algorithms="algorithm")`` where only one is taken."""
     try:
         yield
     except ColltoolError as error:
@@ -204,10 +185,19 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 
 @contextmanager
 def taken_from(**names: str) -> Iterator[None]:
-    """Within it an argument is another one, for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
-    options = {name: _OPTIONS.get(other, (f"--{other}",))[0] for name, other in names.items()}
-    with called("shell", **options), called("python", **names):
+    """Within it an argument is another one for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
+    with called("shell", **{name: _options(other)[0] for name, other in names.items()}), called("python", **names):
         yield
+
+
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Within it an error without an argument or a place belongs to this argument."""
+    try:
+        yield
+    except ColltoolError as error:
+        error.argument = error.argument or ("" if error.where else argument)
+        raise
 
 
 def nearest(word: str, known: list[str]) -> str:

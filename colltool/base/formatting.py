@@ -65,7 +65,6 @@ def size_text(size: float) -> str:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """``4x4x8``."""
     return "x".join(map(str, shape))
 
 
@@ -156,7 +155,6 @@ def short_percent(share: float, digits: int = 4, sign: str = "") -> str:
 
 
 def whole_percent(share: float) -> str:
-    """``12%``: the share of a total."""
     return f"{100 * share:.0f}%"
 
 

@@ -1,10 +1,7 @@
-"""Any file that colltool reads, through one door: a regular file or a pipe, never more of it than a person can mean.
+"""Every file that colltool reads: a regular file or a pipe (``<(zcat log.gz)``, ``/dev/stdin``), within a size limit per kind.
 
-What is larger than the limit of its kind is refused before it is read, a device, a folder or a socket before it is opened: a
-zero device never ends, and a folder has no text. A pipe (``<(zcat log.gz)``, ``/dev/stdin``) does as well as a file.
-
-Within :func:`remembering` every file that was opened is known, however it was named, so that nothing is written over it; and
-a pipe, which gives its content once, can be read again.
+Too large a file is refused before it is read, a device, folder or socket before it is opened. Within :func:`remembering` every
+opened file is known, however it was named, so that nothing is written over it, and a pipe can be read again.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Bound(NamedTuple):
-    """What one kind of input may be: at most ``limit`` bytes; ``noun`` and ``larger`` say it, ``smaller`` is the cure."""
+    """The limit of one kind of input in bytes; what to call it, and a larger one; the fix."""
 
     limit: int
     noun: str
@@ -50,8 +47,7 @@ BOUNDS: dict[Kind, Bound] = {
 _GZIP = b"\x1f\x8b"
 _LOOKED_AT = 4096  # bytes, to tell an encoding
 TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
-"""What is read piece by piece, and may be larger than memory."""
-
+"""Read piece by piece: may be larger than memory."""
 
 Identity = tuple[int, int]
 """Device and inode: one file under all its names."""
@@ -59,7 +55,7 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was opened: every file, and of pipes the content."""
+    """What was opened: every file, and the content of pipes."""
 
     files: set[Identity] = field(default_factory=set)
     pipes: dict[Identity, bytes] = field(default_factory=dict)
@@ -77,7 +73,7 @@ _INPUTS: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
 
 @contextmanager
 def remembering() -> Iterator[Inputs]:
-    """Within it every file that is opened is noted; one within another notes in the outer."""
+    """Within it every opened file is noted; a nested one notes in the outer."""
     outer = _INPUTS.get()
     if outer is not None:
         yield outer
@@ -90,12 +86,7 @@ def remembering() -> Iterator[Inputs]:
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
-    """The text of a file or pipe in UTF-8, without a byte order mark.
-
-    Args:
-        path: of the file.
-        kind: what it should hold, which says how large it may be.
-        name: what errors call it; the path when empty.
+    """The text of a UTF-8 file or pipe, without a byte order mark; ``name`` is what errors call it, default: the path.
 
     Raises:
         ColltoolError: as :func:`read_bytes`, or not UTF-8, with line and column.
@@ -113,21 +104,16 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
-    """As :func:`read_text`, for a caller that knows how to decode.
+    """All of a file or pipe.
 
     Raises:
         ColltoolError: missing, unreadable, a folder, a device, a socket, or above the limit of its kind.
     """
     bound, where = BOUNDS[kind], printable(_name(path, name))
-    try:
+    with _refusing(bound, where):
         status = os.stat(path)
         _check(status, bound, where)
         content = _content(path, status, bound)
-    except OSError as error:
-        fix = f"give the path of {bound.noun}"
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
-    except ValueError as error:  # a NUL in the name, or a character that no file system has
-        raise ColltoolError("is not the name of a file", where=where, fix=f"give the path of {bound.noun}") from error
     if len(content) > bound.limit:  # a pipe, or a file that grew
         raise _too_large(bound, where)
     return content
@@ -135,31 +121,39 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """A file or pipe to be read piece by piece, and what errors call it: for what does not fit into memory.
+    """A file or pipe to be read piece by piece, and what errors call it.
 
     Raises:
-        ColltoolError: as :func:`read_bytes`, also where reading fails later on.
+        ColltoolError: as :func:`read_bytes`, also where reading fails later.
     """
     name = _name(path, "")
+    where = printable(name)
+    with _refusing(bound, where):
+        status = os.stat(path)
+        _check(status, bound, where)
+        inputs = _INPUTS.get()
+        if inputs is not None and stat.S_ISFIFO(status.st_mode) and _identity(status) in inputs.files:
+            fix = "name it once, or save what it gives as a file"  # it has nothing more, and would be waited for without end
+            raise ColltoolError("is a pipe that was read already", where=where, fix=fix)
+        _note(status)
+        stream = open(path, "rb")  # noqa: SIM115 - closed below
+    with stream, _refusing(bound, where, bad_name=()):
+        yield stream, name
+
+
+@contextmanager
+def _refusing(bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] = ValueError) -> Iterator[None]:
     fix = f"give the path of {bound.noun}"
     try:
-        status = os.stat(path)
-        _check(status, bound, printable(name))
-        _once(status, printable(name))
-        stream = open(path, "rb")  # noqa: SIM115 - closed below
+        yield
     except OSError as error:
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
-    except ValueError as error:
-        raise ColltoolError("is not the name of a file", where=printable(name), fix=fix) from error
-    with stream:
-        try:
-            yield stream, name
-        except OSError as error:
-            raise ColltoolError(f"cannot be read: {error.strerror or error}", where=printable(name), fix=fix) from error
+        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
+    except bad_name as error:  # a NUL in the name, or a character that no file system has
+        raise ColltoolError("is not the name of a file", where=where, fix=fix) from error
 
 
 def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
-    """The error for what is no text in UTF-8: packed, in another encoding, or no text at all."""
+    """The error for what is not UTF-8: packed, in another encoding, or binary."""
     if content.startswith(_GZIP):
         return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
     encoding = _encoding(content[:_LOOKED_AT])
@@ -170,7 +164,7 @@ def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
 
 
 def _encoding(head: bytes) -> str:
-    """What a text that is not UTF-8 looks to be in, by its mark or its zeros, as iconv calls it; empty for no text."""
+    """The likely encoding of a text that is not UTF-8, as iconv calls it; empty for binary."""
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -184,7 +178,6 @@ def _encoding(head: bytes) -> str:
 
 
 def _content(path: AnyPath, status: os.stat_result, bound: Bound) -> bytes:
-    """All of a file, or of a pipe what it gave before."""
     inputs = _note(status)
     if inputs is not None and (known := inputs.pipes.get(_identity(status))) is not None:
         return known
@@ -193,14 +186,6 @@ def _content(path: AnyPath, status: os.stat_result, bound: Bound) -> bytes:
     if inputs is not None and stat.S_ISFIFO(status.st_mode):
         inputs.pipes[_identity(status)] = content
     return content
-
-
-def _once(status: os.stat_result, where: str) -> None:
-    """Refuse a pipe that was read piece by piece, or otherwise: it has nothing more, and would be waited for without end."""
-    inputs = _INPUTS.get()
-    if inputs is not None and stat.S_ISFIFO(status.st_mode) and _identity(status) in inputs.files:
-        raise ColltoolError("is a pipe that was read already", where=where, fix="name it once, or save what it gives as a file")
-    _note(status)
 
 
 def _note(status: os.stat_result) -> Inputs | None:
@@ -215,7 +200,6 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _check(status: os.stat_result, bound: Bound, where: str) -> None:
-    """Refuses what is no file of a person by its kind and size alone."""
     mode = status.st_mode
     if stat.S_ISDIR(mode):
         raise ColltoolError(f"is a directory, expected {bound.noun}", where=where, fix="give a file in it")
@@ -232,5 +216,5 @@ def _too_large(bound: Bound, where: str) -> ColltoolError:
 
 
 def _name(path: AnyPath, name: str) -> str:
-    """What errors call a file: bytes that are no UTF-8 stay in it as surrogates, and are escaped where text leaves."""
+    # bytes that are not UTF-8 stay in it as surrogates, escaped where text leaves
     return name or os.fsdecode(path)

@@ -1,7 +1,7 @@
-"""What every public result offers beside its fields: columns, a frame, a line or two, a table for a notebook.
+"""What every public result offers beside its fields: columns, a data frame, a summary, a table for a notebook.
 
-A result is frozen data and stands below the renderers. Its methods open the door of :mod:`colltool.render` when they are
-called: the one place where a lower floor looks up, so that what a notebook shows is what the command line prints.
+Its methods open :mod:`colltool.render` when they are called, the one place where a lower floor looks up: a notebook shows what
+the command line prints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sizes, times, rates, lengths, energies, powers: strict text to SI numbers; :mod:`colltool.base.formatting` writes them.
 
-Bytes, seconds, bytes/s inside. Case matters, because ``Gb`` is a bit and ``GB`` a byte; kilo, mega, giga are powers of ten
-and kibi, mebi, gibi powers of two. A size or a rate without a unit is bytes or bytes/s; whatever else always needs its unit.
+Case matters: ``Gb`` is bits, ``GB`` bytes. Kilo, mega, giga are powers of ten, kibi, mebi, gibi powers of two. A size or rate
+without a unit is bytes or bytes/s; everything else needs its unit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from typing import SupportsFloat, SupportsIndex
+from typing import NamedTuple, SupportsFloat, SupportsIndex
 
 from colltool.base.errors import ColltoolError, either, given
 from colltool.base.formatting import format_size
@@ -20,28 +20,32 @@ _DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e1
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 _PREFIXES = {**_DECIMAL, **_BINARY}
 
-_SIZES = {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()}
-_TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}  # per second: 5/1e6 is 5e-06, 5*1e-6 is not
+
+class _Unit(NamedTuple):
+    """A kind of quantity: its units with their factors, an example, and the units of a bare number, empty where it needs none."""
+
+    kind: str
+    factors: dict[str, float]
+    example: str
+    usual: tuple[str, ...] = ()
+    divides: bool = False  # by the factor: 5/1e6 is 5e-06, 5*1e-6 is not
+
+
 _RATES = {f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")} | {
     f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
 }
-
-_LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "ft": 0.3048}
-_ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}  # per J/bit
-
-_POWERS = {"W": 1.0, "kW": 1e3, "MW": 1e6}
-_PER_ENERGY = {"/kWh": 1.0, "/MWh": 1e3}  # per unit of money a kWh
-
 _FLOPS = {f"{prefix}FLOP{per}": factor for prefix, factor in _DECIMAL.items() for per in ("/s", "S")}
+_TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
+_ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
-_USUAL = {
-    "time": ("us", "ns"),
-    "length": ("m", "km"),
-    "bit energy": ("pJ/bit", "nJ/bit"),
-    "power": ("W", "kW"),
-    "price of energy": ("/kWh", "/MWh"),
-}
-"""What people probably mean who leave the unit out."""
+_SIZE = _Unit("size", {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()}, "16MB (10^6 bytes) or 16MiB (2^20)")
+_RATE = _Unit("rate", _RATES, "900GB/s (bytes) or 400Gbps (bits)")
+_TIME = _Unit("time", _TIMES, "0.5us, 500ns or 2ms", ("us", "ns"), divides=True)
+_ARITHMETIC = _Unit("rate of arithmetic", _FLOPS, "989TFLOP/s or 2.5PFLOP/s", ("TFLOP/s", "PFLOP/s"))
+_LENGTH = _Unit("length", {"m": 1.0, "km": 1e3, "cm": 1e-2, "ft": 0.3048}, "100m, 2km or 30ft", ("m", "km"))
+_ENERGY = _Unit("bit energy", _ENERGIES, "30pJ/bit or 1nJ/bit", ("pJ/bit", "nJ/bit"), divides=True)
+_POWER = _Unit("power", {"W": 1.0, "kW": 1e3, "MW": 1e6}, "1700W or 1.7kW", ("W", "kW"))
+_TARIFF = _Unit("price of energy", {"/kWh": 1.0, "/MWh": 1e3}, "0.10/kWh or 80/MWh", ("/kWh", "/MWh"), divides=True)
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ ]?([^\s\d]\S*)?\s*")
 _WHOLE = re.compile("-?[0-9]+")
@@ -60,7 +64,7 @@ def parse_size(value: Quantity) -> float:
         ColltoolError: not a number, a unit that is no size (bits included), below one byte, above an exabyte, above a
             petabyte as text without its unit.
     """
-    size = _parse(value, _SIZES, "size", "16MB (10^6 bytes) or 16MiB (2^20)", unitless=True)
+    size = _parse(value, _SIZE)
     if not 1 <= size <= MAX_SIZE:
         raise ColltoolError(f"a size of {_said(value)} is outside 1 byte .. 1 EB", fix="a size is bytes per rank, such as 16MB")
     if size > _MOST_BARE and isinstance(value, str) and "B" not in value:
@@ -68,84 +72,54 @@ def parse_size(value: Quantity) -> float:
     return size
 
 
-def parse_time(value: Quantity) -> float:
-    """Seconds of ``0.5us``, ``500ns``, ``8ms``; a plain number is refused in text and taken as seconds in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    return _not_negative(value, _parse(value, _TIMES, "time", "0.5us, 500ns or 2ms", unitless=False), "time")
-
-
 def parse_rate(value: Quantity) -> float:
     """Bytes/s of ``900GB/s``, ``400Gbps``, ``50e9``.
 
     Raises:
-        ColltoolError: an unknown unit, not finite, negative.
+        ColltoolError: as :func:`parse_time`; a plain number is bytes/s.
     """
-    return _not_negative(value, _parse(value, _RATES, "rate", "900GB/s (bytes) or 400Gbps (bits)", unitless=True), "rate")
+    return _not_negative(value, _RATE)
+
+
+def parse_time(value: Quantity) -> float:
+    """Seconds of ``0.5us``, ``500ns``, ``8ms``. A number of Python's is in SI; text without a unit is refused.
+
+    Raises:
+        ColltoolError: no unit, an unknown unit, not finite, negative.
+    """
+    return _not_negative(value, _TIME)
 
 
 def parse_flops(value: Quantity) -> float:
-    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``; a plain number is refused in text and taken as FLOP/s in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    if isinstance(value, str) and (match := _QUANTITY.fullmatch(value)) and not match[2]:
-        raise ColltoolError(f"'{clipped(value)}' has no unit", fix=f"write {value.strip()}TFLOP/s")
-    kind = "rate of arithmetic"
-    return _not_negative(value, _parse(value, _FLOPS, kind, "989TFLOP/s or 2.5PFLOP/s", unitless=True), kind)
+    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``, as :func:`parse_time`."""
+    return _not_negative(value, _ARITHMETIC)
 
 
 def parse_length(value: Quantity) -> float:
-    """Metres of ``100m``, ``2km``, ``30ft``; a plain number is refused in text and taken as metres in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    return _not_negative(value, _parse(value, _LENGTHS, "length", "100m, 2km or 30ft", unitless=False), "length")
+    """Metres of ``100m``, ``2km``, ``30ft``, as :func:`parse_time`."""
+    return _not_negative(value, _LENGTH)
 
 
 def parse_energy(value: Quantity) -> float:
-    """J/bit of ``30pJ/bit``; a plain number is refused in text and taken as J/bit in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    kind = "bit energy"
-    return _not_negative(value, _parse(value, _ENERGIES, kind, "30pJ/bit or 1nJ/bit", unitless=False), kind)
+    """J/bit of ``30pJ/bit``, as :func:`parse_time`."""
+    return _not_negative(value, _ENERGY)
 
 
 def parse_power(value: Quantity) -> float:
-    """Watts of ``1700W``, ``1.7kW``; a plain number is refused in text and taken as watts in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    return _not_negative(value, _parse(value, _POWERS, "power", "1700W or 1.7kW", unitless=False), "power")
+    """Watts of ``1700W``, ``1.7kW``, as :func:`parse_time`."""
+    return _not_negative(value, _POWER)
 
 
 def parse_energy_price(value: Quantity) -> float:
-    """Money for a kWh of ``0.10/kWh``, ``80/MWh``; a plain number is refused in text and taken as for a kWh in Python.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
-    kind = "price of energy"
-    return _not_negative(value, _parse(value, _PER_ENERGY, kind, "0.10/kWh or 80/MWh", unitless=False), kind)
+    """Money per kWh of ``0.10/kWh``, ``80/MWh``, as :func:`parse_time`."""
+    return _not_negative(value, _TARIFF)
 
 
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
-    """A whole number of something: ranks, segments, groups.
-
-    Args:
-        value: digits 0 to 9, as an option gives them, or any integer (numpy's too); never a boolean.
-        argument: what it is given for, for errors.
-        least, most: the bounds, both allowed.
+    """A whole number of ranks, segments, groups: digits as an option gives them, or any integer; never a boolean.
 
     Raises:
-        ColltoolError: not a whole number, or outside the bounds.
+        ColltoolError: not a whole number, or outside the bounds, which are both allowed.
     """
     number = _whole(value)
     if number is None:
@@ -165,14 +139,10 @@ _MOST_AXES = 8
 
 
 def parse_shape(text: str, argument: str) -> tuple[int, ...]:
-    """Endpoints along each axis of a lattice.
-
-    Args:
-        text: ``4x4x2``, also with commas.
-        argument: what it is given for, for errors.
+    """Endpoints along each axis of a lattice, of ``4x4x2`` or ``4,4,2``.
 
     Raises:
-        ColltoolError: no whole number of at least 1 for each of at most 8 axes.
+        ColltoolError: not a whole number of at least 1 for each of at most 8 axes.
 
     >>> parse_shape("8x8x4", "shape")
     (8, 8, 4)
@@ -186,7 +156,6 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
 
 
 def _whole(value: object) -> int | None:
-    """An integer, None where it is none."""
     if isinstance(value, str):
         digits = value.strip()
         return int(digits[:_MOST_DIGITS]) if _WHOLE.fullmatch(digits) else None
@@ -198,37 +167,45 @@ def _whole(value: object) -> int | None:
         return None
 
 
-def _parse(value: Quantity, units: dict[str, float], kind: str, example: str, *, unitless: bool) -> float:
+def _not_negative(value: Quantity, of: _Unit) -> float:
+    number = _parse(value, of)
+    if number < 0:
+        raise ColltoolError(f"a {of.kind} cannot be negative, got {_said(value)}", fix="write it without the sign")
+    return number
+
+
+def _parse(value: Quantity, of: _Unit) -> float:
     if not isinstance(value, str):
-        return _from_number(value, kind, example)
+        return _from_number(value, of)
     match = _QUANTITY.fullmatch(value) if len(value) <= _MOST_DIGITS else None
     if match is None:
-        raise ColltoolError(f"'{clipped(value)}' is not a {kind}", fix=f"write {example}")
+        raise ColltoolError(f"'{clipped(value)}' is not a {of.kind}", fix=f"write {of.example}")
     number, unit = float(match[1]), match[2] or ""
-    if not unit and not unitless:
-        two = " or ".join(value.strip() + unit for unit in _USUAL[kind])
-        raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind} needs one: write {two}")
-    if unit and unit not in units:
-        hint = _unit_hint(unit, units, kind, match[1], example)
-        raise ColltoolError(f"'{clipped(unit)}' is not a unit of {kind} in '{clipped(value)}'", fix=hint)
-    factor = units.get(unit, 1.0)
-    result = number / factor if units in (_TIMES, _ENERGIES, _PER_ENERGY) else number * factor
+    if not unit and of.usual:
+        fix = f"a {of.kind} needs one: write {' or '.join(value.strip() + usual for usual in of.usual)}"
+        raise ColltoolError(f"'{value}' has no unit", fix=fix)
+    if unit and unit not in of.factors:
+        what = f"'{clipped(unit)}' is not a unit of {of.kind} in '{clipped(value)}'"
+        raise ColltoolError(what, fix=_unit_hint(unit, of, match[1]))
+    factor = of.factors.get(unit, 1.0)
+    result = number / factor if of.divides else number * factor
     if not math.isfinite(result):
-        raise ColltoolError(f"'{clipped(value)}' is too large for a {kind}", fix=f"write {example}")
+        raise ColltoolError(f"'{clipped(value)}' is too large for a {of.kind}", fix=f"write {of.example}")
     return result
 
 
-def _from_number(value: SupportsFloat, kind: str, example: str) -> float:
-    if not _is_real(value):
-        raise ColltoolError(f"expected a {kind}, got {_said(value)}", fix=f"write {example}")
+def _from_number(value: SupportsFloat, of: _Unit) -> float:
+    fix = f"write {of.example}"
     try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ColltoolError(f"expected a {kind}, got {_said(value)}", fix=f"write {example}") from error
+        number = float(value) if _is_real(value) else None
+    except (TypeError, ValueError):
+        number = None
     except OverflowError as error:
-        raise ColltoolError(f"{shown(value)} is too large for a {kind}", fix=f"write {example}") from error
+        raise ColltoolError(f"{shown(value)} is too large for a {of.kind}", fix=fix) from error
+    if number is None:
+        raise ColltoolError(f"expected a {of.kind}, got {_said(value)}", fix=fix)
     if not math.isfinite(number):
-        raise ColltoolError(f"a {kind} must be finite, got {number}", fix=f"write {example}")
+        raise ColltoolError(f"a {of.kind} must be finite, got {number}", fix=fix)
     return number
 
 
@@ -240,7 +217,6 @@ def _is_real(value: object) -> bool:
 
 
 def _said(value: object) -> str:
-    """A value in an error about a quantity: as typed, else its type."""
     if value is None:
         return "nothing"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -248,21 +224,15 @@ def _said(value: object) -> str:
     return clipped(str(value)) if isinstance(value, str | numbers.Complex) else shown(value)
 
 
-def _unit_hint(unit: str, units: dict[str, float], kind: str, number: str, example: str) -> str:
+def _unit_hint(unit: str, of: _Unit, number: str) -> str:
     """The unit somebody probably meant: another case, a bit for a byte, nccl-tests' bare M."""
-    if kind == "size" and unit in _DECIMAL:
+    if of is _SIZE and unit in _DECIMAL:
         return f"write {number}{unit}B (10^n bytes), or {number}{unit}iB (2^n: what nccl-tests means by {number}{unit})"
-    if kind == "size" and unit in _BINARY:
+    if of is _SIZE and unit in _BINARY:
         return f"write {number}{unit}B"
-    if kind == "size" and f"{unit[:-1]}B" in units and unit.endswith("b"):
+    if of is _SIZE and f"{unit[:-1]}B" in of.factors and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
-    if kind == "rate" and f"{unit}/s" in units:
+    if of is _RATE and f"{unit}/s" in of.factors:
         return f"a rate is per second: write {number}{unit}/s"
-    same = [known for known in units if known.lower() == unit.lower()]
-    return f"did you mean {' or '.join(number + known for known in same)}?" if same else f"write {example}"
-
-
-def _not_negative(value: Quantity, number: float, kind: str) -> float:
-    if number < 0:
-        raise ColltoolError(f"a {kind} cannot be negative, got {_said(value)}", fix="write it without the sign")
-    return number
+    same = [known for known in of.factors if known.lower() == unit.lower()]
+    return f"did you mean {' or '.join(number + known for known in same)}?" if same else f"write {of.example}"

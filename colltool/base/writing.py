@@ -1,8 +1,4 @@
-"""Writing a file so that nobody ever sees half of it: beside its place, then moved into it.
-
-What stood there stays whole until the new content does, whatever happens: a full disk, a kill, a reader in between. Several
-files go together or not at all.
-"""
+"""Writing files so that nobody ever sees half of one: beside the target, then moved onto it; several together or not at all."""
 
 from __future__ import annotations
 
@@ -15,18 +11,14 @@ from pathlib import Path
 from colltool.base.errors import ColltoolError
 
 _FIX = "name a file in a folder that you can write to"
-_staged: set[str] = set()  # what stands beside its place right now; an interrupt removes it
+_staged: set[str] = set()  # written but not yet moved; an interrupt removes it
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write one file, or change nothing.
-
-    Args:
-        path: a symbolic link stays one, and its target is written; a device or a pipe is written as it stands.
-        content: all of it.
+    """Write one file, or change nothing; of a symbolic link the target, a device or pipe in place.
 
     Raises:
-        ColltoolError: the file cannot be written; says why.
+        ColltoolError: it cannot be written.
     """
     write_files({path: content})
 
@@ -35,7 +27,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
     """Write several files, or change none of them.
 
     Raises:
-        ColltoolError: as :func:`write_file`, for the first that cannot be written.
+        ColltoolError: the first that cannot be written.
     """
     moves: list[tuple[Path, str, str]] = []
     streams = [path for path in contents if _is_stream(path)]
@@ -53,7 +45,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 
 def abandon() -> None:
-    """Remove what stands beside its place; for a process that is about to end."""
+    """Remove what is written but not yet moved, in a process that is about to end."""
     for part in list(_staged):
         _discard(part)
 
@@ -67,7 +59,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def same_place(one: Path, other: Path) -> bool:
-    """Whether two names lead to one place, where a file may not stand yet."""
+    """Whether two names lead to one place, whether or not a file exists there."""
     with suppress(OSError, ValueError):
         return os.path.samefile(one, other)
     with suppress(OSError, ValueError):
@@ -77,7 +69,7 @@ def same_place(one: Path, other: Path) -> bool:
 
 @contextmanager
 def making(folders: Sequence[Path]) -> Iterator[None]:
-    """Folders that are there within it; those that are new go again where something fails.
+    """Make folders; those that are new are removed again if something fails within.
 
     Raises:
         ColltoolError: one cannot be made.
@@ -101,7 +93,6 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _place(path: Path) -> str:
-    """Where the content goes: the end of all symbolic links, which may not exist yet."""
     if not path.name:
         raise ColltoolError("is no name of a file", where=str(path), fix=_FIX)
     try:
@@ -114,7 +105,7 @@ def _place(path: Path) -> str:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is a device or a pipe: nothing can be moved into its place."""
+    # a device or a pipe: nothing can be moved into its place
     with suppress(OSError, ValueError):
         mode = os.stat(path).st_mode
         return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
@@ -132,7 +123,6 @@ def _pour(path: Path, content: bytes) -> None:
 
 
 def _stage(path: Path, place: str, content: bytes) -> str:
-    """The content in a new file beside its place, with the permissions of what it replaces."""
     if os.path.isdir(place):
         raise ColltoolError("cannot write: is a directory", where=str(path), fix="name a file in it")
     part = _beside(place, "part")
@@ -160,7 +150,7 @@ def _stage(path: Path, place: str, content: bytes) -> str:
 
 
 def _move(moves: list[tuple[Path, str, str]]) -> None:
-    """Each part into its place; where one cannot go, those before it are put back."""
+    """Move each part into its place; if one fails, put those before it back."""
     done: list[tuple[str, str | None]] = []
     kept: str | None = None
     try:
@@ -184,7 +174,7 @@ def _move(moves: list[tuple[Path, str, str]]) -> None:
 
 
 def _kept(place: str) -> str | None:
-    """A second file with what stands in a place, to put it back; None where nothing stands there."""
+    """A copy of what is at a place, to put it back; None where there is nothing."""
     if not os.path.lexists(place):
         return None
     copy = _beside(place, "old")
@@ -199,7 +189,6 @@ def _kept(place: str) -> str | None:
 
 
 def _beside(place: str, suffix: str) -> str:
-    """A name of its own in the folder of a place."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.{suffix}")
 

@@ -20,7 +20,7 @@ from colltool.calibration.serialise import note_intervals, without_cables, witho
 from colltool.calibration.series_prices import price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text

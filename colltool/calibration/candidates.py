@@ -9,16 +9,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 from colltool.algorithms.group import JoinedBy
-from colltool.algorithms.libraries import Running
-from colltool.algorithms.registry import algorithms, leads
+from colltool.algorithms.libraries import LibraryName, Running
+from colltool.algorithms.registry import algorithms, selectable
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
-from colltool.estimate.catalogue import Catalogue, named_candidates
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import tier_under
+from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.curve import Curve
-from colltool.estimate.groups import Placed, Span, flat_group
-from colltool.estimate.protocols import tier_under
-from colltool.estimate.readings import Readings
-from colltool.fabric.library import LibraryName
+from colltool.estimate.groups import PlacedGroup, Span, flat_group
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
@@ -98,7 +97,7 @@ class AlgorithmCosts(NamedTuple):
 
 
 def costs(
-    placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]
+    placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]
 ) -> AlgorithmCosts | None:
     """The coefficients of an algorithm in one tier's numbers; None where it cannot run on the group.
 
@@ -133,7 +132,7 @@ def costs(
     )
 
 
-def _curve(placed: Placed, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
+def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
            bandwidth_Bps: float) -> Curve:  # fmt: skip
     probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
     spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
@@ -156,7 +155,7 @@ _NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", 
 
 
 def library_candidates(
-    placed: Placed, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
 ) -> list[str]:
     """Names of what a library ships and the group can run, for :func:`colltool.estimate.price.price`; no choice of another's.
 
@@ -167,16 +166,16 @@ def library_candidates(
         library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
         sizes: at which compositions are at their fastest.
     """
-    own: LibraryName = placed.fabric.library_facts.name if placed.fabric.library_facts and not library else "all"
+    own: LibraryName = "all" if library else placed.fabric.library_name
     known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
     under = replace(placed, fabric=placed.fabric.under(known))
-    found = [one.choice.spec for one in Catalogue(under, primitive, readings).all(sizes) if one.standing == 0]
+    found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
     hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)
     return list(dict.fromkeys([*hosts, *found]))
 
 
-def _between_hosts(placed: Placed, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
+def _between_hosts(placed: PlacedGroup, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
     """Flat schedules that the library runs where every rank is a host of its own."""
     whole, _ = flat_group(placed, readings)
-    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and leads(row.status_on(whole))]
+    rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and selectable(row.status_on(whole))]
     return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]

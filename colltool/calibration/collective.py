@@ -19,9 +19,9 @@ from colltool.calibration.results import ExcludedSize
 from colltool.calibration.sample import Member, usable
 from colltool.calibration.select import ChosenFit, above_line, choose
 from colltool.calibration.series_prices import own_names
-from colltool.estimate.catalogue import named_candidates
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series
@@ -39,7 +39,7 @@ class _TierSeries(NamedTuple):
 
     tier: Tier
     series: Sequence[Series]
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedGroup]
     on: Sequence[Hardware]
 
     @property
@@ -122,7 +122,7 @@ def _options(
     return found + [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
 
 
-def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
+def _cannot(placed: Sequence[PlacedGroup], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
     """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
@@ -136,14 +136,14 @@ def _cannot(placed: Sequence[Placed], primitive: Primitive, missing: Sequence[st
     return ColltoolError(what, argument="algorithms", fix=fix)
 
 
-def _costs(placed: Placed, primitive: Primitive, tier: str, name: str) -> AlgorithmCosts | None:
+def _costs(placed: PlacedGroup, primitive: Primitive, tier: str, name: str) -> AlgorithmCosts | None:
     """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
     listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
     return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
 
 
 def _inside(
-    placed: Placed, primitive: Primitive, tier: str, names: Sequence[str]
+    placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
 ) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
     """The costs of algorithms under each protocol that all the other tiers list, by its name, in their order."""
     listed = {

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, Primitive
-from colltool.estimate.groups import Placed
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series
-from colltool.nccl.enabled import TUNED
-from colltool.nccl.facts import hardware_of
+from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
-from colltool.nccl.ways import spec_of
+from colltool.nccl.topology_inputs import hardware_of
 
 # From so many bytes a rank on (all-reduce: of the vector; all-to-all: to each peer), for powers of two. MPICH, src/mpi/coll:
 # ALLREDUCE_SHORT_MSG_SIZE, ALLGATHER_LONG_MSG_SIZE (of the total), ALLTOALL_SHORT_MSG_SIZE; R. Thakur, R. Rabenseifner, W. Gropp,
@@ -58,7 +57,7 @@ class LibraryRuns(NamedTuple):
         return tuple(dict.fromkeys(run.spec for runs in self.runs for run in runs))
 
 
-def nccl_on(fabric: Fabric, placed: Sequence[Placed], library: str) -> tuple[Hardware, ...]:
+def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
     """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs.
 
     Args:
@@ -85,7 +84,7 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
     primitive, library = series[0].primitive, series[0].library
     if library == "MPI":
         return _mpich(primitive, series)
-    return _nccl(primitive, series, on) if on and primitive in TUNED else None
+    return _nccl(primitive, series, on) if on and primitive in on[0].constants.algorithms else None
 
 
 def _nccl(primitive: Primitive, series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from colltool.base.errors import ColltoolError, either, given, spell
-from colltool.estimate.groups import Placed, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series, check_series
@@ -14,7 +14,7 @@ MOST_IN_A_HOST = 16
 """Accelerators in one host, of any vendor; what joins more by switch or by links spans hosts, as an NVL72 rack does."""
 
 
-def check_fits(fabric: Fabric, series: Series) -> Placed:
+def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
     """The group of a series on a fabric.
 
     Raises:

@@ -21,11 +21,9 @@ from colltool.calibration.least_squares import Prior
 from colltool.calibration.sample import Member
 from colltool.calibration.select import ChosenFit, under_names
 from colltool.measurements.series import Series
-from colltool.nccl.enabled import TUNED
+from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
-from colltool.nccl.protocol_names import SEGMENT, SHORT, SPOKEN
-from colltool.nccl.ways import algorithms_of
 
 P2P_LL_MOST = 16384
 """NCCL sends messages up to this size by LL, larger ones by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
@@ -139,7 +137,7 @@ def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, fl
     if series.primitive in (A2A, P2P):
         message = size / (series.ranks if series.primitive is A2A else 1)
         return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
-    if series.primitive not in TUNED:
+    if series.primitive not in on.constants.algorithms:
         return {}
     theirs = algorithms_of(spec, series.primitive)
     found = (one for one in estimates(on, series.primitive, max(size, 1.0)) if one.algorithm in theirs)

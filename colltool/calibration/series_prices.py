@@ -10,11 +10,11 @@ from colltool.base.errors import ColltoolError, either, given, nearest
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped
 from colltool.calibration.candidates import library_candidates
-from colltool.estimate.catalogue import library_runs
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
+from colltool.estimate.library_selection import library_runs
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row, bound_by
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Series
 
@@ -103,7 +103,7 @@ def _known(primitive: Primitive) -> set[str]:
     return {row.name for row in algorithms(primitive)} | {row.name for row in compositions(primitive)}
 
 
-def _quotes(row: Row, count: int) -> tuple[Quote, ...]:
+def _quotes(row: AlgorithmEstimate, count: int) -> tuple[Quote, ...]:
     """A row of arrays, some of them plain numbers, as a quote for each size."""
     import numpy as np
 

@@ -17,14 +17,14 @@ from colltool.calibration.results import ExcludedSize, FittedProtocol
 from colltool.calibration.sample import Member, name_inside
 from colltool.calibration.select import ChosenFit, together
 from colltool.calibration.serialise import fitted, protocol_entries, rate_text, switch_update
-from colltool.estimate.catalogue import named_candidates
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Series
-from colltool.nccl.protocol_names import SEGMENT
+from colltool.nccl.algorithm_map import SEGMENT
 
 _LEAST = 2
 """Sizes that fix a line."""
@@ -141,7 +141,7 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, la
         return
     series = chosen.members[0].series
     costed = named_candidates(check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH])[0]
-    update = switch_update(chosen, sum(part.charge.n_alpha for part in costed.parts), last.eta_beta or 1.0)
+    update = switch_update(chosen, sum(part.cost.n_alpha for part in costed.parts), last.eta_beta or 1.0)
     if "protocols" in update:
         update["protocols"] = [last.name]
     switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}

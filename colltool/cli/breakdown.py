@@ -8,7 +8,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -46,13 +46,13 @@ def breakdown(
 
     The fastest schedule, or the one of --algorithm.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
     name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
     bytes_ = o.single(size, "size", "size")
     loaded = fabric.load()
-    result = api.breakdown(
+    result = colltool.breakdown(
         loaded, primitive, size=bytes_, algorithm=name, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
     )
     o.draw(plot, result)

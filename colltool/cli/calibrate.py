@@ -52,6 +52,7 @@ def calibrate(
     collective: o.CollectiveOption = None,
     nodes: o.NodesOption = None,
     in_place: o.InPlaceOption = False,
+    everything: o.AllOption = False,
     plot: o.PlotOption = None,
     plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
     form: Annotated[
@@ -70,7 +71,7 @@ def calibrate(
     The fabric gives shape and names, the logs the numbers. Prices of the new fabric are those of what was measured; the report
     says how far off they are on sizes that the fit has not seen.
     """
-    from colltool import api
+    import colltool
     from colltool.cli.output import emit, working
     from colltool.cli.written import write
 
@@ -80,7 +81,7 @@ def calibrate(
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
     o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
-    result = api.calibrate(
+    result = colltool.calibrate(
         fabric.name,
         logs,
         overrides=fabric.overrides,
@@ -97,4 +98,4 @@ def calibrate(
         write(result.text, output)
     o.draw(plot, result, plot_what.value)
     result = result if output is None else replace(result, path=str(output))
-    emit(result, form, None)
+    emit(result, form, None, everything=everything)

@@ -22,7 +22,7 @@ from colltool.cli import values
 from colltool.cli.completion import words as complete_words
 from colltool.cli.output import Counting
 from colltool.cli.written import keep_apart, kept, read_here, written_twice
-from colltool.estimate.readings import DECLARED, KINDS, Readings, words
+from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric

@@ -10,7 +10,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_primitive
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -50,10 +50,10 @@ def compare(
     readings: Readings,
 ) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in sentences."""
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.compare(
+    result = colltool.compare(
         fabric.several,
         primitive.split(","),
         ranks=values.counts(ranks or [], "ranks"),

@@ -81,7 +81,7 @@ def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
     if fabric is None:
         sizes = [2**k for k in range(1, 10)]
     else:
-        from colltool.estimate.walk import whole_groups
+        from colltool.estimate.placement import whole_groups
 
         sizes = whole_groups(fabric, _count(ctx, "stride", 1))
     return [str(size) for size in sizes if str(size).startswith(incomplete)] or [incomplete or "N"]
@@ -95,7 +95,7 @@ def complete_stride(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _strides(fabric: Any, ranks: int) -> list[int]:
-    from colltool.estimate.walk import every_stride
+    from colltool.estimate.placement import every_stride
 
     return [stride for stride in every_stride(fabric, ranks) if stride > 1]
 

@@ -106,7 +106,7 @@ def contention(
         if extra:
             what = f"{', '.join(given(key) for key in extra)} and {given('layout')} both lay the groups out"
             raise ColltoolError(what, argument=extra[0], fix="give one of them")
-    from colltool import api
+    import colltool
 
     kept = {key: value for key, value in laid.items() if value is not None} | (
         {"shape": parse_shape(shape, "shape")} if shape else {}
@@ -114,7 +114,7 @@ def contention(
     if map_ == "random" and pattern != "random":
         kept.pop("seed", None)  # it is the map's
     factor, members = _hot(hot)
-    result = api.contention(
+    result = colltool.contention(
         fabric.load(), layout or kept, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
         matrix=matrix, hot=factor, hot_members=members, zipf=zipf, per_link=per_link,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 DEFAULT_FABRIC = FabricChoice(("nvl72",), ())
 
@@ -49,10 +49,10 @@ def crossover(
 
     Without options: all-reduce on all of nvl72, ring against the trees.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
     names = o.names(algorithm)
-    result = api.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments)
+    result = colltool.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments)
     o.draw(plot, result)
     out.emit(result)

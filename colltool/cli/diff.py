@@ -12,7 +12,7 @@ from colltool.cli import options as o
 from colltool.cli.command import Out, command
 
 if TYPE_CHECKING:
-    from colltool.analysis.results import Diff
+    from colltool.analysis.diff import Diff
 
 DEFAULT_RTOL = 1e-6
 
@@ -36,11 +36,11 @@ def diff(
 
     Rows are matched by what they are, not by where they stand.
     """
-    from colltool import api
-    from colltool.analysis.document import read_document
+    import colltool
+    from colltool.analysis.diff import read_document
 
     with called("shell", old=str(old), new=str(new)):
-        found = api.diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
+        found = colltool.diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
     finish(found, out)
 
 

@@ -10,7 +10,7 @@ from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -60,10 +60,10 @@ def doctor(
 
     The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is off.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.doctor(
+    result = colltool.doctor(
         logs,
         fabric.name if fabric.names else None,
         overrides=fabric.overrides,

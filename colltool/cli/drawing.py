@@ -59,7 +59,7 @@ def draw(
     everything: o.AllOption = False,
 ) -> None:
     """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the terminal as a tree."""
-    from colltool import api
+    import colltool
     from colltool.cli.output import BY_SUFFIX
     from colltool.cli.written import write
 
@@ -68,7 +68,7 @@ def draw(
     if form is None and path is not None and suffix not in (SUFFIX, *BY_SUFFIX):
         fix = f"name it {path.stem}{SUFFIX}, or end it in {', '.join(filter(None, BY_SUFFIX))}; --format writes any name"
         raise ColltoolError(f"a drawing is an SVG file, got {path}", argument="output", fix=fix)
-    drawn = api.draw_fabric(api.load_fabric(fabric, set_ or ()))
+    drawn = colltool.draw_fabric(colltool.load_fabric(fabric, set_ or ()))
     if form is not DrawFormat.SVG and (form is not None or suffix != SUFFIX):
         Out(None if form is None else o.OutputFormat(form.value), path, columns, everything).emit(drawn)
         return

@@ -9,7 +9,7 @@ import typer
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -40,14 +40,14 @@ def explain(
     readings: Readings,
 ) -> None:
     """An algorithm's formula, where it comes from, what it assumes and who ships it, with your numbers put in."""
-    from colltool import api
+    import colltool
 
     if not fabric.names and (group.given or library is not None or fabric.overrides or ":" in algorithm):
         options = ", ".join(given(name) for name in ("ranks", "stride", "library", "overrides"))
         what = f"{options} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
     loaded = fabric.load() if fabric.names else None
-    explained = api.explain(
+    explained = colltool.explain(
         algorithm, primitive, fabric=loaded, size=size, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
     )
     out.emit(explained)

@@ -66,7 +66,7 @@ def nccl_tuner(
     """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.written import write
-    from colltool.estimate.who import Who
+    from colltool.estimate.group_spec import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
     target = to_file(output)
@@ -75,7 +75,7 @@ def nccl_tuner(
             "NCCL_ALGO says nothing of channels", argument="channels", fix=f"leave out {given('env')} or {given('channels')}"
         )
     loaded, counts = fabric.load(), values.counts(ranks or [], "ranks")
-    groups = [Who(count, stride, alone) for count in counts] or [Who(None, stride, alone)]
+    groups = [GroupSpec(count, stride, alone) for count in counts] or [GroupSpec(None, stride, alone)]
     write(tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels), target)
 
 
@@ -94,10 +94,10 @@ def astra_sim(
 ) -> None:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json."""
     import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.api.arguments import size_of
+    from colltool.api.values import size_of
     from colltool.cli.written import write, write_folder
+    from colltool.estimate.group_spec import GroupSpec
     from colltool.estimate.groups import place
-    from colltool.estimate.who import Who
     from colltool.export.astra_sim import astra_sim as export
     from colltool.export.astra_sim import to_know
 
@@ -105,9 +105,9 @@ def astra_sim(
     if folder is None:
         raise ColltoolError("two files do not go to the terminal", argument="output", fix="name a folder: -o astra")
     loaded = fabric.load()
-    who = Who(*group)
+    who = GroupSpec(*group)
     bytes_ = None if size is None else size_of(o.single(size, "size", "size"))
     files = export(loaded, who, ideal, bytes_)
-    seats = place(loaded, who).seats
+    seats = place(loaded, who).placement
     write_folder(folder, files)
     write("".join(f"{line}\n" for line in (f"{' and '.join(files)}: {seats.spoken}", *to_know(loaded, who, ideal, bytes_))), None)

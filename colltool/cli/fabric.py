@@ -234,9 +234,9 @@ def size(
     Whole switches, each wired evenly to those above: where that takes more than ports alone ask for, a note says so. The
     oversubscription is hop by hop: downlinks over uplinks of a switch, so that 2,2 is 4:1 against the endpoints.
     """
-    from colltool import api
+    import colltool
 
-    result = api.size_fabric(
+    result = colltool.size_fabric(
         endpoints,
         radix,
         fat_tree=fat_tree,

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli.command import Out, Without, command
 from colltool.cli.schemas import LadderSchemaOption
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -40,18 +40,18 @@ def ladder(
     readings: Annotated[Readings, Without(("ideal",))],
 ) -> None:
     """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one of your own."""
-    from colltool import api
+    import colltool
     from colltool.fabric.ladder import load_ladder
 
     if check is None and rtol is not None:
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=f"add {given('check', 'OLD.json')}")
     definition = load_ladder(file)
-    climbed = api.ladder(definition, readings=readings)
+    climbed = colltool.ladder(definition, readings=readings)
     if check is None:
         out.emit(climbed)
         return
-    from colltool.analysis.document import read_document
+    from colltool.analysis.diff import read_document
     from colltool.cli.diff import DEFAULT_RTOL, finish
     from colltool.render.dispatch import document
 
-    finish(api.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)
+    finish(colltool.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)

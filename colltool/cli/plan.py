@@ -12,7 +12,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_job, complete_keep
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -91,7 +91,7 @@ def plan(
     (what divides the layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute none, full, and
     selective without flash attention. All else of the job stays.
     """
-    from colltool import api
+    import colltool
     from colltool.training.job import load_job
 
     for name, value in (("keep", keep), ("top", top)):
@@ -108,7 +108,7 @@ def plan(
         from colltool.cli.output import Counting
 
         with Counting("pricing layouts") as watch:
-            found = api.search_layouts(
+            found = colltool.search_layouts(
                 loaded, fabric.load(), ranks, keep or (), top=top or _TOP, library=library, readings=readings, watch=watch
             )
         out.emit(found)
@@ -119,14 +119,14 @@ def plan(
             raise ColltoolError(
                 "is of one fabric", argument="vary" if vary else "links", fix=f"a call for each of {', '.join(several)}"
             )
-        compared = api.compare_plans(loaded, several, ranks, overrides=fabric.overrides, library=library, readings=readings)
+        compared = colltool.compare_plans(loaded, several, ranks, overrides=fabric.overrides, library=library, readings=readings)
         o.draw(plot, compared)
         out.emit(compared)
     elif vary:
         ranges = [one for one in vary if one != "usual"]
-        out.emit(api.plan_sensitivity(loaded, fabric.load(), ranks, vary=ranges, library=library, readings=readings))
+        out.emit(colltool.plan_sensitivity(loaded, fabric.load(), ranks, vary=ranges, library=library, readings=readings))
     else:
-        planned = api.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings)
+        planned = colltool.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings)
         o.draw(plot, planned)
         out.emit(planned)
 

@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -55,14 +55,14 @@ def price(
 
     Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB.
     """
-    from colltool import api
+    import colltool
 
     for argument, value, what in (("top", top, "ranks the rows of a size"), ("slow_rank", slow_rank, "is told of a size")):
         if value is not None and size is None:
             raise ColltoolError(what, argument=argument, fix=f"add a size: {given('size', '16MB')}")
     names = o.names(algorithm)
     sizes = o.sizes(size)
-    listed = api.price_list(
+    listed = colltool.price_list(
         fabric.load(), primitive, sizes=sizes, algorithms=names, library=library, slow_rank=slow_rank, readings=readings,
         **group.arguments,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
 from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -85,7 +85,7 @@ def report(
     With -o report.html one file with pictures and tables that needs no network: for a screen, a phone or paper. Without it
     what follows, in sentences, and the commands that give it.
     """
-    from colltool import api
+    import colltool
     from colltool.cli.output import chosen_format, collect, working
 
     if chosen_format(out.form, out.path) is o.OutputFormat.HTML:
@@ -98,7 +98,7 @@ def report(
     collect()
     working("pricing the page ...")
     first, *others = fabric.several
-    result = api.report(
+    result = colltool.report(
         first,
         against=[*others, *(against or ())],
         vary=vary or (),

@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -53,7 +53,7 @@ def sensitivity(
 
     Of several fabrics (-f A -f B): how often each is faster than the first.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
     asked = {"size": o.single(size, "size", "size"), "vary": vary or (), "samples": samples, "seed": seed,
@@ -62,8 +62,8 @@ def sensitivity(
     if len(several) > 1:
         if plot is not None:
             raise ColltoolError("is of one fabric", argument="plot", fix="colltool compare draws several")
-        out.emit(api.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))
+        out.emit(colltool.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))
         return
-    result = api.sensitivity(fabric.load(), primitive, **asked)
+    result = colltool.sensitivity(fabric.load(), primitive, **asked)
     o.draw(plot, result)
     out.emit(result)

@@ -9,7 +9,7 @@ import typer
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -67,10 +67,10 @@ def sweep(
     readings: Readings,
 ) -> None:
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner changes."""
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.sweep(
+    result = colltool.sweep(
         fabric.several,
         primitive,
         ranks=values.counts(ranks or [], "ranks"),

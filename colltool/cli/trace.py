@@ -9,7 +9,7 @@ import typer
 
 from colltool.cli import options as o
 from colltool.cli.command import FabricChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
 \b
@@ -50,10 +50,10 @@ def trace(
     Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of every rank of a group a call takes what its
     shortest kernel took; else that is an upper bound, for a kernel waits for the slowest rank.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
+    result = colltool.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
     if calls is not None:
         from colltool.cli.written import write_bytes
 

@@ -10,7 +10,7 @@ from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import FabricChoice, Out, command
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.diagnosis.results import Validation
@@ -62,10 +62,10 @@ def validate(
 
     Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
     """
-    from colltool import api
+    import colltool
 
     o.check_plot(plot)
-    result = api.validate(
+    result = colltool.validate(
         fabric.load(),
         logs,
         ranks=ranks,

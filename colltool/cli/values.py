@@ -17,7 +17,7 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.units import parse_count, parse_shape
 
 if TYPE_CHECKING:
-    from colltool.estimate.readings import Readings
+    from colltool.estimate.assumptions import Readings
 
 MOST_RANKS = 10**9
 MOST_ROWS = 10**6  # more than any output has
@@ -201,7 +201,7 @@ def one(values: list[str], argument: str) -> str:
 
 def reading(name: str, text: str) -> Any:
     """A reading of the model as it is typed, to be checked with the others: words stay, digits and numbers are read."""
-    from colltool.estimate.readings import KINDS, MOST_SEGMENTS, takes_count
+    from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, takes_count
 
     if takes_count(name) and text.isascii() and text.isdigit():
         return int(text) if len(text) <= len(str(MOST_SEGMENTS)) else MOST_SEGMENTS + 1
@@ -214,7 +214,7 @@ def readings(texts: dict[str, Any]) -> Readings:
     Raises:
         ColltoolError: a word or a number that a reading cannot be.
     """
-    from colltool.estimate.readings import checked
+    from colltool.estimate.assumptions import checked
 
     return checked(**{name: text if isinstance(text, bool) else reading(name, text) for name, text in texts.items()})
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, given
+from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import Out, command
@@ -83,14 +83,12 @@ def verify(
     only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
     describes. mismatch: exit 1.
     """
-    from colltool import api
+    import colltool
 
-    if concrete and not trace:
-        raise ColltoolError("shows the numbers of each step", argument="values", fix=f"add {given('trace', True)}")
     count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
-    loaded = [api.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
+    loaded = [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS]
     names = o.names(algorithm)
-    result = api.verify(
+    result = colltool.verify(
         loaded,
         primitive,
         ranks=count,

@@ -10,9 +10,9 @@ import numpy as np
 
 from colltool.congestion.groups import GroupLayout
 from colltool.congestion.jobs import GroupJob
-from colltool.congestion.links import SMALL, Floats, Indices, LinkModel
 from colltool.congestion.loads import Baseline, ClassTotals, clean
 from colltool.congestion.results import GroupCost, TierEta
+from colltool.schedules.links import SMALL, Floats, Indices, LinkModel
 
 _TIE = 1e-12
 
@@ -95,7 +95,7 @@ def etas(suffered: Sequence[Affected], wires: Sequence[LinkModel], groups: Seque
                 before = worst.get(tier, _Worst(1.0, None, some.start + number))
                 own_beta = float(beta[number]) if tier == some.ideal.tier else None
                 worst[tier] = _worse(before, _Worst(float(some.eta_alpha[number]), own_beta, some.start + number))
-    ordered = ((wires[tier].tier.name, one) for tier, one in sorted(worst.items()))
+    ordered = ((wires[tier].tier, one) for tier, one in sorted(worst.items()))
     return tuple(TierEta(tier, one.alpha, one.beta, groups[one.group].name) for tier, one in ordered)
 
 

@@ -23,12 +23,12 @@ from colltool.base.primitives import Primitive
 from colltool.congestion.collisions import Affected, Collisions, GroupColumns, GroupCosts, etas
 from colltool.congestion.groups import GroupLayout, Layout
 from colltool.congestion.jobs import JobBatch, JobDefaults, jobs_of
-from colltool.congestion.links import SMALL, Floats, LinkModel, link_models
-from colltool.congestion.loads import Baseline, Messages, baseline, clean, latency, totals
+from colltool.congestion.loads import Baseline, Messages, baseline, clean, latency, link_models, totals
 from colltool.congestion.results import Contention
 from colltool.congestion.skew import Skew
 from colltool.congestion.top_links import Heat
 from colltool.fabric.model import Fabric
+from colltool.schedules.links import SMALL, Floats, LinkModel
 
 
 def contention(

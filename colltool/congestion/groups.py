@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from colltool.base.primitives import Primitive
-from colltool.congestion.links import SMALL, Indices
+from colltool.schedules.links import SMALL, Indices
 
 Ranks = tuple[int, ...]
 

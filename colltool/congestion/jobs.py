@@ -11,7 +11,6 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, AR, Primitive
 from colltool.base.units import MAX_SIZE
 from colltool.congestion.groups import Alike, GroupLayout, Layout, alike
-from colltool.congestion.links import SMALL, Floats, Indices
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
 from colltool.congestion.traffic import (
     MOST_MESSAGES,
@@ -27,6 +26,7 @@ from colltool.congestion.traffic import (
 from colltool.congestion.traffic_from_schedule import executed
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.schedules.links import SMALL, Floats, Indices
 
 
 class GroupJob(NamedTuple):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.congestion.links import SMALL, Floats, Indices, LinkClass, LinkModel, LinkUse
+from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.links import SMALL, Boundary, Floats, Indices, LinkClass, LinkModel, LinkUse, MeshLinks, SwitchedLinks
 
 
 class Messages(NamedTuple):
@@ -48,11 +53,49 @@ class ClassTotals(NamedTuple):
     own: Floats
 
 
+def link_models(fabric: Fabric) -> list[LinkModel]:
+    """The resources of every tier, innermost first; a member of an inner domain has its own port on the outer tier.
+
+    Raises:
+        ColltoolError: a full mesh of too many links to follow.
+    """
+    out: list[LinkModel] = []
+    inside = 1
+    for tier in fabric.tiers:
+        out.append(_link_model(tier, inside, fabric.ranks))
+        inside *= tier.endpoints
+    return out
+
+
+def _link_model(tier: Tier, inside: int, ranks: int) -> LinkModel:
+    able, rate, size = capabilities_of(tier), tier.bandwidth * tier.ports, tier.endpoints
+    levels, alpha_s = able.classes, able.classes[0].alpha_s
+    match able.joined_by:
+        case "neighbour_links":
+            return LatticeLinks(able.axes, ranks, inside, tier.name, rate, alpha_s=alpha_s)
+        case "pair_links":
+            if ranks * size > 2**25:
+                what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
+                raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
+            return MeshLinks(ranks, inside, size, tier.name, rate, alpha_s=alpha_s)
+        case "switches" | "tiers":
+            sizing = able.sizing
+            rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
+            boundaries = [
+                Boundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
+                for below, above in pairwise(levels)
+            ]
+            alphas = [level.alpha_s for level in levels]
+            return SwitchedLinks(ranks, inside, size, tier.name, rate, alphas_s=alphas, boundaries=boundaries, rails=rails)
+        case _:
+            assert_never(able.joined_by)
+
+
 def tier_of(wires: list[LinkModel], src: Indices, dst: Indices) -> Indices:
     """The innermost tier whose domain holds both ends of each message."""
     tier = np.zeros(len(src), dtype=np.int8)
     for one in wires[:-1]:
-        domain = one.inside * one.tier.endpoints
+        domain = one.inside * one.endpoints
         tier += src // domain != dst // domain
     return tier
 
@@ -82,7 +125,7 @@ def totals(wires: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
         if len(chosen):
             some = departures(one, messages, chosen)
             for use in one.uses(some.src, some.dst):
-                yield _line_totals(number, one.lines[use.line], use, some)
+                yield _line_totals(number, one.classes[use.number], use, some)
 
 
 def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -> ClassTotals:
@@ -98,7 +141,7 @@ def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -
     users = np.bincount(resource, minlength=count).astype(SMALL)
     return ClassTotals(
         tier=tier,
-        line=use.line,
+        line=use.number,
         kind=kind,
         load=np.asarray(load, dtype=np.float64),
         users=users,
@@ -156,7 +199,7 @@ def baseline(wires: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline
     alpha, links = latency(wires, messages)
     for number in np.unique(tier[embedded]).tolist():
         here = embedded & (tier == number)
-        busy[number] = np.maximum(busy[number], float(size[here].max()) / wires[number].rate)
+        busy[number] = np.maximum(busy[number], float(size[here].max()) / wires[number].capacity_Bps)
         alpha[here], links[here] = wires[number].hop_alpha_s, 1
     worst = int(np.argmax(busy[:, 0]))
     return Baseline(

@@ -10,10 +10,10 @@ import numpy as np
 
 from colltool.algorithms.group import Group, Topology
 from colltool.base.errors import ColltoolError, given
-from colltool.congestion.links import Indices
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.schedules.links import Indices
 
 
 class TierSeats(NamedTuple):

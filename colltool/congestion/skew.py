@@ -9,8 +9,8 @@ import numpy as np
 from colltool.base.errors import ColltoolError
 from colltool.base.quoting import shown
 from colltool.base.units import MAX_SIZE
-from colltool.congestion.links import Floats
 from colltool.congestion.traffic import Traffic
+from colltool.schedules.links import Floats
 
 MOST_ZIPF = 100
 LEAST_BYTES = 1e-9

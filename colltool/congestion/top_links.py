@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.congestion.links import SMALL, Floats, Indices, LinkClass, LinkModel, link_models
-from colltool.congestion.loads import ClassTotals, Messages, totals
+from colltool.congestion.loads import ClassTotals, Messages, link_models, totals
 from colltool.congestion.results import LinkClassLoad, LinkLoad
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
+from colltool.schedules.links import SMALL, Floats, Indices, LinkClass, LinkModel
 
 HOTTEST = 10
 CELLS = 64

@@ -14,9 +14,9 @@ import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
-from colltool.congestion.links import Floats, Indices
 from colltool.congestion.seats import TierSeats
 from colltool.fabric.model import Fabric
+from colltool.schedules.links import Floats, Indices
 
 assert _filled
 

@@ -17,12 +17,12 @@ from colltool.algorithms.registry import Choice, find, parse_choice, row_of
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.congestion.links import Floats, Indices
 from colltool.congestion.seats import TierSeats, tier_seats
 from colltool.congestion.traffic import Members, Traffic, TrafficRow
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.full_mesh import paths
+from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
 
 MOST_WORK = 20_000_000

@@ -89,7 +89,6 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
 
 
 def _bad_tag(spot: Spot, path: KeyPath, value: Any) -> Finding:
-    """A mapping whose kind is not given or not known."""
     known = list(spot.kinds)
     if spot.tag not in value:
         return Finding(path, f"key '{spot.tag}' is missing", f"give one of {', '.join(known)}", about_key=True)
@@ -99,7 +98,6 @@ def _bad_tag(spot: Spot, path: KeyPath, value: Any) -> Finding:
 
 
 def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
-    """What to write instead, where the slip is plain."""
     means = spot.accepted.kind if spot.accepted else ""
     if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
         return f"write {value} without quotes"

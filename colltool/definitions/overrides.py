@@ -61,7 +61,7 @@ def apply(
 
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
-    """What errors call each override, its key, and its value: text to be read, or a value of Python's; None for none."""
+    """What errors call each override, its key, and its value: text, a Python value, or None."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
     return [(_called(option, argument), *_split(option)) for option in texts_of(overrides)]
@@ -94,8 +94,6 @@ def _split(option: str) -> tuple[str, str | None]:
 
 
 class _Setter:
-    """Puts values into the data of a definition, one after the other."""
-
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model, self.data, self.short = model, data, short
         self.applied: list[Override] = []
@@ -112,7 +110,6 @@ class _Setter:
             self.applied.append(Override(where, key.strip(), _text(value), path, self.short.argument))
 
     def _set(self, key: str, value: Any) -> KeyPath:
-        """Puts one value in; returns where."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
         plain = read_value(spelt(value), self.where) if isinstance(value, str) else self._plain(value)
@@ -136,7 +133,7 @@ class _Setter:
         return path
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Sets what a path ends on; where one value may stand for a mapping, beside the keys that are there."""
+        """Sets the end of a path; where one value may stand for a mapping, beside the keys already there."""
         step, key = path[-1], self._plain_key(path)
         before = target.get(step) if key else None
         if before is None or isinstance(plain, list):
@@ -177,13 +174,11 @@ class _Setter:
         raise self._error(f"unknown {kind} {shown(parts[0])}", f"{hint} known: {', '.join(known)}".strip())
 
     def _owner(self, key: str) -> str:
-        """The first of the named things that has a key."""
         items = self.short.items
         named = enumerate(_names(self.data.get(items)))
         return next((name for index, name in named if key in keys_at(self.model, (items, index), self.data)), "")
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
-        """The index of an item given by name or by index."""
         names = _names(items)
         hits = {index for index, name in enumerate(names) if name == part}
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
@@ -217,12 +212,11 @@ def spelt(value: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as ``--set`` would have it."""
     return value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
 
 
 def _names(items: Any) -> list[str]:
-    """The names of a list of tiers or levels, empty text where there is none."""
+    """The names of a list of tiers or levels, empty where there is none."""
     if not isinstance(items, list):
         return []
     return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in items]

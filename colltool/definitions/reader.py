@@ -38,8 +38,6 @@ _AFTER_THE_FILE = 2**31  # the line of what an override did
 
 
 class _PlacedError(NamedTuple):
-    """An error and where it goes among the others."""
-
     order: tuple[int, int]
     error: ColltoolError
 
@@ -71,7 +69,7 @@ class Reading(Generic[M]):
                     self._add(finding)
 
     def sound(self, path: KeyPath) -> bool:
-        """Whether nothing was refused at a key path, above it or below it: the data there is of the model's types."""
+        """Whether nothing was refused at a path, above or below it: the data there has the types of the model."""
         return path not in self._around and not any(path[:end] in self._refused for end in range(len(path)))
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
@@ -79,12 +77,12 @@ class Reading(Generic[M]):
         self._add(Finding(path, what, fix, about_key))
 
     def pass_on(self, path: KeyPath, error: ColltoolError) -> None:
-        """Adds an error that has a place of its own, as of another file, where this one names it."""
+        """Adds an error with a place of its own, as of another file, where this one names it."""
         self._put(path, self.source.position(path), error)
 
     @property
     def enough(self) -> bool:
-        """Whether more errors would not be told."""
+        """Whether further errors would not be printed."""
         return len(self._placed) > MOST
 
     def result(self) -> M:
@@ -107,7 +105,7 @@ class Reading(Generic[M]):
             self._around |= {path[:end] for end in range(len(path) + 1)}
 
     def _covered(self, path: KeyPath) -> bool:
-        """Whether a value or one around it was refused by the reader: nothing is known of what stands there."""
+        """Whether a value here or around it was refused by the parser."""
         return any(isinstance(value_at(path[:end], self.data), Refused) for end in range(len(path) + 1))
 
     def _add(self, finding: Finding) -> None:
@@ -129,7 +127,7 @@ class Reading(Generic[M]):
 
 
 def _printable(text: str) -> str:
-    """A cure on one line; its marks of :func:`colltool.base.errors.given` stay what they are."""
+    """On one line, with the marks of :func:`colltool.base.errors.given` kept."""
     return "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", text))
 
 

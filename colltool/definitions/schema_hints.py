@@ -64,7 +64,6 @@ class Spot(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What stands behind "expected"."""
         if self.accepted:
             return self.accepted.words
         if self.tag:
@@ -75,17 +74,16 @@ class Spot(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, type[BaseModel]]:
-        """The models of a union whose members a key tells apart, by the value of that key."""
+        """The models of a union that a key tells apart, by its value."""
         models = _members(self.annotation) if self.tag else ()
         return {word: model for model in models for word in get_args(model.model_fields[self.tag].annotation)}
 
     @property
     def is_union(self) -> bool:
-        """Whether several types are accepted."""
         return len(_members(self.annotation)) > 1
 
     def branch(self, value: Any) -> Spot | None:
-        """The member of a union that a value means, by its kind or its tag."""
+        """The member of a union that a value means, by its tag or its kind."""
         if self.tag:
             word = value_at((self.tag,), value)
             model = self.kinds.get(word) if isinstance(word, str) else None
@@ -95,29 +93,28 @@ class Spot(NamedTuple):
 
     @property
     def of_number(self) -> Spot:
-        """Of several types the number's."""
+        """The number of several types."""
         members = map(spot_of, _members(self.annotation)) if self.is_union else ()
         return next((one for one in members if one.annotation in (int, float)), self)
 
     @property
     def shape(self) -> str:
-        """``mapping``, ``list`` or neither."""
+        """``mapping``, ``list`` or empty."""
         if self.is_model or get_origin(self.annotation) is dict:
             return "mapping"
         return "list" if get_origin(self.annotation) in (list, tuple) else ""
 
     @property
     def is_model(self) -> bool:
-        """Whether it is a mapping with keys of its own."""
         return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
 
     def model(self, value: Any) -> type[BaseModel] | None:
-        """The model that the mapping ``value`` is, if any."""
+        """The model that a mapping is, if any."""
         spot = self.branch(value) if self.is_union else self
         return spot.annotation if spot and spot.is_model else None
 
     def down(self, step: str | int, value: Any) -> Spot | None:
-        """The place one key or item further, in the data ``value``."""
+        """One key or item further, in the data ``value``."""
         if self.is_union:
             member = self.branch(value)
             return member.down(step, value) if member else None
@@ -187,7 +184,7 @@ def _spot_of_field(field: FieldInfo) -> Spot:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union but None; the type itself where it is no union."""
+    """The types of a union without None, else the type itself."""
     if get_origin(annotation) in (Union, UnionType):
         return tuple(member for member in get_args(annotation) if member is not type(None))
     return (annotation,)
@@ -198,7 +195,6 @@ def _last(metadata: Iterable[Any]) -> Accepted | None:
 
 
 def _bounds(metadata: Iterable[Any]) -> tuple[float, float]:
-    """The least and the most that pydantic lets a number be."""
     flat = [one for part in metadata for one in (part.metadata if isinstance(part, FieldInfo) else [part])]
     least = (getattr(one, name) for one in flat for name in ("ge", "gt") if hasattr(one, name))
     most = (getattr(one, name) for one in flat for name in ("le", "lt") if hasattr(one, name))

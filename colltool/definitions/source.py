@@ -100,8 +100,6 @@ def read_value(text: str, where: str) -> Any:
 
 
 class _Builder:
-    """Builds plain data out of parser events, noting where each part stands and what is refused."""
-
     def __init__(self, name: str, *, place: bool = True) -> None:
         self.name = name
         self.place = place
@@ -177,7 +175,6 @@ class _Builder:
         return data
 
     def _key(self, event: yaml.Event, path: KeyPath) -> str | None:
-        """The text of a key, None when it is refused."""
         place = _start(event)
         if not isinstance(event, yaml.ScalarEvent):
             if not isinstance(event, yaml.AliasEvent):

@@ -88,7 +88,6 @@ class Finding(NamedTuple):
 
 
 def place_text(name: str, position: Position) -> str:
-    """``name:line:column``."""
     return f"{printable(name)}:{position.line}:{position.column}"
 
 
@@ -122,8 +121,6 @@ def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
 
 
 class _Plain:
-    """Copies Python values into plain data, in order, noting what no file could hold."""
-
     def __init__(self) -> None:
         self.positions: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []

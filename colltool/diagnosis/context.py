@@ -6,8 +6,8 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.calibration.series_prices import Priced, Quote, price_series
 from colltool.diagnosis.results import ValidatedPoint
-from colltool.estimate.groups import Placed
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.variants import with_tiers
 from colltool.measurements.series import Series
@@ -26,7 +26,7 @@ class SeriesContext(NamedTuple):
     """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
 
     fabric: Fabric
-    placed: Placed
+    placed: PlacedGroup
     series: Series
     readings: Readings
     algorithms: tuple[str, ...]

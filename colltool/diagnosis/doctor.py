@@ -20,7 +20,7 @@ from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.size_classes import SizeClass, bar_for, size_classes
 from colltool.diagnosis.thresholds import EXPECT, FASTER, of_few
 from colltool.diagnosis.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 
 

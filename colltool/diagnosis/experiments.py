@@ -8,14 +8,14 @@ from math import log
 from statistics import fmean
 from typing import NamedTuple
 
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, Sizes, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, BenchmarkSizes, command_line
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.evidence import BoundedCalls
 from colltool.diagnosis.results import Experiment, Prediction, UpperBound
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.thresholds import of_few
-from colltool.estimate.groups import Placed, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, with_tiers, without_in_network
 
@@ -46,7 +46,7 @@ class _Trial(NamedTuple):
     """
 
     primitive: Primitive
-    sizes: Sizes
+    sizes: BenchmarkSizes
     bytes: float
     ranks: int
     hosts: int
@@ -154,7 +154,7 @@ def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, j
     return found, tuple(one for one in tests if one is not None)
 
 
-def _measured(primitive: Primitive, placed: Placed, base: Scenario, library: str) -> Experiment | None:
+def _measured(primitive: Primitive, placed: PlacedGroup, base: Scenario, library: str) -> Experiment | None:
     """The benchmark of a collective on the group that a trace has it on, and what the fabric says of it."""
     ranks, inside = placed.ranks, placed.spans[1].ranks_inside if len(placed.spans) > 1 else placed.ranks
     seconds = base.time(primitive, GIB, ranks, library)

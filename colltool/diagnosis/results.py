@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.diagnosis.evidence import LeftOutKernels
-from colltool.estimate.readings import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, Readings
 from colltool.measurements.series import Series, Skipped
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import price_series
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
 

@@ -14,7 +14,7 @@ from colltool.calibration.series_prices import Priced, price_series
 from colltool.diagnosis.context import SeriesContext
 from colltool.diagnosis.findings import findings
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series, Skipped
 

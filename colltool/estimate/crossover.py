@@ -14,15 +14,15 @@ from colltool.algorithms.registry import algorithms, approximation
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import AR, Primitive
 from colltool.base.units import MAX_SIZE
-from colltool.estimate.catalogue import Catalogue, by_title, catalogue
-from colltool.estimate.costed import Costed
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import Candidates, by_title, candidates_for
+from colltool.estimate.cost_model import CostModel
 from colltool.estimate.curve import Curve, Pieces
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.hierarchical_candidates import HierarchicalCandidates
+from colltool.estimate.library_selection import running_on
 from colltool.estimate.price import mode, model
-from colltool.estimate.readings import Readings
-from colltool.estimate.results import Crossing, Crossover, Pair, Winner
-from colltool.estimate.running import running_on
-from colltool.estimate.who import AnyGroup
-from colltool.estimate.workbench import Workbench
+from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
@@ -43,7 +43,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
     """
     reading = readings or Readings()
-    listed = catalogue(fabric, group, primitive, reading)
+    listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
     running, everything = running_on(fabric), _everything(listed, ())
@@ -51,7 +51,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
     return Crossover(
         fabric=fabric.name,
         primitive=primitive,
-        group=listed.placed.seats,
+        group=listed.placed.placement,
         mode=mode(reading),
         model=model(reading, primitive),
         pairs=pairs,
@@ -59,7 +59,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         balance={one.title: size for one in single if (size := one.balance) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
-        library_leads=running is None or any(one.standing == 0 for one in everything),
+        library_leads=running is None or any(one.rank_class == 0 for one in everything),
         uneven=_on_one_side(compared),
     )
 
@@ -80,8 +80,7 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
     return [root * root for root in roots if root > 0]
 
 
-def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
-    """The schedules to compare: of each its candidates, one under every protocol."""
+def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
     if not names:
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
         names = [name for name in usual if _runs(listed, name)]
@@ -98,21 +97,19 @@ def _compared(listed: Catalogue, names: Sequence[str]) -> list[list[Costed]]:
     return list(by_title(found).values())
 
 
-def _on_one_side(compared: Sequence[Sequence[Costed]]) -> bool:
-    """Whether the library's own schedules pay what it was measured to take, and others, which it does not run, nothing such."""
-    foreign = any(one.elsewhere for candidates in compared for one in candidates)
+def _on_one_side(compared: Sequence[Sequence[CostModel]]) -> bool:
+    foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
     return foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1
 
 
-def _runs(listed: Catalogue, name: str) -> bool:
+def _runs(listed: Candidates, name: str) -> bool:
     try:
         return bool(listed.named([name]))
     except ColltoolError:
         return False
 
 
-def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) -> Pair:
-    """The crossings of two schedules. The prices on both sides of a root decide whether it is one."""
+def _pair(one: Sequence[CostModel], other: Sequence[CostModel], readings: Readings) -> AlgorithmPair:
     curves = product(*([line for costed in candidates for _, line in costed.pieces] for candidates in (one, other)))
     roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
     if readings.pipelining == "optimal":
@@ -125,7 +122,7 @@ def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) ->
         if below != above
     )
     dominates = None if crossings else faster[0]
-    return Pair(
+    return AlgorithmPair(
         a=one[0].title,
         b=other[0].title,
         crossings=crossings,
@@ -136,8 +133,7 @@ def _pair(one: Sequence[Costed], other: Sequence[Costed], readings: Readings) ->
     )
 
 
-def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[float]) -> list[float]:
-    """Where the faster one changes when P is a whole number: bisected between sizes around the smooth roots."""
+def _confirmed(one: Sequence[CostModel], other: Sequence[CostModel], roots: Sequence[float]) -> list[float]:
     sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
     faster = [_faster(one, other, size) for size in sizes]
     changes = []
@@ -148,7 +144,6 @@ def _confirmed(one: Sequence[Costed], other: Sequence[Costed], roots: Sequence[f
 
 
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
-    """The size between two at which ``fastest`` stops to answer ``below``."""
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
         if not low < middle < high:
@@ -157,27 +152,25 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
     return high
 
 
-def _faster(one: Sequence[Costed], other: Sequence[Costed], size: float) -> str:
-    """The title of the faster schedule, each under its fastest protocol."""
+def _faster(one: Sequence[CostModel], other: Sequence[CostModel], size: float) -> str:
     ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
     return one[0].title if ours <= theirs else other[0].title
 
 
-def _approximations(one: Sequence[Costed], other: Sequence[Costed]) -> dict[str, float]:
+def _approximations(one: Sequence[CostModel], other: Sequence[CostModel]) -> dict[str, float]:
     """The textbook sizes for two algorithms on one class of links, in bytes; none where protocols change the class."""
     textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
     if textbook is None or len(other) > 1 or len(other[0].parts) != 1:
         return {}
-    charge = other[0].parts[0].charge
+    charge = other[0].parts[0].cost
     return textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
 
 
 def _probes(readings: Readings) -> list[float]:
-    """Sizes at which to look for the fastest choices of compositions: all where prices have no closed form, else the ends."""
     return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
 
 
-def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
+def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
     """Who is fastest at which size among what may lead: what somebody can run or, where nobody can, the best that there is.
 
     With ``names`` only these. A choice of a composition that would win somewhere shows at an edge of an interval: look there.
@@ -185,35 +178,31 @@ def winners(listed: Catalogue, names: Sequence[str] = ()) -> list[Winner]:
     return _won(listed, _everything(listed, names), names)
 
 
-def _everything(listed: Catalogue, names: Sequence[str]) -> list[Costed]:
-    """What may win: everything, or only what is named."""
+def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
     probes = _probes(listed.readings)
     return listed.named(names, probes) if names else listed.all(probes)
 
 
-def _won(listed: Catalogue, everything: Sequence[Costed], names: Sequence[str]) -> list[Winner]:
-    best = min(one.standing for one in everything)
-    known = {_key(one): one for one in everything if one.standing == best}
+def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:
+    best = min(one.rank_class for one in everything)
+    known = {_key(one): one for one in everything if one.rank_class == best}
     if listed.readings.pipelining == "optimal":
         return _sampled(list(known.values()))
     benches = listed.benches(names)
     while True:
         found = _envelope(list(known.values()))
         more = _fastest_at([winner.from_bytes for winner in found], benches)
-        new = {key: one for key, one in more.items() if key not in known and one.standing == best}
+        new = {key: one for key, one in more.items() if key not in known and one.rank_class == best}
         if not new:
             return found
         known |= new
 
 
-def _key(costed: Costed) -> tuple[str, str]:
-    """What tells candidates apart: the schedule and the protocol."""
+def _key(costed: CostModel) -> tuple[str, str]:
     return costed.title, costed.protocol
 
 
-def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
-    """Winners where prices have no closed form: at sampled sizes, their borders bisected."""
-
+def _sampled(candidates: Sequence[CostModel]) -> list[Winner]:
     def fastest(size: float) -> tuple[str, str]:
         return _key(min(candidates, key=lambda costed: costed.seconds(size)))
 
@@ -228,11 +217,11 @@ def _sampled(candidates: Sequence[Costed]) -> list[Winner]:
     return winners
 
 
-def _fastest_at(sizes: Sequence[float], benches: Sequence[Workbench]) -> dict[tuple[str, str], Costed]:
+def _fastest_at(sizes: Sequence[float], benches: Sequence[HierarchicalCandidates]) -> dict[tuple[str, str], CostModel]:
     return {_key(costed): costed for bench in benches for size in sizes for costed in [bench.fastest(size)]}
 
 
-def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
+def _envelope(candidates: Sequence[CostModel]) -> list[Winner]:
     """Who is lowest from 1 byte on: in each interval in which every price is one curve, then those of one winner together."""
     known = {_key(one): one for one in candidates}
     starts = sorted({max(1.0, start) for one in candidates for start, _ in one.pieces})
@@ -247,11 +236,10 @@ def _envelope(candidates: Sequence[Costed]) -> list[Winner]:
 
 
 def _from(pieces: Pieces, start: float) -> Curve:
-    """The curve that holds from a size on."""
     return next(line for begins, line in reversed(pieces) if begins <= start)
 
 
-def _winner(start: float, end: float | None, one: Costed) -> Winner:
+def _winner(start: float, end: float | None, one: CostModel) -> Winner:
     return Winner(start, end, one.title, one.protocol, one.choice.spec, one.balance)
 
 

@@ -23,8 +23,8 @@ from colltool.algorithms.group import Axis
 from colltool.base.arrays import largest, least
 from colltool.base.cost import Number
 from colltool.base.primitives import AR, P2P, Primitive
-from colltool.estimate.groups import Placed, Span
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
 
 
@@ -51,22 +51,20 @@ class Cut(NamedTuple):
     computes: bool = False
 
 
-class _Wires(NamedTuple):
-    """What one member has on a tier, bytes/s: at the poorest place, at the richest, and in the mean."""
-
+class _PortRates(NamedTuple):
     poorest: Any
     richest: Any
     mean: Any
 
-    def plus(self, other: _Wires) -> _Wires:
-        return _Wires(*map(sum, zip(self, other, strict=True)))
+    def plus(self, other: _PortRates) -> _PortRates:
+        return _PortRates(*map(sum, zip(self, other, strict=True)))
 
 
-_NONE = _Wires(0.0, 0.0, 0.0)
+_NONE = _PortRates(0.0, 0.0, 0.0)
 _COMPUTE = frozenset({"reduce", "multicast"})
 
 
-class Floor:
+class CutBound:
     """The cut bound of a primitive on a placed group; worked out when somebody asks.
 
     Args:
@@ -75,7 +73,7 @@ class Floor:
         readings: ``placement`` scattered leaves leaves out; ``tree_beta`` below 2 says that a rank drives so many more ports.
     """
 
-    def __init__(self, placed: Placed, primitive: Primitive, readings: Readings) -> None:
+    def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: Readings) -> None:
         self.placed, self.primitive, self.readings = placed, primitive, readings
 
     @cached_property
@@ -91,16 +89,15 @@ class Floor:
         return found
 
 
-def floor_of(placed: Placed, primitive: Primitive, readings: Readings) -> Floor:
+def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> CutBound:
     """The cut bound of a group, one for all schedules under all protocols."""
     whole, key = placed.bare or placed, (primitive, readings.placement, readings.tree_beta)
     if key not in whole.floors:
-        whole.floors[key] = Floor(whole, primitive, readings)
+        whole.floors[key] = CutBound(whole, primitive, readings)
     return whole.floors[key]
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
-    """What a cut takes for each byte of M."""
     if primitive is P2P:  # which two is not known, but that no part holds both
         return 1.0 / largest(*(side.Bps for side in cut.sides))
     by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
@@ -128,10 +125,10 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
             assert_never(primitive)
 
 
-def cuts(placed: Placed, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
+def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
     """Every cut that the tiers of a group name: single ranks, the domains of each tier, its leaves, halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
-    own = [_wires(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
+    own = [_port_rates(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
     for index, span in enumerate(placed.spans):
         beyond = _sum(own[index + 1 :])
         computes = any(_COMPUTE & capabilities_of(one.tier).operations for one in placed.spans[index:])
@@ -149,15 +146,14 @@ def _rate(span: Span, primitive: Primitive) -> Any:
     return largest(*rates) * tier.ports
 
 
-def _sum(wires: Sequence[_Wires]) -> _Wires:
+def _sum(wires: Sequence[_PortRates]) -> _PortRates:
     total = _NONE
     for one in wires:
         total = total.plus(one)
     return total
 
 
-def _wires(span: Span, rate: Any) -> _Wires:
-    """What a member has on a tier: a port, a link to each other endpoint of the group's, or the links of its lattice."""
+def _port_rates(span: Span, rate: Any) -> _PortRates:
     kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
@@ -173,34 +169,33 @@ def _wires(span: Span, rate: Any) -> _Wires:
             )
         case _:
             assert_never(kind.joined_by)
-    return _Wires(*(rate * count for count in counts))
+    return _PortRates(*(rate * count for count in counts))
 
 
 def _axes(span: Span) -> list[Axis]:
     """The axes that the group has of a lattice; none elsewhere."""
-    return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.sits.stride) or () if axis.size > 1]
+    return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
 
 
-def _domains(placed: Placed, index: int, out: _Wires, *, computes: bool) -> Cut:
-    """The domains below a tier (single ranks below the first), whose members' wires on it and beyond lead out."""
+def _domains(placed: PlacedGroup, index: int, out: _PortRates, *, computes: bool) -> Cut:
     inside = placed.spans[index].ranks_inside
     sides = tuple(Side(inside, inside * one) for one in (out.poorest, out.richest))
     return Cut(sides, placed.ranks // inside, placed.ranks * out.mean, computes)
 
 
-def _leaves(placed: Placed, index: int, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
+def _leaves(placed: PlacedGroup, index: int, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
     """The domains of each level of a Clos: g endpoints share uplinks of g ports over s, but never send faster than their ports.
 
     The last one may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     span = placed.spans[index]
-    classes, sits = capabilities_of(span.tier).classes, span.sits
+    classes, occupancy = capabilities_of(span.tier).classes, span.occupancy
     for below, above in pairwise(classes):
-        endpoints = sits.members(below.group)
+        endpoints = occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
         full, rest = divmod(span.endpoints, endpoints)
-        uplinks = endpoints * span.ranks_inside * sits.ports(below.group) * rate / above.oversubscription
+        uplinks = endpoints * span.ranks_inside * occupancy.ports(below.group) * rate / above.oversubscription
         sizes = [endpoints * span.ranks_inside, rest * span.ranks_inside]
         whole, last = (Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in sizes)
         copies = placed.ranks // (span.endpoints * span.ranks_inside)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from inspect import cleandoc
+from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
@@ -12,13 +14,14 @@ from colltool.algorithms.routes import most_partners
 from colltool.base.errors import ColltoolError, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.quoting import clipped
-from colltool.estimate.catalogue import CannotRun, catalogue
-from colltool.estimate.explained import Cabled, Explained, Explanation
-from colltool.estimate.groups import Placed, flat_group, place, tier_group
+from colltool.base.result import Result
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.candidates import CannotRun, candidates_for
+from colltool.estimate.group_spec import AnyGroup, GroupPlacement
+from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.price import mode, price
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.results import Overrides
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -62,7 +65,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         algorithm=base,
         entries=tuple(priced),
         fabric=fabric.name,
-        group=placed.seats,
+        group=placed.placement,
         bytes=size,
         mode=mode(reading),
         overrides=fabric.overrides,
@@ -71,21 +74,20 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     )
 
 
-def _cables(placed: Placed, readings: Readings) -> Iterator[Cabled]:
-    """The cables that messages of the group go through, innermost tier first."""
+def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
     for span in placed.spans:
         _, reach = tier_group(span, readings, scale_out=False)
-        for one in capabilities_of(span.tier).classes[: len(reach.used()) if not reach.scattered else None]:
+        for one in capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]:
             if one.cable_m:
-                yield Cabled(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
+                yield CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
 
 
-def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> Explained:
+def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> AlgorithmExplanation:
     """The words with the price; where it cannot run, the reason instead."""
     price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
-        listed = catalogue(fabric, group, row.primitive, readings).named([name], [size])
+        listed = candidates_for(fabric, group, row.primitive, readings).named([name], [size])
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
@@ -94,7 +96,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     return _words(row, found)._replace(balance=run.balance, partners=_partners(row, run.choice, place(fabric, group), readings))
 
 
-def _partners(row: AnyRow, choice: Choice, placed: Placed, readings: Readings) -> int | None:
+def _partners(row: AnyRow, choice: Choice, placed: PlacedGroup, readings: Readings) -> int | None:
     """With how many others a rank exchanges; a composition's phases have theirs."""
     if isinstance(row, Composition):
         return None
@@ -102,7 +104,7 @@ def _partners(row: AnyRow, choice: Choice, placed: Placed, readings: Readings) -
     return most_partners(row.schedule(seen), seen)
 
 
-def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained:
+def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = "") -> AlgorithmExplanation:
     if isinstance(row, Composition):
         doc, runs_on, note = row.steps.__doc__, needs(SEVERAL_TIERS), ""
         requires: tuple[str, ...] = ()
@@ -113,7 +115,7 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
         status, in_switch = row.status, row.in_switch
         requires = tuple(check.__doc__ or "" for check in row.requires)
     title, text = _title_and_text(doc or NO_WORDS)
-    return Explained(
+    return AlgorithmExplanation(
         algorithm=row.name,
         primitive=row.primitive,
         title=title,
@@ -133,7 +135,6 @@ def _words(row: AnyRow, found: Row | None = None, reason: str = "") -> Explained
 
 
 def _runs_on(row: Algorithm) -> str:
-    """Where it runs: what an error says that it needs, and over several tiers."""
     over = row.topologies & SEVERAL_TIERS
     if not over or over == row.topologies:
         return needs(row.topologies)
@@ -144,3 +145,88 @@ def _title_and_text(doc: str) -> tuple[str, str]:
     """The first paragraph of a docstring, and the others but for the doctest."""
     title, *rest = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
     return title, "\n\n".join(rest)
+
+
+class NcclEstimateParts(NamedTuple):
+    """What a library's own estimate of a call is made of.
+
+    Args:
+        algorithm, protocol: as the library calls them.
+        latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
+        plateau: what the size makes of the latency.
+        bus_Bps: of all channels under the protocol.
+        bandwidth_Bps: what the schedule makes of it, bytes of the call over time.
+        correction: what is left of that at the size.
+        seconds: the estimate.
+        picked: whether the library would take it.
+    """
+
+    algorithm: str
+    protocol: str
+    latency: tuple[tuple[str, float, float], ...]
+    plateau: float
+    bus_Bps: float
+    bandwidth_Bps: float
+    correction: float
+    seconds: float
+    picked: bool
+
+
+class CableDelay(NamedTuple):
+    """A distance class with a cable: its metres, and the seconds of α that they are."""
+
+    tier: str
+    level: str
+    metres: float
+    adds_s: float
+
+
+class AlgorithmExplanation(NamedTuple):
+    """One algorithm for one primitive in words, and priced where a fabric was given.
+
+    ``balance`` is n*, bytes; ``partners`` with how many others a rank exchanges at most, None of a composition.
+    """
+
+    algorithm: str
+    primitive: Primitive
+    title: str
+    formula: tuple[str, ...]
+    text: str
+    size_means: str
+    runs_on: str
+    requires: tuple[str, ...]
+    status: Status
+    shipped_by: tuple[str, ...]
+    source: str
+    note: str
+    in_switch: bool
+    row: AlgorithmEstimate | None = None
+    reason: str = ""
+    estimates: tuple[NcclEstimateParts, ...] = ()
+    balance: float | None = None
+    partners: int | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
+    """Every use of one algorithm name; ``fabric``, ``group`` and ``bytes`` when numbers are put in.
+
+    ``cables`` are those that have a part in the α of what the group crosses.
+    """
+
+    subject: ClassVar[str] = "explain"
+    algorithm: str
+    entries: tuple[AlgorithmExplanation, ...]
+    fabric: str = ""
+    group: GroupPlacement | None = None
+    bytes: float = 0.0
+    mode: str = ""
+    overrides: Overrides = ()
+    library: str = ""
+    cables: tuple[CableDelay, ...] = ()
+    readings: Readings = USUAL
+
+    @property
+    def ranks(self) -> int:
+        """N; 0 without numbers."""
+        return self.group.ranks if self.group else 0

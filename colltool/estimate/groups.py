@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from colltool.algorithms.group import Group, Topology
 from colltool.base.primitives import Primitive
-from colltool.estimate.distances import Reach, flat_reach, tier_reach
-from colltool.estimate.readings import Readings
-from colltool.estimate.sits import PACKED, Sits
-from colltool.estimate.walk import Stop, walk
-from colltool.estimate.who import AnyGroup, Seats, Who
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy
+from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
+from colltool.estimate.placement import TierShare, fill_tiers
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
-    from colltool.estimate.cut_bound import Floor
+    from colltool.estimate.cut_bound import CutBound
 
-Seen = tuple[Group, Reach]
+Seen = tuple[Group, PathClasses]
 """A group as formulas see it, and the distances between its ranks."""
 
 
@@ -34,37 +33,37 @@ class Span:
     tier: Tier
     endpoints: int
     ranks_inside: int
-    sits: Sits = PACKED
+    occupancy: Occupancy = PACKED
     at_once: int = 1
     seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedGroup:
     """A group on its fabric, under one protocol.
 
     ``seats`` says who is in it. ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is
     paid once a call; ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time.
     ``protocol`` is empty where the tiers list none; ``bare`` is the group before one. ``under`` keeps what
-    :func:`colltool.estimate.protocols.under_protocols` made of it, ``seen`` the group that :func:`flat_group` made,
+    :func:`colltool.estimate.best_protocol.under_protocols` made of it, ``seen`` the group that :func:`flat_group` made,
     ``floors`` its cut bounds.
     """
 
     fabric: Fabric
-    seats: Seats
+    placement: GroupPlacement
     spans: tuple[Span, ...]
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
-    bare: "Placed | None" = field(default=None, compare=False, repr=False)
-    under: dict[Primitive, tuple["Placed", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    bare: "PlacedGroup | None" = field(default=None, compare=False, repr=False)
+    under: dict[Primitive, tuple["PlacedGroup", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
     seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
-    floors: dict[tuple[Primitive, str, float], "Floor"] = field(default_factory=dict, init=False, compare=False, repr=False)
+    floors: dict[tuple[Primitive, str, float], "CutBound"] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def ranks(self) -> int:
         """N."""
-        return self.seats.ranks
+        return self.placement.ranks
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -89,7 +88,7 @@ class Placed:
         return self.spans[0].tier.name != self.fabric.tiers[0].name
 
 
-def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> Placed:
+def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> PlacedGroup:
     """Put a group on a fabric.
 
     Args:
@@ -102,14 +101,12 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
         ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number that leaves
             one half full; the message names the nearest that fit.
     """
-    who = group if isinstance(group, Who) else Who(group, stride, alone)
+    who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
     return _kept(_Very(fabric), who) if plain else _placed(fabric, who)
 
 
 class _Very:
-    """A fabric as a key: the very same one, however equal others are."""
-
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
 
@@ -121,33 +118,31 @@ class _Very:
 
 
 @lru_cache(maxsize=64)
-def _kept(where: _Very, who: Who) -> Placed:
-    """One question asks several times for the same group."""
+def _kept(where: _Very, who: GroupSpec) -> PlacedGroup:
     return _placed(where.fabric, who)
 
 
-def _placed(fabric: Fabric, who: Who) -> Placed:
-    stops = walk(fabric, who)
+def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
+    stops = fill_tiers(fabric, who)
     spans, inside, members = [], 1, 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         if stop.members > 1:
-            sits = Sits(stop.stride, _beside(tier, inside, members, who), who.alone)
+            occupancy = Occupancy(stop.stride, _beside(tier, inside, members, who), who.alone)
             behind = members if who.alone or who.stride == 1 else inside
             at_once = -(-behind // _rails(tier, inside)) * (1 if who.alone else stop.stride)
-            spans.append(Span(stop.tier, stop.members, members, sits, at_once))
+            spans.append(Span(stop.tier, stop.members, members, occupancy, at_once))
         inside *= tier.endpoints
         members *= stop.members
-    return Placed(fabric, _seats(who, members, stops), tuple(spans), fabric.launch_overhead)
+    return PlacedGroup(fabric, _seats(who, members, stops), tuple(spans), fabric.launch_overhead)
 
 
-def _seats(who: Who, ranks: int, stops: Sequence[Stop]) -> Seats:
+def _seats(who: GroupSpec, ranks: int, stops: Sequence[TierShare]) -> GroupPlacement:
     axes = [(stop.tier.name, capabilities_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
     slices = tuple((name, tuple(axis.size for axis in part)) for name, part in axes if part)
-    return Seats(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
+    return GroupPlacement(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
 
 
-def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
-    """Ranks behind an endpoint for each member there. Where rails are fabrics of their own, those on the members' rails."""
+def _beside(tier: Tier, inside: int, members: int, who: GroupSpec) -> int:
     if inside == members or not who.alone:
         return 1  # siblings that are at work keep their ports
     rails = _rails(tier, inside)
@@ -156,7 +151,6 @@ def _beside(tier: Tier, inside: int, members: int, who: Who) -> int:
 
 
 def _rails(tier: Tier, inside: int) -> int:
-    """Fabrics of their own that a tier is made of, one for every so many-th rank of an endpoint."""
     kind = capabilities_of(tier)
     rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
     return 1 if inside % rails else rails
@@ -172,12 +166,12 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
 
 def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
     tier, kind = span.tier, capabilities_of(span.tier)
-    reach = tier_reach(tier, span.endpoints, readings, idle_nics, span.sits)
+    reach = tier_paths(tier, span.endpoints, readings, idle_nics, span.occupancy)
     hardware = reach.in_switch
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
-        axes=kind.part(span.endpoints, span.sits.stride) or (),
+        axes=kind.part(span.endpoints, span.occupancy.stride) or (),
         scale_out=scale_out or kind.joins == "hosts",
         switch=kind.operations,
         switch_levels=hardware.levels if hardware else 1,
@@ -190,18 +184,18 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
     return group, reach
 
 
-def flat_group(placed: Placed, readings: Readings) -> Seen:
+def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     """The whole group seen flat: on its only tier, or over several."""
     if readings not in placed.seen:
         placed.seen[readings] = _flat_group(placed, readings)
     return placed.seen[readings]
 
 
-def _flat_group(placed: Placed, readings: Readings) -> Seen:
+def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         span = placed.spans[0]
         return tier_group(span, readings, scale_out=placed.one_a_node)
-    tiers = tuple((span.tier, span.sits) for span in placed.spans)
+    tiers = tuple((span.tier, span.occupancy) for span in placed.spans)
     lattice = any(capabilities_of(tier).axes for tier, _ in tiers)
     topology: Topology = "lattice_tiers" if lattice else "tiers"
     group = Group(
@@ -211,9 +205,9 @@ def _flat_group(placed: Placed, readings: Readings) -> Seen:
         posts_cost=all(tier.post is not None for tier, _ in tiers),
         one_port=readings.ports == "one",
     )
-    return group, flat_reach(tiers, placed.ranks, readings)
+    return group, flat_paths(tiers, placed.ranks, readings)
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group that so many endpoints of a tier make, every ``stride``-th, each with so many ranks ``inside``."""
-    return tier_group(Span(tier, endpoints, inside, Sits(stride)), Readings(), scale_out=scale_out)[0]
+    return tier_group(Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out)[0]

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
-from colltool.base.arrays import ranked
+from colltool.algorithms.registry import every_algorithm, row_of
+from colltool.algorithms.routes import many_sends
+from colltool.base.arrays import first_least, ranked
 from colltool.base.cost import Number
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.base.units import MAX_SIZE
-from colltool.estimate.catalogue import Catalogue, by_title, catalogue
-from colltool.estimate.costed import Costed
-from colltool.estimate.lower_bound import lower_bound_notes
-from colltool.estimate.measured_range import range_notes
-from colltool.estimate.merge import fastest
-from colltool.estimate.readings import Phases, Readings
-from colltool.estimate.results import Answer, Model, Price, PriceList
-from colltool.estimate.row import Row
-from colltool.estimate.running import running_on
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.best_protocol import best_protocol
+from colltool.estimate.candidates import Candidates, by_title, candidates_for
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.library_selection import running_on
+from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.validity_range import lower_bound_notes, range_notes
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
@@ -40,7 +44,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         fabric: where.
         primitive: what.
         size: bytes per rank by nccl-tests' convention; a float, or a one-dimensional array of floats.
-        group: N consecutive ranks, all of the fabric when None; or :class:`colltool.estimate.who.Who`.
+        group: N consecutive ranks, all of the fabric when None; or :class:`colltool.estimate.group_spec.GroupSpec`.
         readings: of the model; the defaults when None.
         only: names of algorithms to restrict to, such as ``ring`` or ``hierarchical:ring/ring``; all when empty.
 
@@ -53,7 +57,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         ColltoolError: a group that does not fit, a size out of range, an algorithm that is unknown or cannot run here.
     """
     reading = readings or Readings()
-    listed = catalogue(fabric, group, primitive, reading)
+    listed = candidates_for(fabric, group, primitive, reading)
     least, most = _bounds(size)
     probes = [least] if least == most else _probes(least, most)
     chosen = listed.named(only, probes) if only else listed.all(probes)
@@ -61,28 +65,28 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     return Price(
         fabric=fabric.name,
         primitive=primitive,
-        group=listed.placed.seats,
+        group=listed.placed.placement,
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
         results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
         overrides=fabric.overrides,
-        library=Answer(running.name) if running else None,
+        library=LibraryChoice(running.name) if running else None,
     )
 
 
-def rows_at(listed: Catalogue, candidates: Sequence[Costed], size: Number) -> list[Row]:
+def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -> list[AlgorithmEstimate]:
     """Each schedule under its fastest protocol, with what a reader should know of the size.
 
     What somebody can run first, then the other statuses; within each the fastest first, arrays in the order of the candidates.
     """
-    rows = [fastest([one.at(size) for one in same]) for same in by_title(candidates).values()]
+    rows = [best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()]
     rows = range_notes(rows, listed.placed, listed.primitive)
     arrays = not isinstance(size, float)
     if not arrays:
         rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
-    rows = sorted(rows, key=lambda row: row.standing)
+    rows = sorted(rows, key=lambda row: row.rank_class)
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 
@@ -103,10 +107,10 @@ def mode(readings: Readings) -> str:
 
 
 @lru_cache(maxsize=64)
-def model(readings: Readings, primitive: Primitive) -> Model:
+def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
     """The readings in force for a primitive, its own default filled in."""
     own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
-    return Model(readings.in_force(own), Readings().in_force(own))
+    return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
 
 
 def _bounds(size: Number) -> tuple[float, float]:
@@ -136,8 +140,134 @@ def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _probes(least: float, most: float) -> list[float]:
-    """Sizes at which to look for the fastest composition: the range of an array in powers of two."""
     probes = [least]
     while probes[-1] * 2 < most:
         probes.append(probes[-1] * 2)
     return [*probes, most]
+
+
+def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup = None, readings: Readings | None = None,
+              name: str | None = None) -> Breakdown:  # fmt: skip
+    """The phases of the fastest schedule that exists, or of a named one.
+
+    Args:
+        fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
+        size: bytes per rank.
+        name: an algorithm; ``hierarchical`` alone is its fastest composition here.
+
+    Raises:
+        ColltoolError: as :func:`colltool.estimate.price.price`.
+    """
+    reading = readings or Readings()
+    everything = price(fabric, primitive, size, group, reading)
+    if name is None:
+        chosen = everything.best
+    else:
+        listed = candidates_for(fabric, group, primitive, reading)
+        chosen = rows_at(listed, listed.named([name], [size]), size)[0]
+    baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
+    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
+
+
+def _is_baseline(primitive: Primitive, row: AlgorithmEstimate) -> bool:
+    algorithm = row_of(primitive, row.algorithm)
+    return algorithm is not None and algorithm.baseline
+
+
+def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size.
+
+    Raises:
+        ColltoolError: as :func:`colltool.estimate.price.price`, for every rung that cannot be priced, at its place in the file.
+    """
+    base = readings or Readings()
+    priced, problems = [], []
+    for rung in definition.rungs:
+        try:
+            priced.append((rung, *_both(rung, rung.size or definition.size, base)))
+        except ColltoolError as error:
+            argument = "" if rung.where else error.argument
+            problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
+    if problems:
+        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
+    rows = []
+    for rung, ranks, ideal, real in priced:
+        peers = [(i, r) for other, _, i, r in priced if (other.primitive, i.bytes) == (rung.primitive, ideal.bytes)]
+        gap_ideal = _gap(ideal, [i for i, _ in peers])
+        gap_real = _gap(real, [r for _, r in peers])
+        rows.append(_rung(rung, ranks, ideal, real, gap_ideal, gap_real))
+    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
+
+
+def _rung(
+    rung: RungDefinition, ranks: int, ideal: AlgorithmEstimate, real: AlgorithmEstimate, gap_ideal: float, gap_real: float
+) -> Rung:
+    return Rung(
+        primitive=rung.primitive,
+        fabric=rung.fabric.name,
+        algorithm=ideal.title,
+        ranks=ranks,
+        ideal=ideal,
+        realistic=real,
+        gap_ideal=gap_ideal,
+        gap_realistic=gap_real,
+    )
+
+
+def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, AlgorithmEstimate, AlgorithmEstimate]:
+    """The rung's ideal and realistic prices; the algorithm that is fastest in reality serves both."""
+    only = [rung.algorithm] if rung.algorithm else []
+    real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
+    chosen = real.best
+    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [chosen.spec])
+    return real.ranks, ideal.best, chosen
+
+
+def _gap(row: AlgorithmEstimate, peers: Sequence[AlgorithmEstimate]) -> float:
+    return float(row.total_s / min(float(peer.total_s) for peer in peers))
+
+
+def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
+    """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; of an array at each size.
+
+    Args:
+        prices: with all algorithms, on ``fabric``, of ``group``, under ``readings``.
+    """
+    return tuple(_noted(one, fabric, group, readings) for one in prices)
+
+
+def _noted(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> Price:
+    one_size = isinstance(priced.bytes, float)
+    nothing = priced if one_size else replace(priced, leads_on_one_port=("",) * len(priced.bytes))  # type: ignore[arg-type]
+    rows = priced.leading
+    if readings.ports == "one" or not rows:
+        return nothing
+    first = _firsts(priced)
+    turns = {at: _may_turn(fabric, rows[at]) for at in set(first)}
+    if not any(turns.values()):
+        return nothing
+    one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one"))
+    others = one_port.leading
+    if not others:
+        return nothing
+    pairs = list(zip(first, _firsts(one_port), strict=True))
+    named = {(at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else "" for at, to in set(pairs)}
+    turned = tuple(named[pair] for pair in pairs)
+    return replace(priced, leads_on_one_port=turned[0] if one_size else turned)
+
+
+def _firsts(priced: Price) -> list[int]:
+    if isinstance(priced.bytes, float):
+        return [0]
+    index: list[int] = first_least([row.total_s for row in priced.leading]).tolist()
+    return index
+
+
+def _may_turn(fabric: Fabric, first: AlgorithmEstimate) -> bool:
+    posts = not _posting().isdisjoint({first.choice.base, *first.choice.tiers})
+    return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
+
+
+@cache
+def _posting() -> frozenset[str]:
+    return frozenset(row.name for row in every_algorithm() if row.caveat is many_sends)

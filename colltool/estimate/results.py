@@ -9,12 +9,12 @@ from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.estimate.readings import USUAL, Readings
-from colltool.estimate.row import Row
-from colltool.estimate.who import Seats
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.group_spec import GroupPlacement
 
 if TYPE_CHECKING:
-    from colltool.nccl.model import Estimate
+    from colltool.nccl.model import NcclEstimate
 
 Overrides = tuple[tuple[str, str], ...]
 """Keys and values of ``--set``, as somebody wrote them."""
@@ -27,7 +27,7 @@ class Infeasible(NamedTuple):
     reason: str
 
 
-class Answer(NamedTuple):
+class LibraryChoice(NamedTuple):
     """The library that a price is for, and its own choice for the call where its cost model is known.
 
     Args:
@@ -41,13 +41,13 @@ class Answer(NamedTuple):
 
     name: str
     version: str = ""
-    pick: Estimate | None = None
-    ways: tuple[Estimate, ...] = ()
-    runs: Row | None = None
+    pick: NcclEstimate | None = None
+    ways: tuple[NcclEstimate, ...] = ()
+    runs: AlgorithmEstimate | None = None
     reason: str = ""
 
 
-class Model(NamedTuple):
+class AssumptionsUsed(NamedTuple):
     """The readings in force of a price, beside what is usual for its primitive."""
 
     readings: Readings
@@ -76,14 +76,14 @@ class Price(Result):
     subject: ClassVar[str] = "price"
     fabric: str
     primitive: Primitive
-    group: Seats
+    group: GroupPlacement
     bytes: Number
     mode: str
-    model: Model
-    results: tuple[Row, ...]
+    model: AssumptionsUsed
+    results: tuple[AlgorithmEstimate, ...]
     infeasible: tuple[Infeasible, ...]
     overrides: Overrides = ()
-    library: Answer | None = None
+    library: LibraryChoice | None = None
     leads_on_one_port: str | tuple[str, ...] = ""
 
     @property
@@ -92,14 +92,14 @@ class Price(Result):
         return self.group.ranks
 
     @property
-    def leading(self) -> tuple[Row, ...]:
+    def leading(self) -> tuple[AlgorithmEstimate, ...]:
         """The rows that may be called the fastest."""
-        return tuple(row for row in self.results if row.leads)
+        return tuple(row for row in self.results if row.selectable)
 
     @property
-    def others(self) -> tuple[Row, ...]:
+    def others(self) -> tuple[AlgorithmEstimate, ...]:
         """Rows of other libraries, references, idealised and hypothetical rows."""
-        return tuple(row for row in self.results if not row.leads)
+        return tuple(row for row in self.results if not row.selectable)
 
     @property
     def slower_pick(self) -> float | None:
@@ -114,7 +114,7 @@ class Price(Result):
         return replace(self, results=(self.leading or self.others)[:count])
 
     @property
-    def best(self) -> Row:
+    def best(self) -> AlgorithmEstimate:
         """The fastest row of a single size, among those that somebody can run; without any the first of the others.
 
         Raises:
@@ -144,7 +144,7 @@ class Breakdown(Result):
 
     subject: ClassVar[str] = "breakdown"
     price: Price
-    baselines: tuple[Row, ...]
+    baselines: tuple[AlgorithmEstimate, ...]
 
 
 class Crossing(NamedTuple):
@@ -155,7 +155,7 @@ class Crossing(NamedTuple):
     faster_above: str
 
 
-class Pair(NamedTuple):
+class AlgorithmPair(NamedTuple):
     """Two algorithms and every size at which one takes over from the other; of each the text that ``--algorithm`` takes."""
 
     a: str
@@ -197,10 +197,10 @@ class Crossover(Result):
     subject: ClassVar[str] = "crossover"
     fabric: str
     primitive: Primitive
-    group: Seats
+    group: GroupPlacement
     mode: str
-    model: Model
-    pairs: tuple[Pair, ...]
+    model: AssumptionsUsed
+    pairs: tuple[AlgorithmPair, ...]
     winners: tuple[Winner, ...]
     balance: dict[str, float]
     overrides: Overrides = ()
@@ -222,8 +222,8 @@ class Rung(NamedTuple):
     fabric: str
     algorithm: str
     ranks: int
-    ideal: Row
-    realistic: Row
+    ideal: AlgorithmEstimate
+    realistic: AlgorithmEstimate
     gap_ideal: float
     gap_realistic: float
 

@@ -9,10 +9,10 @@ from typing import NamedTuple, assert_never
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.curve import Curve
-from colltool.estimate.distances import Level, tier_reach
-from colltool.estimate.groups import Placed, Span
-from colltool.estimate.readings import Readings
+from colltool.estimate.groups import PlacedGroup, Span
+from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
@@ -30,7 +30,7 @@ class AstraDimension(NamedTuple):
     latency_s: float
 
 
-def dimensions_of(placed: Placed, readings: Readings) -> list[AstraDimension]:
+def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[AstraDimension]:
     """The dimensions of a group, innermost tier first.
 
     Raises:
@@ -39,7 +39,7 @@ def dimensions_of(placed: Placed, readings: Readings) -> list[AstraDimension]:
     return [dimension for span in placed.spans for dimension in _dimensions(span, readings)]
 
 
-def all_reduce(placed: Placed, dimensions: Sequence[AstraDimension]) -> Curve:
+def all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, and the launch overhead that it leaves out."""
     a, b, held = placed.overhead_s, 0.0, 1.0
     for one in dimensions:
@@ -72,14 +72,14 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
             assert_never(joined)
 
 
-def _one_class(span: Span, readings: Readings) -> Level:
+def _one_class(span: Span, readings: Readings) -> PathClass:
     """The distance class of a tier on which all pairs of the group are alike.
 
     Raises:
         ColltoolError: pairs differ in α, or share oversubscribed uplinks.
     """
     name = span.tier.name
-    used = tier_reach(span.tier, span.endpoints, readings, sits=span.sits).used()
+    used = tier_paths(span.tier, span.endpoints, readings, occupancy=span.occupancy).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group, which ASTRA-sim cannot express"
@@ -107,15 +107,15 @@ def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
         ColltoolError: a mesh, or a part of an axis: both are open lines.
     """
     tier, kind = span.tier, capabilities_of(span.tier)
-    axes = [axis for axis in kind.part(span.endpoints, span.sits.stride) or () if axis.size > 1]
+    axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
         what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
         raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")
-    (level,) = tier_reach(tier, span.endpoints, readings, sits=span.sits).used()
+    (level,) = tier_paths(tier, span.endpoints, readings, occupancy=span.occupancy).used
     return [_dimension("Ring", axis.size, level, 1) for axis in axes]
 
 
-def _dimension(topology: str, npus: int, level: Level, links: int) -> AstraDimension:
+def _dimension(topology: str, npus: int, level: PathClass, links: int) -> AstraDimension:
     return AstraDimension(topology, npus, level.bandwidth_Bps * level.eta_beta, level.alpha_s * level.eta_alpha / links)
 
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor
 from colltool.base.primitives import AR
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.curve import Curve
-from colltool.estimate.groups import Placed, place
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.export.astra_dimensions import COLLECTIVES, RUNS, AstraDimension, all_reduce, dimensions_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -34,7 +34,7 @@ _NO_COPIES = 10**9  # local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's
 class GroupUnderProtocol(NamedTuple):
     """A group under one protocol: its dimensions, and an all-reduce over them with its launch overhead."""
 
-    placed: Placed
+    placed: PlacedGroup
     dimensions: Sequence[AstraDimension]
     curve: Curve
 
@@ -88,14 +88,14 @@ def _widest(several: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
     return min(reversed(several), key=lambda one: (one.curve.b, one.curve.a))
 
 
-def _laid(under: Placed, readings: Readings) -> GroupUnderProtocol:
+def _laid(under: PlacedGroup, readings: Readings) -> GroupUnderProtocol:
     dimensions = dimensions_of(under, readings)
     return GroupUnderProtocol(under, dimensions, all_reduce(under, dimensions))
 
 
-def _network(placed: Placed, dimensions: Sequence[AstraDimension], notes: Sequence[str]) -> str:
+def _network(placed: PlacedGroup, dimensions: Sequence[AstraDimension], notes: Sequence[str]) -> str:
     """YAML by hand: four short lists."""
-    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.seats.spoken}"
+    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
     comments = "".join(f"# {line}\n" for note in (title, *notes) for line in wrap(note, _WIDTH))
     lists = {
         "topology": [one.topology for one in dimensions],
@@ -127,7 +127,7 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
 _BINARY = "AstraSim_Analytical_Congestion_Unaware"
 
 
-def left_out(placed: Placed, dimensions: Sequence[AstraDimension], ideal: bool) -> Iterator[str]:
+def left_out(placed: PlacedGroup, dimensions: Sequence[AstraDimension], ideal: bool) -> Iterator[str]:
     """What the numbers contain, and what ASTRA-sim has no word for."""
     if _has(dimensions, "Switch"):
         yield "a Switch is two links, so its latency is half of alpha"
@@ -205,7 +205,7 @@ def _relayed(rings: Sequence[int]) -> int:
     return sum(npus * (npus - 1) // 2 for npus in rings)
 
 
-def _lists_differ(placed: Placed) -> bool:
+def _lists_differ(placed: PlacedGroup) -> bool:
     tiers = [span.tier for span in placed.spans]
     return any(tier.protocols_for(primitive) != tier.protocols_for(AR) for tier in tiers for primitive in COLLECTIVES)
 

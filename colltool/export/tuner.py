@@ -13,9 +13,9 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given, spell
-from colltool.estimate.distances import tier_reach
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.path_classes import tier_paths
 from colltool.export.tuner_curves import COLLECTIVES, Cluster, Curves, clusters_of, curves
 from colltool.export.tuner_ranking import Advice, advised, needs
 from colltool.fabric.model import Fabric
@@ -157,7 +157,7 @@ def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
 def _thinned(cluster: Cluster) -> Iterator[str]:
     """What NCCL does not see of a network."""
     for span in cluster.placed.spans:
-        used = tier_reach(span.tier, span.endpoints, Readings(), sits=span.sits).used()[-1]
+        used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
         share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
         if share > 1:
             yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, of which NCCL's model knows nothing."

@@ -13,22 +13,22 @@ from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.estimate.catalogue import library_runs, named_candidates
-from colltool.estimate.groups import Placed, place
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import AnyGroup
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.library_selection import library_runs
 from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
+from colltool.nccl.algorithm_map import protocol_of, spec_of
 from colltool.nccl.constants import PROTOCOLS
-from colltool.nccl.enabled import HAS, why_not
-from colltool.nccl.facts import hardware_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import Combination, Piece, pieces
-from colltool.nccl.protocol_names import protocol_of
-from colltool.nccl.ways import spec_of
+from colltool.nccl.rules import rules_of
+from colltool.nccl.topology_inputs import hardware_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
@@ -65,7 +65,10 @@ def _own(cluster: Cluster, primitive: Primitive) -> Curves:
     protocols = _named(cluster, primitive)
     every = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
-    specs = {algorithm: spec_of(algorithm, primitive, cluster.hardware) for algorithm in HAS[primitive]}
+    specs = {
+        algorithm: spec_of(algorithm, primitive, cluster.hardware)
+        for algorithm in cluster.hardware.constants.algorithms[primitive]
+    }
     ran = tuple(way for way in every if {specs[way.algorithm], parse_choice(specs[way.algorithm]).base} & set(runs))
     ways = ran or every
     return Curves(ways, True, tuple(_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())))
@@ -73,7 +76,7 @@ def _own(cluster: Cluster, primitive: Primitive) -> Curves:
 
 def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> Iterator[Combination]:
     """NCCL's ways in its order of scanning, where it can run them and we can price them."""
-    for algorithm in HAS[primitive]:
+    for algorithm in cluster.hardware.constants.algorithms[primitive]:
         if not (spec := spec_of(algorithm, primitive, cluster.hardware)):
             continue
         try:
@@ -83,7 +86,7 @@ def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
         known = [one for one in candidates if one.protocol in protocols]
         for one in sorted(known, key=lambda costed: PROTOCOLS.index(protocols[costed.protocol])):
             protocol = protocols[one.protocol]
-            if not why_not(cluster.hardware, primitive, algorithm, protocol):
+            if not rules_of(cluster.hardware.constants).why_not(cluster.hardware, primitive, algorithm, protocol):
                 yield Combination(
                     algorithm, protocol, tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
                 )
@@ -184,7 +187,7 @@ COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatte
 class Cluster(NamedTuple):
     """A group on a fabric, and what NCCL's model knows of it."""
 
-    placed: Placed
+    placed: PlacedGroup
     hardware: Hardware
 
     @property

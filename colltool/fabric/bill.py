@@ -62,8 +62,6 @@ class Bill:
 
 
 class _Counted(NamedTuple):
-    """One level of switches, with the cables that enter it and the NICs at their ends."""
-
     tier: str
     level: str
     switches: int | None
@@ -115,7 +113,6 @@ def _stages(tier: str, plan: ClosPlan, domains: int) -> Iterator[_Counted]:
 
 
 def _levels_of(tier: Tier, facts: TierFacts) -> Iterable[_Counted]:
-    """The levels of a tier, in all its domains."""
     kind = capabilities_of(tier)
     ports = facts.planes * tier.ports * tier.endpoints * facts.domains
     if facts.sizing is not None:

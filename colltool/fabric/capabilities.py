@@ -1,4 +1,4 @@
-"""What every tier answers, whatever its kind; the answers are in ``topology.py``."""
+"""What every tier can answer, whatever its topology; ``topology.py`` has the answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class DistanceClass(NamedTuple):
     """Pairs of endpoints that are equally far apart.
 
     Args:
-        name: of the level where they meet; the tier's where it has one class.
-        group: endpoints under one domain of this class.
+        name: of the level where they meet; the tier's own with one class.
+        group: endpoints in one domain of this class.
         alpha_s: α of a pair, seconds, without η.
-        oversubscription: of the uplinks that enter it from the class below, 1 for the nearest.
-        cable_m: metres of cable, whose delay is in α.
+        oversubscription: of the uplinks from the class below; 1 for the nearest.
+        cable_m: metres of cable; their delay is already in α.
     """
 
     name: str
@@ -34,42 +34,39 @@ class DistanceClass(NamedTuple):
     cable_m: float = 0.0
 
 
-SPEED_IN_FIBRE = 2e8
-"""m/s: light in glass, 5 ns a metre."""
+_SPEED_IN_FIBRE = 2e8  # m/s: light in glass, 5 ns a metre
 
 
 def cable_s(metres: float) -> float:
-    """What a cable adds to α, seconds: its length over 200 m/us.
-
-    >>> round(cable_s(100) * 1e9)
-    500
-    """
-    return metres / SPEED_IN_FIBRE
+    """What a cable adds to α, seconds."""
+    return metres / _SPEED_IN_FIBRE
 
 
 def distance_class(
     name: str, group: int, alpha_s: float, oversubscription: float = 1.0, *, cable: float | None = None
 ) -> DistanceClass:
-    """Pairs with an α as the fabric gives it, and what a cable of so many metres adds."""
+    """Pairs with the fabric's α plus the delay of a cable, in metres.
+
+    >>> round(distance_class("ib", 2, 0.0, cable=100).alpha_s * 1e9)
+    500
+    """
     metres = cable or 0.0
     return DistanceClass(name, group, alpha_s + cable_s(metres), oversubscription, metres)
 
 
 @dataclass(frozen=True, eq=False)
 class TierCapabilities(ABC, Generic[Of]):
-    """The answers of one tier."""
-
     tier: Of
 
     @property
     def joined_by(self) -> JoinedBy:
-        """What joins its endpoints: switches, a link for each pair, or links between neighbours."""
+        """What joins its endpoints: switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)
 
     @property
     @abstractmethod
     def joins(self) -> Joins:
-        """What its endpoints are where it is the innermost tier: accelerators of one host, hosts of one rank each, or either."""
+        """What its endpoints are as the innermost tier: accelerators of one host, hosts of one rank each, or either."""
 
     @property
     def extent(self) -> str:
@@ -79,7 +76,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def most(self) -> int:
-        """The largest ``size`` that the file accepts with the rest as it is; 0 where the tier has no ``size``."""
+        """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
 
     @property
     @abstractmethod
@@ -87,9 +84,9 @@ class TierCapabilities(ABC, Generic[Of]):
         """The axes of a lattice; empty elsewhere."""
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """The axes of a group that fills the tier axis by axis, None where it leaves one half full; part of an axis is open.
+        """The axes of a group that fills the tier axis by axis, None where it fills one in part; a partial axis is open.
 
-        With a stride, every so many-th endpoint: on a lattice its inner axes, of one place each, make up the stride.
+        With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
         axes, left, inner = [], endpoints, stride
         for axis in self.axes:
@@ -101,14 +98,11 @@ class TierCapabilities(ABC, Generic[Of]):
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
-        """The tier as a group of so many endpoints has it: on a lattice the best box of them, or one of this shape.
-
-        None where no such box fits.
-        """
+        """The tier as a group sees it: on a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
 
     def takes_stride(self, stride: int) -> bool:
-        """Whether every ``stride``-th endpoint makes a group: as many in each domain of every class, or never two; whole axes."""
+        """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never two; whole axes."""
         if self.tier.endpoints % stride:
             return False
         below = (one.group for one in self.reached[:-1])
@@ -118,11 +112,11 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def in_network(self) -> InNetwork | None:
-        """What its switches compute; None where it has no switches, or they compute nothing."""
+        """What its switches compute; None where there are none or they compute nothing."""
 
     @property
     def operations(self) -> frozenset[str]:
-        """Which of ``reduce``, ``multicast`` and ``all_to_all`` they compute."""
+        """Of ``reduce``, ``multicast`` and ``all_to_all`` those that its switches compute."""
         spec = self.in_network
         if spec is None:
             return frozenset()
@@ -130,13 +124,13 @@ class TierCapabilities(ABC, Generic[Of]):
         return frozenset(name for name, does in can.items() if does)
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
-        """The fields of the tier with other in-network hardware in the place of its own; none where it has none."""
+        """Tier fields with other in-network hardware in place of its own; empty where it has none."""
         return {} if self.in_network is None else {"in_network": switch}
 
     @property
     @abstractmethod
     def levels(self) -> tuple[Level, ...]:
-        """The levels of switches that the file lists, bottom up; empty where it lists none."""
+        """The levels that the file lists, bottom up."""
 
     @property
     @abstractmethod
@@ -145,20 +139,17 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @abstractmethod
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """The fields of the tier with α of the nearest class set to ``alpha_s``; farther ones keep what they add to it.
-
-        Cables add theirs on top.
-        """
+        """Tier fields with α of the nearest class set to ``alpha_s``; farther ones keep their surplus, cables add theirs."""
 
     @property
     @abstractmethod
     def neighbours(self) -> int:
-        """Endpoints, or switches, that an endpoint has a link to; parallel ports count once, the rim of a mesh not at all."""
+        """Endpoints or switches an endpoint has a link to; parallel ports count once, the rim of a mesh is ignored."""
 
     @property
     @abstractmethod
     def diameter_links(self) -> int:
-        """Links on the longest shortest path between two endpoints; 0 for a single endpoint."""
+        """Links on the longest shortest path; 0 for a single endpoint."""
 
     @property
     @abstractmethod
@@ -167,25 +158,25 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @abstractmethod
     def links(self, copies: int) -> int:
-        """Cables of so many parallel copies."""
+        """Cables of this many parallel copies."""
 
     @abstractmethod
     def switches(self, planes: int) -> int | None:
-        """Switches of so many planes together, None where the file does not give what decides."""
+        """Switches of all planes together; None where the file does not say what decides."""
 
     @property
     @abstractmethod
     def sizing(self) -> Sizing | None:
-        """Rails and radix, where the file gives them."""
+        """Rails and radix, if given."""
 
     @property
     @abstractmethod
     def as_fat_tree(self) -> bool:
-        """Whether a fat-tree of equal switches is a fair comparison: levels of switches that a pair can meet at."""
+        """Whether a fat-tree of equal switches is a fair comparison."""
 
     @property
     def reached(self) -> tuple[DistanceClass, ...]:
-        """The classes that pairs of the tier's endpoints fall in: up to the first that joins them all."""
+        """The classes its pairs fall in: up to the first that joins all endpoints."""
         return self.classes[: 1 + sum(one.group < self.tier.endpoints for one in self.classes)]
 
     @property

@@ -103,7 +103,6 @@ def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", ove
 
 
 def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
-    """As :func:`load_ladder`, from text; ``folder`` holds the fabrics it names."""
     return _finished(read(LadderFile, text, name, overrides, _SHORT), folder)
 
 
@@ -120,7 +119,7 @@ def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
-    """The fabrics of all rungs by name; what is wrong with one is told once, where it is first named."""
+    """The fabrics of all rungs; what is wrong with one is reported once, where it is first named."""
     found: dict[str, Fabric] = {}
     tried: set[str] = set()
     listed = reading.data.get("rungs")
@@ -142,6 +141,5 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
 
 
 def _opened(name: str, folder: Path) -> str:
-    """What a rung's fabric means: a shipped one, a file beside the ladder, else as named."""
     beside = str(folder / os.path.basename(name))
     return name if name.removesuffix(SUFFIX) in shipped_fabrics() or not exists(beside) else beside

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
+from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions.field_types import (
@@ -25,8 +26,6 @@ from colltool.definitions.field_types import (
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
 from colltool.fabric.tier_parts import MeasuredRange
 from colltool.fabric.validators import known_algorithm
-
-LibraryName = Literal["nccl", "rccl", "mpi", "xla", "mscclpp", "all"]
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")

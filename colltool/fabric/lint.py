@@ -92,7 +92,6 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
 
 
 def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[LintWarning]:
-    """Each number of a tier and of what it lists beside its range."""
     listed = [*(("levels", i) for i in _indices(tier, "levels")), *(("protocols", i) for i in _indices(tier, "protocols"))]
     for part in ((), *listed):
         fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
@@ -109,7 +108,6 @@ def _indices(tier: dict[str, Any], key: str) -> range:
 
 
 def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[LintWarning]:
-    """A number that is there and outside its range."""
     value = value_at(path, data)
     if value is not None and not usual.least <= value <= usual.most:
         side = f"above {shown(usual.most)}" if value > usual.most else f"below {shown(usual.least)}"
@@ -117,7 +115,7 @@ def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[Lin
 
 
 def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Iterator[LintWarning]:
-    """A rate in bits where the field speaks of bytes: 900Gb/s, an eighth of what was meant."""
+    """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant."""
     text = written.strip() if isinstance(written, str) else ""
     if not innermost or not text.endswith(("bps", "b/s")):
         return
@@ -129,7 +127,6 @@ def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Itera
 
 
 def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
-    """A reduction in more levels of switches than there are."""
     asked = value_at(("in_network", "levels"), tier)
     there = len(tier["levels"]) if "levels" in tier else 1
     if asked is not None and asked > there:
@@ -171,7 +168,6 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
 
 
 def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:
-    """An outer tier that is nearer or wider than the one within."""
     near, far = capabilities_of(outer).classes[0].alpha_s, min(one.alpha_s for one in capabilities_of(inner).classes)
     if near < far:
         what = f"alpha {format_time(near)} is below the {format_time(far)} of '{inner.name}' within"
@@ -184,7 +180,7 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
 
 
 def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
-    """A rate at which no port is sold, nor a share of one, with eta on top: what was measured, counted down twice."""
+    """A rate at which no port is sold, with eta on top: a measured rate, counted down twice."""
     rate = tier.bandwidth * 8e-9
     sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
     if capabilities_of(tier).joined_by == "switches" and tier.eta.beta < 1 and tier.protocols is None and not sold:
@@ -194,7 +190,6 @@ def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
 
 
 def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """Boundaries and leaves that nobody builds."""
     classes = capabilities_of(tier).classes
     for index, (below, above) in enumerate(pairwise(classes), start=1):
         if above.alpha_s < below.alpha_s:
@@ -213,7 +208,7 @@ def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
 
 
 def _more_above(path: KeyPath, index: int, below: DistanceClass, above: DistanceClass) -> LintWarning:
-    """A total that falls with the level: hop by hop below 1."""
+    """A total that falls from one level to the next: hop by hop below 1."""
     what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
     why = "a number is of all endpoints below, and a hop cannot widen what an earlier one narrowed; hop by hop write {uplinks: "
     return LintWarning((*path, index, "oversubscription"), "", what, f"{why}{above.oversubscription:g}}}")

@@ -30,7 +30,6 @@ def shipped_folder() -> Path:
 
 
 def shipped_fabrics() -> list[str]:
-    """The names of the shipped fabrics, sorted."""
     return sorted(file.stem for file in shipped_folder().glob(f"*{SUFFIX}"))
 
 
@@ -123,7 +122,6 @@ def _finished(reading: Reading[Fabric]) -> Fabric:
 
 
 def _check_ranges(reading: Reading[Fabric], fabric: Fabric) -> None:
-    """Every key of ``uncertainty`` names a number, every range holds."""
     from colltool.fabric.parameter_ranges import parameter_ranges
 
     for key, how in (fabric.uncertainty or {}).items():

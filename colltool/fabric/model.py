@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
+from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
     MAX_DEPTH,
@@ -30,7 +31,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.library import DeviceName, FabricLibrary, LibraryFacts, LibraryName
+from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts
 from colltool.fabric.prices import Prices
 from colltool.fabric.tier_parts import (
     CUBE,
@@ -46,18 +47,12 @@ from colltool.fabric.tier_parts import (
     Protocol,
     Shape,
     Sizing,
-    totals,
-)
-from colltool.fabric.validators import (
-    check_algorithms,
     check_axes,
     check_levels,
-    check_named_once,
     check_protocols,
     check_switch,
-    check_tiers,
-    check_totals,
 )
+from colltool.fabric.validators import check_algorithms, check_named_once, first_repeated
 
 CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
@@ -98,11 +93,11 @@ class TierBase(Part):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Of the levels that it lists; most kinds have none."""
+        """Of the levels that it lists, bottom up."""
         return ()
 
     def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
-        """The protocols under which a primitive runs here, by name; empty where the tier lists none for it."""
+        """The protocols that a primitive can run under here, by name; empty where the tier lists none for it."""
         listed = self.protocols or ()
         own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
         return own or {one.name: one for one in listed if one.primitives is None}
@@ -136,7 +131,6 @@ class SizedTier(TierBase):
 
     @property
     def endpoints(self) -> int:
-        """Endpoints that the tier joins."""
         return self.size
 
 
@@ -175,16 +169,16 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        return check_axes(self)
+        check_axes(self.shape, self.wrap, self.slices, closes=self.closes)
+        return self
 
     @property
     def endpoints(self) -> int:
-        """Endpoints that the tier joins: the product of its shape."""
         return prod(self.shape)
 
     @property
     def closes(self) -> bool:
-        """Whether lines of it may have wraparound."""
+        """Whether its lines may wrap around."""
         return CLOSES[self.topology]
 
 
@@ -199,7 +193,6 @@ class ClosTier(SizedTier):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Of its levels, bottom up."""
         return tuple(one.name for one in self.levels or ())
 
     @model_validator(mode="after")
@@ -210,7 +203,6 @@ class ClosTier(SizedTier):
     @model_validator(mode="after")
     def _levels_nest(self) -> ClosTier:
         check_levels(self.alpha, self.levels, self.size)
-        check_totals(totals(self.levels or ()))
         return self
 
 
@@ -248,18 +240,29 @@ class Fabric(Part):
 
     @property
     def ranks(self) -> int:
-        """Ranks of the whole fabric: the product of its tiers."""
         return prod(tier.endpoints for tier in self.tiers)
 
     @property
     def library_facts(self) -> LibraryFacts | None:
-        """``library`` as a mapping, also where the file gives a word."""
+        """``library`` as a mapping, even where the file gives a word."""
         return LibraryFacts(name=self.library) if isinstance(self.library, str) else self.library
 
+    @property
+    def library_name(self) -> LibraryName:
+        """Whose schedules run on it; ``all`` where any may."""
+        facts = self.library_facts
+        return facts.name if facts else "all"
+
+    @property
+    def efficiencies(self) -> tuple[Efficiency, ...]:
+        """Published or measured figures of its library's schedules; none where any library may run."""
+        facts = self.library_facts
+        return facts.reached if facts and facts.name != "all" else ()
+
     def under(self, library: LibraryName) -> Fabric:
-        """The same fabric with another library on it, and what its own says of the hardware; itself where that is its own."""
+        """The fabric with another library on it, keeping what its own says of the hardware; itself if that is its own."""
         own = self.library_facts
-        if library == (own.name if own else "all"):
+        if library == self.library_name:
             return self
         if library not in self._under:
             facts = (
@@ -270,11 +273,10 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override, as given: ``(("ib.size", "64"),)``; no part of its data nor of its equality."""
+        """Key and value of every override, as given: ``(("ib.size", "64"),)``; not part of its data or equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
-        """The same fabric, remembering these."""
         fabric = self.model_copy()
         fabric._overrides = overrides
         return fabric
@@ -289,5 +291,20 @@ class Fabric(Part):
     def _tiers_agree(self) -> Fabric:
         if self.ranks > MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
-        check_tiers(self)
+        names = [tier.name for tier in self.tiers]
+        if (second := first_repeated(names)) is not None:
+            what = f"two tiers have the same name: {', '.join(names)}"
+            raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
+        self._check_common_protocols()
+        if self.prices is not None:
+            self.prices.check_names(names, [name for tier in self.tiers for name in tier.level_names])
         return self
+
+    def _check_common_protocols(self) -> None:
+        """A collective runs under one protocol throughout, so tiers that list any need one in common."""
+        for primitive in Primitive:
+            lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
+            if lists and not set.intersection(*map(set, lists.values())):
+                listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
+                what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"
+                raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))

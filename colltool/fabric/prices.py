@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
+from colltool.base.errors import nearest
 from colltool.definitions.field_types import MAX_LISTED, Currency, EnergyPrice, Money, Name, Part, Watts
-from colltool.definitions.schema_hints import Accepted
+from colltool.definitions.schema_hints import Accepted, Slip
+from colltool.fabric.validators import refuse
 
 _EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
 _NAMES = Field(min_length=1, max_length=MAX_LISTED)
@@ -44,3 +47,14 @@ class Prices(Part):
         """The price of a part, None where none is given."""
         given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]
         return PartPrice(price=given) if isinstance(given, float) else given
+
+    def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
+        """``tiers`` and ``copper`` name what the fabric has."""
+        known = {"tiers": (self.tiers, tiers), "copper": (self.copper, [*tiers, *levels])}
+        slips = []
+        for key, (given, names) in known.items():
+            for index, name in enumerate(given or ()):
+                if name not in names:
+                    fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
+                    slips.append(Slip(f"there is no '{name}'", fix, ("prices", key, index)))
+        refuse(slips)

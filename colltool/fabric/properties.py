@@ -117,7 +117,6 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
 
 
 def _levels(kind: TierCapabilities[Tier]) -> tuple[LevelFacts, ...]:
-    """Those that the file lists."""
     below = [1.0, *(one.oversubscription for one in kind.classes)]
     return tuple(
         LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)

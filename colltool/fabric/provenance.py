@@ -42,7 +42,6 @@ def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
 
 
 def _is_in(key: str, given: str) -> bool:
-    """Whether an override of one key gives the value of another: ``ib.eta`` that of ``ib.eta.beta``."""
     return f"{key}.".startswith(f"{given}.")
 
 

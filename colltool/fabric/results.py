@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from colltool.base.result import Result
@@ -32,23 +33,27 @@ class FabricShown(Result):
 
     @property
     def bill(self) -> Bill:
-        """Its parts, with what they cost where the file has prices."""
         return bill_of(self.fabric)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What one failed part of it takes down."""
         return failures_of(self.fabric)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricDrawn(Result):
-    """One fabric and its drawing: ``svg`` is one ``<svg>`` element, as a file or a page takes it."""
+    """One fabric and its drawing."""
 
     subject: ClassVar[str] = "fabric_draw"
     fabric: Fabric
     facts: FabricFacts
-    svg: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The drawing as one ``<svg>`` element, as a file or a page takes it."""
+        from colltool.render.drawing import fabric_svg
+
+        return fabric_svg(self.fabric, self.fabric.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +68,6 @@ class FabricSized(Result):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What one failed part of it takes down."""
         return failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint)
 
 

@@ -1,8 +1,8 @@
-"""The slice of a lattice that a group of so many endpoints takes: a box of whole lines, as near a cube as fits.
+"""The slice of a lattice that a group takes: a box of whole lines, as near a cube as fits.
 
 Of all boxes of N endpoints the one with the largest bisection, then the least diameter. Where the file says what its maker
-rents out (``slices``, ``cube``), the best of those; a box of whole cubes is joined by optical switches, so that it need not lie
-inside the lattice, and has wraparound. Any other box has it along the axes that it takes whole.
+rents out (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches, so it need not lie inside
+the lattice and has wraparound. Any other box wraps along the axes that it takes whole.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from colltool.fabric.model import LatticeTier
 
 
 class _Box(NamedTuple):
-    """A box by what ranks it: its longest axis, half of it where that is a ring, and its diameter."""
-
-    narrow: float
+    narrow: float  # N over it is the number of links that halve the box
     diameter: int
     shape: Shape
 
 
 def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
-    """The axes of a lattice, each with whether it is closed.
+    """The axes of a lattice, closed or not.
 
-    ``wrap`` says it axis by axis; else a torus is closed, one that is built of cubes only where every axis is whole cubes
-    (source: MaxText's table of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound).
+    ``wrap`` says it per axis; otherwise a torus is closed, one built of cubes only where every axis is whole cubes (source:
+    MaxText's table of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound).
     """
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
@@ -38,13 +36,14 @@ def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
 
 
 def best(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
-    """The slice of so many endpoints; None where no box of them fits."""
-    found = min(_rented(tier, endpoints), default=None) or _fitting(axes_of(tier), endpoints)
+    """The best slice of this many endpoints; None where no box fits."""
+    # of equal boxes inside the lattice the first takes most of the innermost axes
+    found = min(_rented(tier, endpoints), default=None) or next(iter(_boxes(axes_of(tier), endpoints)), None)
     return None if found is None else cut(tier, found.shape)
 
 
 def cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
-    """The slice of this shape as a lattice of its own, the tier itself where it is all of it; None where it does not fit."""
+    """The slice of this shape as a lattice of its own; None where it does not fit."""
     if shape == tier.shape:
         return tier
     axes = _axes(tier, shape)
@@ -68,7 +67,7 @@ def _of_cubes(tier: LatticeTier, shape: Shape) -> bool:
 
 
 def _rented(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
-    """The boxes of so many endpoints that the maker rents out."""
+    """The boxes of this many endpoints that the maker rents out."""
     for shape in tier.slices or ():
         if prod(shape) == endpoints and (axes := _axes(tier, shape)):
             yield _box(axes)
@@ -78,17 +77,9 @@ def _rented(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
             yield _box([Axis(tier.cube * size, tier.closes) for size in reversed(box.shape)])  # the longest last, as makers write
 
 
-def _fitting(axes: tuple[Axis, ...], endpoints: int) -> _Box | None:
-    """The best box inside the lattice; of equal ones that which takes most of the innermost axes."""
-    return next(iter(_boxes(axes, endpoints)), None)
-
-
 @lru_cache(maxsize=4096)
 def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
-    """The boxes that no other beats in both, the largest bisection first.
-
-    Axis by axis: what is best of all is best along the axes that are left, so that no more need be kept of these.
-    """
+    """The boxes that no other beats in both, the largest bisection first; axis by axis, since a part of a best box is best."""
     if not axes:
         return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
     found = []
@@ -108,7 +99,6 @@ def _box(axes: Sequence[Axis]) -> _Box:
 
 
 def _narrow(axis: Axis) -> float:
-    """Of a box of N ranks N over it is the number of links that halve the axis."""
     return axis.size / (2 if axis.is_ring else 1) if axis.size > 1 else 0.0
 
 

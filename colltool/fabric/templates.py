@@ -96,7 +96,6 @@ def _with_schema(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drafted(tiers: str | None) -> dict[str, Any]:
-    """The data of a template, or of tiers."""
     data: dict[str, Any] = {"name": "my-cluster", "tiers": tiers_of(tiers or TEMPLATE), "launch_overhead": _OVERHEAD}
     if tiers is None:
         data["tiers"][-1]["sizing"] = dict(_SIZING)
@@ -158,7 +157,6 @@ def _tier(text: str) -> dict[str, Any]:
 
 
 def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str) -> list[dict[str, Any]]:
-    """Bottom up: a leaf, a spine and what is above."""
     if len(groups) != len(alphas):
         what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
         raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
@@ -204,7 +202,6 @@ def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
 
 
 def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
-    """Refuse a quantity here, where the tier can be named."""
     try:
         parse(value)
     except ColltoolError as error:

@@ -6,6 +6,8 @@ Numbers are SI once validated: seconds, bytes/s.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
@@ -15,6 +17,7 @@ from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
+    MAX_RATIO,
     Alpha,
     Bandwidth,
     Cable,
@@ -28,8 +31,8 @@ from colltool.definitions.field_types import (
     Ratio,
     Size,
 )
-from colltool.definitions.schema_hints import Accepted
-from colltool.fabric.validators import check_named_once
+from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.fabric.validators import check_named_once, first_repeated, refuse
 
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
@@ -138,19 +141,6 @@ class Level(Part):
     cable: Cable | None = None
 
 
-def totals(levels: Sequence[Level]) -> list[float]:
-    """Oversubscription of each boundary against the endpoints: bandwidth of all of them below over that of the uplinks.
-
-    ``{uplinks: 2}`` multiplies the total of the boundary below; a plain number is the total. Source: Collectives Explainer Series
-    part 03 §1, where s is that of one switch.
-    """
-    found = [1.0]
-    for one in levels:
-        given = one.oversubscription
-        found.append(found[-1] * given.uplinks if isinstance(given, HopByHop) else given)
-    return found[1:]
-
-
 class MeasuredRange(Part):
     """Bytes between which the numbers of a protocol were measured, and on how many ranks; a price beyond says so."""
 
@@ -201,3 +191,96 @@ class Sizing(Part):
     rails: Count
     nics_per_rail: Count
     radix: Count
+
+
+def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
+    """Oversubscription of each boundary against all endpoints below it.
+
+    ``{uplinks: 2}`` multiplies the total of the boundary below; a plain number is the total. Source: Collectives Explainer Series
+    part 03 §1, where s is that of one switch.
+    """
+    found = [1.0]
+    for one in levels:
+        given = one.oversubscription
+        found.append(found[-1] * given.uplinks if isinstance(given, HopByHop) else given)
+    return found[1:]
+
+
+def check_axes(
+    shape: Sequence[int], wrap: Sequence[bool] | None, slices: Sequence[Sequence[int]] | None, *, closes: bool
+) -> None:
+    """A lattice is not too large, describes each of its axes, and wraps around only as a torus."""
+    slips, axes, endpoints = [], len(shape), prod(shape)
+    if endpoints > MAX_RANKS:
+        slips.append(Slip(f"{endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
+    if wrap is not None and len(wrap) != axes:
+        slips.append(Slip(f"says it of {len(wrap)} axes, the shape has {axes}", "give one for each axis", ("wrap",)))
+    elif any(wrap or ()) and not closes:
+        slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+    for index, one in enumerate(slices or ()):
+        if len(one) != axes:
+            slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
+    refuse(slips)
+
+
+def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int) -> None:
+    """A Clos has either one alpha or levels that nest, the last around all endpoints, with hops that multiply to a sane total."""
+    if levels is None:
+        if alpha is None:
+            raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
+        return
+    slips = []
+    if alpha is not None:
+        slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
+    first, last = levels[0], levels[-1]
+    names = [level.name for level in levels]
+    if (second := first_repeated(names)) is not None:
+        what = f"two levels have the same name: {', '.join(names)}"
+        slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
+    if first.oversubscription != 1:
+        what = f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below"
+        slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
+    for index, (below, above) in enumerate(pairwise(levels), start=1):
+        if above.group % below.group or above.group <= below.group:
+            what = (
+                f"groups do not nest: '{above.name}' has {above.group} endpoints, "
+                f"which is not a larger multiple of the {below.group} of '{below.name}'"
+            )
+            near = max(2, -(-above.group // below.group)) * below.group
+            slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
+    if last.group < size:
+        what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
+        fix = f"give it a group of {size} or more, or add a level above it"
+        slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
+    over = [(at, total) for at, total in enumerate(oversubscription_totals(levels)) if total > MAX_RATIO]
+    if over and not slips:
+        (at, total), fix = over[0], f"hops multiply from the endpoints up: at most {MAX_RATIO} in all"
+        slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
+    refuse(slips)
+
+
+def check_protocols(listed: Sequence[Protocol]) -> None:
+    """A primitive finds at most one protocol of a name."""
+    slips = []
+    for index, one in enumerate(listed):
+        for other in listed[:index]:
+            both = set(one.primitives or ()) & set(other.primitives or ())
+            if one.name == other.name and (both or one.primitives is other.primitives is None):
+                what = f"for {min(both)}" if both else "for all primitives"
+                fix = "give each a name of its own, or primitives that differ"
+                slips.append(Slip(f"two protocols are called '{one.name}' {what}", fix, ("protocols", index)))
+                break
+    refuse(slips)
+
+
+def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
+    """The switches compute under protocols that the tier lists."""
+    names = [one.name for one in listed]
+    known = ", ".join(names) or "none"
+    refuse(
+        [
+            Slip(f"names '{name}', protocols lists {known}", "name a protocol of this tier", ("in_network", "protocols", index))
+            for index, name in enumerate((switch.protocols or ()) if switch else ())
+            if name not in names
+        ]
+    )

@@ -19,7 +19,7 @@ from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities, distance_class
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.slices import axes_of, best, cut
-from colltool.fabric.tier_parts import InNetwork, Level, Sizing, totals
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, covariant=True)
 
@@ -48,11 +48,9 @@ class _Simple(TierCapabilities[OneAlpha]):
 
     @property
     def classes(self) -> tuple[DistanceClass, ...]:
-        """One: every pair is alike."""
         return (distance_class(self.tier.name, self.tier.endpoints, self.tier.alpha, cable=self.tier.cable),)
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """The one α."""
         return {"alpha": alpha_s}
 
 
@@ -66,12 +64,10 @@ class StarTopology(_Simple[StarTier]):
 
     @property
     def in_network(self) -> InNetwork | None:
-        """What its switch computes."""
         return self.tier.in_network
 
     @property
     def diameter_links(self) -> int:
-        """Up and down: 2."""
         return 2 if self.tier.size > 1 else 0
 
     @property
@@ -80,7 +76,6 @@ class StarTopology(_Simple[StarTier]):
         return self._rate * (self.tier.size // 2)
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint."""
         return copies * self.tier.size
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
@@ -98,12 +93,10 @@ class FullMeshTopology(_Simple[FullMeshTier]):
 
     @property
     def neighbours(self) -> int:
-        """N - 1."""
         return self.tier.size - 1
 
     @property
     def diameter_links(self) -> int:
-        """1."""
         return 1 if self.tier.size > 1 else 0
 
     @property
@@ -117,7 +110,6 @@ class FullMeshTopology(_Simple[FullMeshTier]):
         return copies * self.tier.size * (self.tier.size - 1) // 2
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """None."""
         return 0
 
 
@@ -130,16 +122,14 @@ class LatticeTopology(_Simple[LatticeTier]):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Those of its shape, closed on a torus unless the file says otherwise."""
         return axes_of(self.tier)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> LatticeTier | None:
-        """A box of endpoints as a lattice of its own."""
         return best(self.tier, endpoints) if shape is None else cut(self.tier, shape)
 
     @property
     def neighbours(self) -> int:
-        """Σ min(d_i - 1, 2): d = 1 has no link, d = 2 one (direct and wraparound are the same), d >= 3 two."""
+        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3."""
         return sum(min(d - 1, 2) for d in self.tier.shape)
 
     @property
@@ -149,20 +139,16 @@ class LatticeTopology(_Simple[LatticeTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """An axis is cut, N/d lines of 2 links on a torus axis of d >= 3, else of 1; the axis with the fewest links.
-
-        That is the longest one (on a torus of threes and twos, one of two).
-        """
+        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1."""
         cuts = (prod(self.tier.shape) // axis.size * (2 if axis.is_ring else 1) for axis in self.axes if axis.size > 1)
         return self._rate * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
-        """Per line of an axis d - 1, and one more for the wraparound of a torus axis of d >= 3."""
+        """Per line of an axis d - 1, plus the wraparound on a ring."""
         lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
         return copies * sum(count * (axis.size if axis.is_ring else axis.size - 1) for count, axis in lines)
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """None."""
         return 0
 
 
@@ -175,69 +161,55 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     @property
     def most(self) -> int:
-        """As many as its last level joins."""
         return self.levels[-1].group if self.levels else MAX_RANKS
 
     @property
     def in_network(self) -> InNetwork | None:
-        """What its switches compute."""
         return self.tier.in_network
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Those that the file lists."""
         return self.tier.levels or ()
 
     @property
     def classes(self) -> tuple[DistanceClass, ...]:
-        """One for each level."""
         if self.tier.alpha is not None:
             return (distance_class(self.tier.name, self.tier.size, self.tier.alpha, cable=self.tier.cable),)
         own = self.tier.cable
         return tuple(
             distance_class(one.name, one.group, one.alpha, total, cable=one.cable or own)
-            for one, total in zip(self.levels, totals(self.levels), strict=True)
+            for one, total in zip(self.levels, oversubscription_totals(self.levels), strict=True)
         )
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """α of the first level; the others rise or fall with it."""
         if not self.levels:
             return {"alpha": alpha_s}
         nearest = self.levels[0].alpha
-        return {"levels": tuple(_at(one, alpha_s + largest(one.alpha - nearest, 0.0)) for one in self.levels)}
+        alphas = (alpha_s + largest(one.alpha - nearest, 0.0) for one in self.levels)  # farther levels rise and fall with it
+        return {"levels": tuple(one.model_copy(update={"alpha": to}) for one, to in zip(self.levels, alphas, strict=True))}
 
     @property
     def diameter_links(self) -> int:
-        """2 for every level that a pair of the tier can meet at."""
         return 2 * len(self.reached) if self.tier.size > 1 else 0
 
     @property
     def bisection_Bps(self) -> float:
-        """floor(N/2)·BW/s, with s the largest ratio of the boundaries between the halves.
-
-        A ratio compares a boundary with the endpoints below it, so the tightest one holds and ratios do not multiply.
-        """
+        """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios do not multiply."""
         return self._rate * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint's port, and N/s uplinks for each boundary of levels, as links of the port's rate."""
+        """A cable for each endpoint port, and N/s uplinks for each boundary between levels."""
         ports = copies * self.tier.size
         return ports + sum(ceil(ports / one.oversubscription) for one in self.reached[1:])
 
     def switches(self, planes: int) -> int | None:
-        """One where a single level joins all; else the radix decides."""
+        """One where a single level joins all; otherwise the radix decides."""
         return 1 if planes == 1 and len(self.reached) < 2 else None
 
     @property
     def sizing(self) -> Sizing | None:
-        """As the file gives it."""
         return self.tier.sizing
 
     @property
     def as_fat_tree(self) -> bool:
-        """From two levels on."""
         return len(self.reached) > 1
-
-
-def _at(level: Level, alpha_s: float) -> Level:
-    return level.model_copy(update={"alpha": alpha_s})

@@ -45,7 +45,6 @@ class _Drafter(_Dumper):
 
 
 def _is_short(value: Any) -> bool:
-    """Whether it fits beside its key."""
     return len(str(value)) <= _SHORT and not isinstance(value, str)
 
 
@@ -78,7 +77,6 @@ def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[
 
 
 def _commented(line: str, said: str) -> str:
-    """A line with a comment behind it, or above it where it is long."""
     if len(line) <= _COLUMN:
         return f"{line:<{_COLUMN}}  # {said}"
     indent = line[: len(line) - len(line.lstrip())]
@@ -86,7 +84,7 @@ def _commented(line: str, said: str) -> str:
 
 
 def _comments(root: Any, comments: Mapping[str, str]) -> dict[int, str]:
-    """What to write behind which line: of each comment the first key that it is for, of each line the first comment."""
+    """What to write on which line: the first key of each comment, the first comment of each line."""
     found: dict[int, str] = {}
     told: set[str] = set()
     for path, line in _keys(root, ()):
@@ -100,7 +98,6 @@ def _comments(root: Any, comments: Mapping[str, str]) -> dict[int, str]:
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Each key of a composed text with its line, in order."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
 
 Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
 Cpu = Literal["intel", "amd", "arm"]
@@ -31,7 +32,7 @@ _FOLDER = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
+class CpuConstants:
     """A CPU: microseconds that a ring's step across nodes takes at least, the row of LL's limits, whether it is an x86."""
 
     net_overhead_us: float
@@ -40,7 +41,7 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class ChannelSearch:
     """What NCCL's search for channels knows of a GPU generation.
 
     Args:
@@ -61,11 +62,13 @@ class Constants:
     """The numbers of one version, in microseconds and GB/s; the file says what each is."""
 
     version: str
+    rules: str
     source: str
+    algorithms: Mapping[Primitive, tuple[str, ...]]
     base_latency_us: Mapping[str, ByProtocol]
     hop_latency_us: Mapping[str, Mapping[str, ByProtocol]]
     latency: Mapping[str, float]
-    cpu: Mapping[Cpu, Host]
+    cpu: Mapping[Cpu, CpuConstants]
     ll_most_GBps: Mapping[Gpu, ByNodes]
     ring_ll128_channel_GBps: Mapping[Gpu, ByNodes]
     tree_ll128_channel_GBps: Mapping[Gpu, ByNodes]
@@ -76,7 +79,7 @@ class Constants:
     collnet: Mapping[str, int]
     plateau: Mapping[str, Any]
     size_correction: Mapping[str, Any]
-    search: Mapping[Gpu, Search]
+    search: Mapping[Gpu, ChannelSearch]
     channels: Mapping[str, Any]
 
     def base_us(self, algorithm: str, protocol: str) -> float:
@@ -115,12 +118,18 @@ def constants(version: str = "") -> Constants:
     return _read(wanted)
 
 
+def tuned(version: str = "") -> tuple[Primitive, ...]:
+    """The collectives that a version chooses an algorithm for; of a version without data those of :data:`UNVERSIONED`."""
+    return tuple(constants(version if version in versions() else "").algorithms)
+
+
 @cache
 def _read(version: str) -> Constants:
     tables = tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
     bare: dict[str, Any] = {name: _bare(table) if isinstance(table, dict) else table for name, table in tables.items()}
-    bare["cpu"] = {name: Host(**one) for name, one in bare["cpu"].items()}
-    bare["search"] = {name: Search(**one) for name, one in bare["search"].items()}
+    bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
+    bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
+    bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}
     return Constants(**bare)
 
 

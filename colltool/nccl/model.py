@@ -1,7 +1,7 @@
 """NCCL's cost model: what it takes each algorithm and protocol to cost at a size, and which it picks.
 
 An estimate is a latency and bytes over a bandwidth. Corrections change the bandwidth at powers of two and the latency at one
-size, so it is a line between sizes: :func:`pieces` has the lines, and crossings of them are exact (:func:`flips`).
+size, so it is a line between sizes: :func:`pieces` has the lines, and crossings of them are exact (:func:`switch_points`).
 
 Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an all-gather or reduce-scatter. One
 call, not a group of them; a sum, minimum or maximum of a type that NVLS reduces
@@ -20,12 +20,10 @@ from typing import NamedTuple
 
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AR, Primitive
-from colltool.nccl.bandwidth import bandwidth_GBps
+from colltool.base.primitives import Primitive
 from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
-from colltool.nccl.enabled import TUNED, why_not
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.latency import latency_us
+from colltool.nccl.rules import rules_of
 
 
 class Piece(NamedTuple):
@@ -45,7 +43,7 @@ class Combination(NamedTuple):
     reason: str = ""
 
 
-class Estimate(NamedTuple):
+class NcclEstimate(NamedTuple):
     """What NCCL takes one call to cost.
 
     Args:
@@ -64,7 +62,7 @@ class Estimate(NamedTuple):
     reason: str = ""
 
 
-class Flip(NamedTuple):
+class SwitchPoint(NamedTuple):
     """From this size on NCCL picks this."""
 
     from_bytes: float
@@ -72,7 +70,7 @@ class Flip(NamedTuple):
     protocol: str
 
 
-def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[Estimate]:
+def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
     """Every algorithm under every protocol, in NCCL's order of scanning.
 
     Args:
@@ -87,7 +85,7 @@ def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[Estimate
     return [_estimate(way, size) for way in pieces(on, primitive)]
 
 
-def pick(on: Hardware, primitive: Primitive, size: float) -> Estimate:
+def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
     """What NCCL runs: the least estimate, the first of equals.
 
     Raises:
@@ -96,12 +94,12 @@ def pick(on: Hardware, primitive: Primitive, size: float) -> Estimate:
     return picks(on, primitive, (size,))[0]
 
 
-def least(ways: Iterable[Estimate]) -> Estimate:
+def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
     """The least of estimates at one size, the first of equals."""
     return min((way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0))
 
 
-def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[Estimate]:
+def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
     """As :func:`pick`, for many sizes at once; a list or a flat array of them.
 
     Raises:
@@ -118,14 +116,14 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     Raises:
         ColltoolError: a primitive that NCCL has no choice for.
     """
-    if primitive not in TUNED:
-        fix = f"it chooses for {', '.join(one.spoken for one in TUNED)}"
+    if primitive not in on.constants.algorithms:
+        fix = f"it chooses for {', '.join(one.spoken for one in on.constants.algorithms)}"
         raise ColltoolError(f"NCCL has one way for {primitive.spoken}: there is nothing to choose", argument="primitive", fix=fix)
     return tuple(_combination(on, primitive, algorithm, protocol) for algorithm in ALGORITHMS for protocol in PROTOCOLS)
 
 
 @lru_cache(maxsize=256)
-def flips(on: Hardware, primitive: Primitive) -> tuple[Flip, ...]:
+def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
     """NCCL's picks over all sizes from 1 byte on, exact: where the pick changes, and to what.
 
     Raises:
@@ -133,11 +131,11 @@ def flips(on: Hardware, primitive: Primitive) -> tuple[Flip, ...]:
     """
     ways = [way for way in pieces(on, primitive) if way.pieces]
     starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
-    found: list[Flip] = []
+    found: list[SwitchPoint] = []
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
         lines = [_piece(way, start) for way in ways]
         for at, index in _lowest(lines, start, end):
-            flip = Flip(at, ways[index].algorithm, ways[index].protocol)
+            flip = SwitchPoint(at, ways[index].algorithm, ways[index].protocol)
             if found and found[-1].from_bytes == at:  # two lines meet where a piece starts
                 found.pop()
             if not found or found[-1][1:] != flip[1:]:
@@ -145,7 +143,7 @@ def flips(on: Hardware, primitive: Primitive) -> tuple[Flip, ...]:
     return tuple(found)
 
 
-def _least(ways: Sequence[Combination], size: float) -> Estimate:
+def _least(ways: Sequence[Combination], size: float) -> NcclEstimate:
     _check(size)
     return _estimate(min(ways, key=lambda way: _seconds(_piece(way, size), size)), size)
 
@@ -163,12 +161,13 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
 
 
 def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
-    if reason := why_not(on, primitive, algorithm, protocol):
+    rules, what = rules_of(on.constants), (on, primitive, algorithm, protocol)
+    if reason := rules.why_not(*what):
         return Combination(algorithm, protocol, (), reason)
-    a_s = latency_us(on, primitive, algorithm, protocol) * 1e-6
-    b = 1e-9 / bandwidth_GBps(on, primitive, algorithm, protocol)
-    slopes = {1.0: b} | {start: b / share for start, share in _corrections(on, primitive, algorithm, protocol).items()}
-    plateau = _plateau(on, primitive, algorithm, protocol)
+    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
+    b = 1e-9 / rules.bandwidth_GBps(*what)
+    slopes = {1.0: b} | {start: b / share for start, share in rules.corrections(*what).items()}
+    plateau = rules.plateau(*what)
     found: list[Piece] = []
     for start in sorted({*slopes, *plateau, 1.0}):
         slope = slopes[max(one for one in slopes if one <= start)]
@@ -176,25 +175,6 @@ def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: s
         if not found or found[-1][1:] != (lifted, slope):
             found.append(Piece(start, lifted, slope))
     return Combination(algorithm, protocol, tuple(found))
-
-
-def _corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """What is left of the bandwidth from each size on: of an all-reduce by trees; by NVLSTree on Blackwell with an x86."""
-    table = on.constants.size_correction
-    nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
-    if primitive is not AR or not (algorithm == "tree" or nvls_too):
-        return {}
-    steps = table["tree_steps" if algorithm == "tree" else "nvls_tree_steps"]
-    first = float(table["first_bytes"])
-    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {first * 2**steps: 1.0}
-
-
-def _plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """From which size on a ring's latency is how many times as long: an all-reduce under Simple across nodes."""
-    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
-        return {}
-    limit = on.constants.plateau
-    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
 
 
 def _piece(way: Combination, size: float) -> Piece:
@@ -205,21 +185,21 @@ def _seconds(piece: Piece, size: float) -> float:
     return piece.a_s + piece.b_s_per_byte * size
 
 
-def _estimate(way: Combination, size: Number) -> Estimate:
+def _estimate(way: Combination, size: Number) -> NcclEstimate:
     if not way.pieces:
-        return Estimate(way.algorithm, way.protocol, None, None, None, way.reason)
+        return NcclEstimate(way.algorithm, way.protocol, None, None, None, way.reason)
     if not hasattr(size, "shape"):
         piece = _piece(way, float(size))
-        return Estimate(way.algorithm, way.protocol, _seconds(piece, float(size)), piece.a_s, 1 / piece.b_s_per_byte)
+        return NcclEstimate(way.algorithm, way.protocol, _seconds(piece, float(size)), piece.a_s, 1 / piece.b_s_per_byte)
     import numpy as np
 
     starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
     index = np.searchsorted(starts, size, side="right") - 1
-    return Estimate(way.algorithm, way.protocol, latencies[index] + slopes[index] * size, latencies[index], 1 / slopes[index])
+    return NcclEstimate(way.algorithm, way.protocol, latencies[index] + slopes[index] * size, latencies[index], 1 / slopes[index])
 
 
 def _check(size: Number) -> None:
     """Refuses a size that is no number of bytes from 1 on."""
-    least, most = (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
-    if not (least >= 1 and isfinite(most)):
-        raise ColltoolError(f"NCCL's model needs sizes of 1 byte or more, got {least!r}", argument="size")
+    smallest, most = (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
+    if not (smallest >= 1 and isfinite(most)):
+        raise ColltoolError(f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size")

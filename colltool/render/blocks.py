@@ -11,8 +11,6 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from colltool.base.formatting import counted
-
 
 class Column(NamedTuple):
     """One column of a table.
@@ -136,9 +134,9 @@ class Picture(NamedTuple):
 Block = Headline | Table | Lines | Strips | Picture
 
 
-def details(parts: Iterable[Block]) -> list[Block]:
+def later(part: Block) -> Block:
     """The same for ``--all`` alone."""
-    return [part._replace(first=0) if isinstance(part, Table | Lines) else part for part in parts]
+    return part._replace(first=0) if isinstance(part, Table | Lines) else part
 
 
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
@@ -148,11 +146,11 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     for part in parts:
         if isinstance(part, Table) and part.first is not None:
             rows += max(0, len(part.records) - part.first)
-            part = part._replace(records=part.records[: part.first])
+            shown += [part._replace(records=part.records[: part.first])] if part.first else []
         elif isinstance(part, Lines) and part.first is not None:
             lines += max(not part.lines, len(part.lines) - part.first)
-            part = part._replace(lines=part.lines[: part.first])
-        if not isinstance(part, Table | Lines) or part.first != 0:
+            shown += [part._replace(lines=part.lines[: part.first])] if part.first else []
+        else:
             shown.append(part)
     return shown, [counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number]
 

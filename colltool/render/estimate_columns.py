@@ -20,13 +20,14 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.base.primitives import Primitive
-from colltool.estimate.readings import USUAL, Readings
-from colltool.estimate.results import Infeasible, Model, Price
-from colltool.estimate.row import TOOK, Row, Slow
-from colltool.estimate.who import Seats
-from colltool.nccl.ways import spec_of
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, SlowRank
+from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
+from colltool.nccl.algorithm_map import name_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.estimate_fields import WHY_NOT_RANKED, why_not_ranked
+from colltool.render.not_run import not_run_text
 from colltool.render.view import group_columns, on_fabric, set_text
 
 
@@ -34,7 +35,7 @@ class Ranked(NamedTuple):
     """A row with the price it stands in; of one size."""
 
     price: Price
-    row: Row
+    row: AlgorithmEstimate
 
 
 CONTEXT: tuple[Column, ...] = (
@@ -74,7 +75,7 @@ _ROW: tuple[Column, ...] = (
     label("status", "status", drop=11, get=lambda one: one.row.status),
     label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
     label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
-    flag("leads", "leads", get=lambda one: one.row.leads, hidden=True),
+    flag("leads", "leads", get=lambda one: one.row.selectable, hidden=True),
     label("why_not", "why not", get=lambda one: why_not_ranked(one.row), hidden=True),
 )
 _NAMED = (
@@ -101,26 +102,7 @@ def row_table(
     return table.with_shown("bytes") if sizes else table
 
 
-NCCL_NAMES = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "collnet_direct": "CollNetDirect",
-    "collnet_chain": "CollNetChain",
-    "nvls": "NVLS",
-    "nvls_tree": "NVLSTree",
-    "pat": "PAT",
-}
-"""NCCL's algorithms as its documentation and logs spell them."""
-
-
-class _Nodes(NamedTuple):
-    """A group as NCCL counts it."""
-
-    ranks: int
-    nodes: int
-
-
-def library_name(price: Price, row: Row) -> str:
+def library_name(price: Price, row: AlgorithmEstimate) -> str:
     """What the library of a price calls a schedule; empty where it has no name of its own."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
         return ""
@@ -130,19 +112,19 @@ def library_name(price: Price, row: Row) -> str:
     return next((name for name in bracketed if name and "," not in name), "")
 
 
-def nccl_name(library: str, primitive: Primitive, group: Seats, spec: str) -> str:
+def nccl_name(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
     """NCCL's name of a schedule on a group; empty where it has none, or of another library."""
-    nodes = _Nodes(group.ranks, group.ranks // group.per_domain[0])
-    known = NCCL_NAMES if library in ("nccl", "rccl") else {}
-    return next((name for algorithm, name in known.items() if spec_of(algorithm, primitive, nodes) == spec), "")
+    if not library or not LIBRARIES[library].like_nccl:
+        return ""
+    return name_of(spec, primitive, group.ranks, group.ranks // group.per_domain[0])
 
 
-def named(price: Price, row: Row) -> str:
+def named(price: Price, row: AlgorithmEstimate) -> str:
     """A schedule as its users call it: the library's name where there is one."""
     return library_name(price, row) or row.title
 
 
-def how(price: Price, row: Row) -> str:
+def how(price: Price, row: AlgorithmEstimate) -> str:
     """Our name of a schedule that the library calls otherwise; of a hierarchical one the choice for each tier."""
     name = library_name(price, row)
     if not name or name.lower() == row.title:
@@ -150,7 +132,7 @@ def how(price: Price, row: Row) -> str:
     return row.detail if row.algorithm == "hierarchical" else row.title
 
 
-def unranked_title(rows: Sequence[Row]) -> str:
+def unranked_title(rows: Sequence[AlgorithmEstimate]) -> str:
     """Why these rows stand apart, in plain words."""
     reasons = [why for status, why in WHY_NOT_RANKED.items() if any(row.status == status for row in rows)]
     return f"not ranked: nobody gets these times ({'; '.join(reasons)})"
@@ -161,9 +143,9 @@ def spoken(price: Price) -> str:
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
-def apart(price: Price) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def apart(price: Price) -> tuple[tuple[AlgorithmEstimate, ...], tuple[AlgorithmEstimate, ...]]:
     """The rows that may not lead: those of other libraries, and those that nobody runs."""
-    return tuple(row for row in price.others if row.standing == 1), tuple(row for row in price.others if row.standing > 1)
+    return tuple(row for row in price.others if row.rank_class == 1), tuple(row for row in price.others if row.rank_class > 1)
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
@@ -175,14 +157,14 @@ def at_each_size(price: Price) -> Iterator[Price]:
         yield replace(price, bytes=float(size), results=tuple(_row_at(row, at) for row in price.results))
 
 
-_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | TOOK
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | LATE
 """The fields of a row that hold arrays, and what of the row they are made from."""
 
 
-def _row_at(row: Row, at: int) -> Row:
+def _row_at(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
     """A row of one of its sizes, without phases."""
     numbers = {field: plain_number(_item(getattr(row, name), at)) for field, name in _NUMBERS.items()}
-    return replace(row, laid=(), **numbers)
+    return replace(row, late_phases=(), **numbers)
 
 
 def _item(value: Any, at: int) -> Any:
@@ -211,7 +193,9 @@ NONE_RUNS = "the library implements none of these algorithms"
 """Of points whose fastest may not lead."""
 
 
-def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = (), first: int | None = None) -> list[Block]:
+def notes(
+    rows: Sequence[AlgorithmEstimate], model: AssumptionsUsed, prices: Sequence[Price] = (), first: int | None = None
+) -> list[Block]:
     """The readings that are not the usual ones, who leads ``prices`` on one port, then each note with the rows that it is about.
 
     ``first`` of the default view: those two always, and so many of the others.
@@ -219,15 +203,15 @@ def notes(rows: Sequence[Row], model: Model, prices: Sequence[Price] = (), first
     extra = readings_lines(model.readings, model.usual)
     extra += [f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads: {one.results[0].title}"
               for one in prices if one.leads_on_one_port and isinstance(one.leads_on_one_port, str)]  # fmt: skip
-    by_note = gathered((note, row.title) for row in rows for note in (*row.notes, *_why_elsewhere(row, prices)))
+    by_note = gathered((note, row.title) for row in rows for note in (*row.notes, *_why_elsewhere(row)))
     lines = (*dict.fromkeys(extra), *(f"{note}: {', '.join(titles)}" for note, titles in by_note.items()))
     return [Lines("notes", lines, first=None if first is None else len(dict.fromkeys(extra)) + first)] if lines else []
 
 
-def _why_elsewhere(row: Row, prices: Sequence[Price]) -> tuple[str, ...]:
+def _why_elsewhere(row: AlgorithmEstimate) -> tuple[str, ...]:
     """Why a library that ships a schedule does not run it here; that it has none the table says."""
-    own = next((one.library.name for one in prices if one.library), "")
-    return (row.elsewhere,) if row.standing == 1 and own and ships(own, row.shipped_by) else ()
+    reason = row.not_selected_reason
+    return (not_run_text(reason),) if row.rank_class == 1 and reason and not reason.foreign else ()
 
 
 def readings_lines(readings: Readings, usual: Readings = USUAL, varied: Collection[str] = ()) -> list[str]:
@@ -248,7 +232,7 @@ def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
     return [Lines("cannot run here", lines, first=0)] if lines else []
 
 
-def slow_words(slow: Slow | None) -> str:
+def slow_words(slow: SlowRank | None) -> str:
     """``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
     if slow is None:
         return ""

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from colltool.base.formatting import plain_number, whole_bytes
-from colltool.estimate.readings import Readings
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.results import Price
-from colltool.estimate.row import Phase, Row
+from colltool.render.not_run import not_run_text
 from colltool.render.view import Document, fields, group_field, set_field
 
 WHY_NOT_RANKED = {
@@ -18,9 +19,10 @@ WHY_NOT_RANKED = {
 }
 
 
-def why_not_ranked(row: Row) -> str:
+def why_not_ranked(row: AlgorithmEstimate) -> str:
     """Why a row may not be called the fastest; empty where it may."""
-    return WHY_NOT_RANKED.get(row.status, row.elsewhere)
+    reason = row.not_selected_reason
+    return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
 
 
 def price_fields(price: Price) -> Document:
@@ -52,7 +54,7 @@ def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
     return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
 
 
-def row_fields(row: Row) -> Document:
+def row_fields(row: AlgorithmEstimate) -> Document:
     """The promised fields of one priced schedule."""
     return {
         **fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s"),
@@ -64,7 +66,8 @@ def row_fields(row: Row) -> Document:
         "bandwidth_share": plain_number(row.bandwidth_s / row.total_s),
         **fields(row, "algbw_Bps busbw_Bps"),
         **_energy(row.energy_J),
-        **fields(row, "status shipped_by leads"),
+        **fields(row, "status shipped_by"),
+        "leads": row.selectable,
         "why_not": why_not_ranked(row),
         "notes": list(row.notes),
         "phases": [_phase(phase, row) for phase in row.phases],
@@ -81,7 +84,7 @@ def _energy(joule: Any) -> Document:
     return {} if joule is None else {"energy_J": plain_number(joule)}
 
 
-def _phase(phase: Phase, row: Row) -> Document:
+def _phase(phase: PhaseCost, row: AlgorithmEstimate) -> Document:
     return {
         **fields(phase, "tier level label primitive algorithm ranks"),
         "bytes": whole_bytes(phase.bytes),

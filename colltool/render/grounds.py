@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.analysis.basis import BasisDifference, Code
 from colltool.analysis.grid import Cell
-from colltool.analysis.ground import Code, Uneven
 from colltool.base.errors import given, said
 from colltool.base.formatting import counted, format_time, title_size
 from colltool.render.blocks import Block, Lines
 
 
-def ground_block(ground: Sequence[Uneven], every: Sequence[int] = ()) -> list[Block]:
+def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
     """What is not alike, under a heading; nothing where all is."""
     return [Lines("not alike", ground_lines(ground, every))] if ground else []
 
 
-def ground_lines(ground: Sequence[Uneven], every: Sequence[int] = ()) -> tuple[str, ...]:
+def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
     """A sentence for each; ``every`` are all numbers of ranks, which none is said of."""
     return tuple(_where(one, every) + _SAID[one.code](one) for one in ground)
 
 
-def ground_summary(ground: Sequence[Uneven]) -> tuple[str, ...]:
+def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
     """What is not alike in a few words; nothing where all is."""
     ways = len({one.code for one in ground})
     return (f"not alike in {counted(ways, 'way')}",) if ground else ()
 
 
-def ground_field(ground: Sequence[Uneven]) -> list[dict[str, Any]]:
+def ground_field(ground: Sequence[BasisDifference]) -> list[dict[str, Any]]:
     """As documents have it: the code, each value with its columns, where, and the sentence."""
     return [
         {
@@ -44,11 +44,11 @@ def ground_field(ground: Sequence[Uneven]) -> list[dict[str, Any]]:
     ]
 
 
-def _where(one: Uneven, every: Sequence[int]) -> str:
+def _where(one: BasisDifference, every: Sequence[int]) -> str:
     return "" if not one.ranks or set(one.ranks) == set(every) else f"on {', '.join(map(str, one.ranks))} ranks: "
 
 
-def _columns(one: Uneven, *, having: bool) -> tuple[str, ...]:
+def _columns(one: BasisDifference, *, having: bool) -> tuple[str, ...]:
     """The columns whose value is something, or nothing."""
     return tuple(name for value, names in one.parts for name in names if (value not in (None, False)) == having)
 
@@ -61,7 +61,7 @@ def _does(names: Sequence[str], singular: str, plural: str) -> str:
     return singular if len(names) == 1 else plural
 
 
-def _launch(one: Uneven) -> str:
+def _launch(one: BasisDifference) -> str:
     without, having = _columns(one, having=False), _columns(one, having=True)
     most = format_time(max(value for value, _ in one.parts if value is not None))
     lacking = f"{_listed(without)} {_does(without, 'has', 'have')} no launch overhead"
@@ -71,7 +71,7 @@ def _launch(one: Uneven) -> str:
     return said(f"{lacking}, {rest}: {rule}. To give all of them one: {one_for_all}")
 
 
-def _protocols(one: Uneven) -> str:
+def _protocols(one: BasisDifference) -> str:
     without, having = _columns(one, having=False), _columns(one, having=True)
     return (
         f"{_listed(having)} {_does(having, 'is', 'are')} priced by measured protocols, {_listed(without)} by "
@@ -79,32 +79,32 @@ def _protocols(one: Uneven) -> str:
     )
 
 
-def _software(one: Uneven) -> str:
+def _software(one: BasisDifference) -> str:
     without, having = _columns(one, having=False), _columns(one, having=True)
     return f"what the library reaches is in the prices of {_listed(having)}, not in those of {_listed(without)}: no figures there"
 
 
-def _contention(one: Uneven) -> str:
+def _contention(one: BasisDifference) -> str:
     without = _columns(one, having=False)
     who = f"{_listed(without)} {_does(without, 'states', 'state')}"
     return f"{who} no contention (eta) on some tier: 1 there, as if nobody else sent"
 
 
-def _library(one: Uneven) -> str:
+def _library(one: BasisDifference) -> str:
     return ", ".join(f"{LIBRARIES[name].spoken if name else 'any library'} on {_listed(columns)}" for name, columns in one.parts)
 
 
-def _group(one: Uneven) -> str:
+def _group(one: BasisDifference) -> str:
     sits = (f"{_across(shape)} on {_listed(columns)}" for shape, columns in one.parts)
     return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
 
 
-def _slice(one: Uneven) -> str:
+def _slice(one: BasisDifference) -> str:
     sits = (f"{shape} on {_listed(columns)}" for shape, columns in one.parts if shape)
     return f"slices: {', '.join(sits)}"
 
 
-def _software_time(one: Uneven) -> str:
+def _software_time(one: BasisDifference) -> str:
     ((fitted, total, size), having), (_, lacking) = one.parts
     paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
     what = f"{_listed(having)} {_does(having, 'pays', 'pay')} measured software time ({paid})"
@@ -126,7 +126,7 @@ def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
     )
 
 
-_SAID: dict[Code, Callable[[Uneven], str]] = {
+_SAID: dict[Code, Callable[[BasisDifference], str]] = {
     "launch": _launch,
     "protocols": _protocols,
     "software": _software,

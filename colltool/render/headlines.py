@@ -14,7 +14,7 @@ from colltool.estimate.results import Breakdown
 from colltool.render.dispatch import summary
 from colltool.render.view import on_fabric
 from colltool.render.views.compare import verdict as compared
-from colltool.render.views.plan_choices import verdict as planned_on
+from colltool.render.views.plan_compare import verdict as planned_on
 from colltool.render.views.plan_facts import facts
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from colltool.analysis.accuracy import model_error
+from colltool.analysis.basis import model_error
 from colltool.base.formatting import format_rate, format_time, whole_percent
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Price
-from colltool.estimate.row import Row
 from colltool.render import estimate_columns as r
 
 
@@ -22,7 +22,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def error_of(row: Row, price: Price) -> float | None:
+def error_of(row: AlgorithmEstimate, price: Price) -> float | None:
     """What is known of how far such a price is off, as a share; None of what is ideal."""
     if price.mode == "ideal":
         return None
@@ -34,7 +34,7 @@ def _error(best: r.Ranked) -> str:
     """The median error of such prices, and who is that close."""
     price, row = best
     error = error_of(row, price)
-    if error is None or not row.leads:
+    if error is None or not row.selectable:
         return ""
     close = [one for one in price.leading if one is not row and float(one.total_s) <= float(row.total_s) * (1 + error)]
     off = off_by([error])
@@ -53,7 +53,7 @@ _TURNS = {
 }
 
 
-def _turns(row: Row) -> str:
+def _turns(row: AlgorithmEstimate) -> str:
     """What most of the time is, and so what would change it."""
     seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
     return f"{whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"

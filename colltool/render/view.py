@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import plain_number, shape_text
-from colltool.estimate.who import Seats
+from colltool.estimate.group_spec import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
 if TYPE_CHECKING:
@@ -50,15 +50,17 @@ def described(fabric: Fabric) -> str:
     return f"in its file: {text}" if text and fabric.overrides else text
 
 
+def plain(value: Any) -> Any:
+    """A value as documents have it: named tuples as dicts, tuples as lists, names of an enumeration as text."""
+    if isinstance(value, tuple):
+        fields_of = getattr(value, "_asdict", None)
+        return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
+    return value.value if isinstance(value, StrEnum) else plain_number(value)
+
+
 def fields(record: Any, names: str) -> Document:
-    """Attributes of a record as plain values, by the names in a text: ``"algorithm total_s"``."""
-    return {name: _plain(getattr(record, name)) for name in names.split()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, StrEnum):
-        return value.value
-    return list(value) if isinstance(value, tuple) else plain_number(value)
+    """These fields and properties of a record, in this order."""
+    return {name: plain(getattr(record, name)) for name in names.split()}
 
 
 def set_field(overrides: Overrides) -> Document:
@@ -66,13 +68,13 @@ def set_field(overrides: Overrides) -> Document:
     return {"set": dict(overrides)} if overrides else {}
 
 
-def group_field(group: Seats) -> Document:
+def group_field(group: GroupPlacement) -> Document:
     """Who is in a group, as every document of a command that takes one echoes it."""
     shape = {"shape": list(group.shape)} if group.shape else {}
     return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
 
 
-def group_columns(group: Seats | None, get: Callable[[Any], Seats | None]) -> tuple[Column, ...]:
+def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]) -> tuple[Column, ...]:
     """Columns of CSV that tell groups of one number of ranks apart; none for consecutive ranks where there is no lattice."""
     if group is None or group.stride == 1:
         shape = label("shape", "shape", get=lambda one: (seats := get(one)) and shape_text(seats.shape), hidden=True)

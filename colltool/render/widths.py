@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import NamedTuple
@@ -14,6 +15,10 @@ _LEAST_FOLD = 12
 """Characters: a cell folded to less cannot be read."""
 _USUAL_FOLD = 22
 """Characters: what an algorithm's name takes on two lines."""
+
+
+_TYPED = re.compile(r"(--[\w-]+) (?=\S)")
+"""An option before its value: what is to be typed is never torn apart."""
 
 
 class Drawn(NamedTuple):
@@ -89,7 +94,8 @@ def _folded(one: Drawn, width: int) -> Drawn:
 
 
 def _broken(text: str, width: int) -> str:
-    return "\n".join(wrap(text.replace("\n", " "), width, break_on_hyphens=False))
+    kept = _TYPED.sub("\\1\0", text.replace("\n", " "))
+    return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
-from colltool.schedules.links import LatticeLinks, Network
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.network import Network
 from colltool.schedules.program import Program, Step, step
 
 Values = tuple[float, ...]
@@ -103,7 +104,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
     for batch in batches:
         carried, load = 0.0, np.zeros(1)
         for one in _hops(batch, lattice, second):
-            load = load + lattice.loads(one.src, one.dst, whole.chunk_bytes[one.chunk])
+            load = load + np.concatenate(lattice.loads(one.src, one.dst, whole.chunk_bytes[one.chunk]))
             steps.append(Traced(state.apply((one,)), 1, float(load.max()) - carried, state.holdings()))
             carried = float(load.max())
     return state.trace(start, steps)
@@ -187,7 +188,7 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
 def _way(lattice: LatticeLinks, src: int, dst: int, *, up: bool) -> Iterator[tuple[int, int]]:
     """The hops between two ranks; ``up``: which way round where both are as long."""
     here = src
-    for axis, stride in zip(lattice.axes, lattice.strides.tolist(), strict=True):
+    for axis, stride in zip(lattice.axes, lattice.strides, strict=True):
         place, ahead = here // stride % axis.size, _ahead(axis, src // stride, dst // stride)
         turn = 1 if ahead > 0 or (up and _halfway(axis, ahead)) else -1
         for _ in range(abs(ahead)):
@@ -197,7 +198,7 @@ def _way(lattice: LatticeLinks, src: int, dst: int, *, up: bool) -> Iterator[tup
 
 
 def _ties(lattice: LatticeLinks, src: int, dst: int) -> bool:
-    strides = zip(lattice.axes, lattice.strides.tolist(), strict=True)
+    strides = zip(lattice.axes, lattice.strides, strict=True)
     return any(_halfway(axis, _ahead(axis, src // stride, dst // stride)) for axis, stride in strides)
 
 

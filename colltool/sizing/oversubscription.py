@@ -1,4 +1,4 @@
-"""Oversubscription as a planner types it, switch by switch: ``2``, ``2:1``, or ports and their rates."""
+"""Oversubscription as typed, hop by hop: ``2``, ``2:1``, or ports and their rates."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def hops_of(typed: Hops, radix: int) -> list[float | Split]:
     [Split(down=48, up=8, ratio=3.0), 2.0]
 
     Args:
-        typed: a ratio or a text, or several; a text may hold several between commas.
-        radix: ports of a switch, which ports may not exceed at the faster rate.
+        typed: one or several ratios or texts; a text may hold several, separated by commas.
+        radix: ports of a switch at the faster rate.
 
     Raises:
-        ColltoolError: no ratio from 1 to 1000, or more ports than a switch has.
+        ColltoolError: not a ratio from 1 to 1000, or more ports than the switch has.
     """
     several = [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
     parts = [part for one in several for part in (one.split(",") if isinstance(one, str) else [one])]
@@ -40,30 +40,29 @@ def _hop(typed: object, radix: int) -> float | Split:
     if not isinstance(typed, str):
         if isinstance(typed, bool) or not isinstance(typed, int | float):
             raise _refused(f"expected a ratio, got {shown(typed)}")
-        return _within(typed)
+        return _checked(typed)
     text = typed.strip()
     if ports := _PORTS.fullmatch(text):
         return _from_ports(text, int(ports[1]), parse_rate(ports[2]), int(ports[3]), parse_rate(ports[4]), radix)
     ratio = _RATIO.fullmatch(text)
     if ratio is None or (ratio[2] and not float(ratio[2])):
-        raise _refused(f"'{clipped(text)}' is no oversubscription")
-    return _within(float(ratio[1]) / float(ratio[2] or 1))
+        raise _refused(f"'{clipped(text)}' is not an oversubscription")
+    return _checked(float(ratio[1]) / float(ratio[2] or 1))
 
 
-def _within(ratio: float) -> float:
-    """As a float; a ratio of Python's may be any number."""
+def _checked(ratio: float) -> float:
     if not 1 <= ratio <= MAX_RATIO:
-        raise _refused(f"an oversubscription is from 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}")
+        raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}")
     return float(ratio)
 
 
 def _from_ports(text: str, down: int, down_Bps: float, up: int, up_Bps: float, radix: int) -> Split:
     """s from ports x rates. Source: Collectives Explainer Series part 03 §1."""
     if not (down and up and down_Bps and up_Bps):
-        raise _refused(f"'{clipped(text)}' leaves no port or no rate")
+        raise _refused(f"'{clipped(text)}' has no ports or no rate")
     taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
     if taken > radix:
-        raise _refused(f"'{clipped(text)}' takes {taken:g} ports of the faster rate, the switch has {radix}")
+        raise _refused(f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has {radix}")
     return Split(down, up, down * down_Bps / (up * up_Bps))
 
 

@@ -1,4 +1,4 @@
-"""What sizing returns: the switches and cables of a fat-tree or a Clos, as frozen records."""
+"""What sizing returns: the switches and cables of a fat-tree or a Clos."""
 
 from __future__ import annotations
 
@@ -7,21 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` are cables, those to the endpoints included.
-
-    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
-    """
+    """A non-blocking k-ary fat-tree of equal k-port switches, with ``planes`` groups of core switches."""
 
     k: int
-    pods: int
     endpoints: int
     edge: int
     aggregation: int
     core: int
-    switches: int
-    links: int
-    paths: int
     planes: int
+
+    @property
+    def pods(self) -> int:
+        return self.k
+
+    @property
+    def switches(self) -> int:
+        return self.edge + self.aggregation + self.core
+
+    @property
+    def links(self) -> int:
+        """Cables, those to the endpoints included: the same number on each of three layers."""
+        return 3 * self.endpoints
+
+    @property
+    def paths(self) -> int:
+        """Equal paths between endpoints of two pods."""
+        return self.core
 
 
 @dataclass(frozen=True)
@@ -29,12 +40,11 @@ class ClosLevel:
     """One level of switches.
 
     Attributes:
-        name: of the level.
-        switches: on all rails; ``per_rail`` on one, where its ports alone ask for ``least``.
+        switches: on all rails; ``per_rail`` on one, of which ``least`` would do by ports alone.
         down_ports, up_ports: of one switch.
-        oversubscription: bandwidth of its downlinks over that of its uplinks; 1 at the top.
-        cables: that enter the level from below, on all rails.
-        parallel: of them, between one switch and each that it reaches below.
+        oversubscription: downlink over uplink bandwidth; 1 at the top.
+        cables: entering the level from below, on all rails.
+        parallel: cables between one switch and each switch below that it reaches.
     """
 
     name: str
@@ -50,19 +60,19 @@ class ClosLevel:
 
 @dataclass(frozen=True)
 class ClosPlan:
-    """A Clos of equal switches: every rail its own, no cable between rails.
+    """A Clos of equal switches; no cable joins two rails.
 
     Attributes:
         rails, radix: separate fabrics, and ports of a switch.
         ports: of all endpoints.
-        spare_ports: that leaves have beyond them, on all rails.
-        levels: bottom up; those that are not needed left out.
+        spare_ports: unused down-ports of the leaves, on all rails.
+        levels: bottom up, without those that are not needed.
         switches: in all; ``cables`` between switches, without those to endpoints.
-        oversubscription: of the whole against the endpoints: the product of the levels'.
-        pods: groups of leaves with spines of their own, on a rail; ``planes`` groups of top switches.
-        paths: top switches between two pods, or two leaves: as many ways over different switches.
-        tree_levels: of switches on one way up: the height of a reduction tree over all endpoints.
-        least_levels: ceil(log_r of a rail's ports), what that height would be if switches had no uplinks.
+        oversubscription: of the whole network against the endpoints: the product of the levels'.
+        pods: groups of leaves with their own spines, on a rail; ``planes``: groups of top switches.
+        paths: top switches between two pods (or two leaves), each a separate path.
+        tree_levels: switch levels on the way up: the height of a reduction tree over all endpoints.
+        least_levels: ceil(log_r of a rail's ports): that height if switches had no uplinks.
     """
 
     rails: int
@@ -81,29 +91,25 @@ class ClosPlan:
     notes: tuple[str, ...] = ()
 
     def levels_over(self, ports: int) -> int:
-        """Levels of switches up to where so many ports of a rail meet, leaf by leaf and pod by pod."""
-        in_pod = -(-self.leaves // self.pods)
-        joined = (self.down_ports, self.down_ports * in_pod)
+        """Switch levels up to where this many packed ports of a rail meet."""
+        joined = (self.down_ports, self.down_ports * -(-self.leaves // self.pods))
         return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
 
     @property
     def leaves(self) -> int:
-        """Of one rail."""
+        """On one rail; so are ``spines``."""
         return self.levels[0].per_rail
 
     @property
     def spines(self) -> int:
-        """Of one rail."""
         return self.levels[1].per_rail if len(self.levels) > 1 else 0
 
     @property
     def down_ports(self) -> int:
-        """Of a leaf."""
         return self.levels[0].down_ports
 
     @property
     def up_ports(self) -> int:
-        """Of a leaf."""
         return self.levels[0].up_ports
 
     @property

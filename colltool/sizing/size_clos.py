@@ -1,9 +1,9 @@
-"""Sizing: how many switches and cables a k-ary fat-tree or a Clos of equal switches takes, on one rail or several.
+"""Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
 
-``s`` of a level is hop by hop here, downlinks over uplinks of one of its switches. By ports alone, with E ports of endpoints on a
-rail and switches of r ports: d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, leaves ceil(E/d_1), spines ceil(leaves·u_1/d_2), top
-ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. Whole switches are wired evenly on top of that:
-:mod:`colltool.sizing.wiring`.
+``s`` of a level is that of one hop: downlinks over uplinks of one switch. By ports alone, with E endpoint ports on a rail and
+r-port switches: d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, leaves ceil(E/d_1), spines ceil(leaves·u_1/d_2), top
+ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.sizing.wiring` then wires whole
+switches evenly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
 MOST_PORTS = 1024
-"""Of a switch: the largest have 512, and the search for a wiring stays short."""
+"""Per switch: the largest have 512, and the search for a wiring stays short."""
 
 
 def fat_tree(k: int) -> FatTree:
@@ -39,36 +39,17 @@ def fat_tree(k: int) -> FatTree:
     if k < 2 or k % 2 or k > MOST_PORTS:
         what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
         raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
-    per_layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
-    return FatTree(
-        k=k,
-        pods=k,
-        endpoints=endpoints,
-        edge=per_layer,
-        aggregation=per_layer,
-        core=core,
-        switches=2 * per_layer + core,
-        links=3 * endpoints,
-        paths=core,
-        planes=k // 2,
-    )
+    layer, core = k * k // 2, (k // 2) ** 2
+    return FatTree(k, endpoints=k**3 // 4, edge=layer, aggregation=layer, core=core, planes=k // 2)
 
 
 def fat_tree_plan(k: int) -> ClosPlan:
-    """:func:`fat_tree` level by level: what :func:`clos_plan` makes of its endpoints.
-
-    Raises:
-        ColltoolError: as :func:`fat_tree`.
-    """
+    """The k-ary fat-tree as levels of a Clos."""
     return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
 
 
 def fat_tree_for(endpoints: int) -> FatTree:
-    """The smallest k-ary fat-tree that holds the endpoints.
-
-    Raises:
-        ColltoolError: no endpoint to hold.
-    """
+    """The smallest k-ary fat-tree that holds the endpoints."""
     _at_least_one(endpoints=endpoints)
     k = 2
     while k**3 < 4 * endpoints:
@@ -77,10 +58,10 @@ def fat_tree_for(endpoints: int) -> FatTree:
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
-    """ceil(log_r N), at least 1: the least levels of a tree of r-port switches over N endpoints, all ports but one led down.
+    """ceil(log_r N), at least 1: the fewest levels of a tree of r-port switches over N endpoints with a single uplink each.
 
-    A network that is not oversubscribed takes more: half of the ports below the top lead up. Source: Collectives Explainer Series
-    part 04 §2.2.
+    A non-blocking network takes more: half of the ports below the top are uplinks. Source: Collectives Explainer Series part 04
+    §2.2.
 
     >>> tree_levels(64, 64), tree_levels(65, 64), tree_levels(4097, 64)
     (1, 2, 3)
@@ -93,9 +74,9 @@ def tree_levels(endpoints: int, radix: int) -> int:
 
 @cache
 def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
-    """Levels of switches up to where ``group`` packed endpoints meet, in the Clos of :func:`clos_plan` that joins all of them.
+    """Switch levels up to where ``group`` packed endpoints meet, in the :func:`clos_plan` that joins all endpoints.
 
-    Where that cannot be built, :func:`tree_levels`.
+    :func:`tree_levels` where that cannot be built.
 
     >>> levels_under(4096, 1, 1, 64, 4096), levels_under(4096, 1, 1, 64, 64), levels_under(4096, 1, 1, 64, 32)
     (3, 2, 1)
@@ -105,20 +86,6 @@ def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, gro
     except ColltoolError:
         return tree_levels(group * nics_per_rail, radix)
     return plan.levels_over(group * nics_per_rail)
-
-
-def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
-    """A rail-optimised two-level Clos: :func:`clos_plan` with ``nics_per_rail`` NICs of each pod on each rail.
-
-    >>> plan = rail_pods(pods=32, rails=4, nics_per_rail=18, radix=144)
-    >>> plan.leaves, plan.spines, plan.cables_per_pair, plan.switches
-    (8, 4, 18, 48)
-
-    Raises:
-        ColltoolError: as :func:`clos_plan`.
-    """
-    _at_least_one(pods=pods, rails=rails, nics_per_rail=nics_per_rail)
-    return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
 
 
 def clos_plan(
@@ -132,33 +99,32 @@ def clos_plan(
     names: Sequence[str] = LEVELS,
     wanted: Grouping = FREE,
 ) -> ClosPlan:
-    """A Clos of equal switches for so many endpoints, in whole ports and whole switches, the fewest that can be wired evenly.
+    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
 
     Args:
-        endpoints: that are joined, of ``ports`` ports each.
-        radix: ports of a switch.
-        rails: separate fabrics, over which the ports spread.
-        levels: 1 to 3; when None those of fewest switches, the fewest levels of equal ones.
-        hops: oversubscription of each level below the top, at most: a ratio from 1 on, or its ports; 1 where nothing is given.
+        endpoints, ports: to join, and ports of each.
+        radix: ports per switch.
+        rails: separate fabrics that share the ports.
+        levels: 1 to 3; None: those with the fewest switches, then the fewest levels.
+        hops: the most oversubscription of each level below the top: a ratio, or its ports; default 1.
         names: of the levels, bottom up.
-        wanted: down-ports of a leaf and leaves of a pod, where the fabric says them.
+        wanted: down-ports of a leaf and leaves of a pod, where the fabric fixes them.
 
     Raises:
-        ColltoolError: a count below 1, a ratio below 1, more ports than so many levels join.
+        ColltoolError: a count below 1, a ratio below 1, more ports than that many levels can join.
     """
     _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
         what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
-        raise ColltoolError(what, argument="endpoints", fix="size a part of it")
+        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
     if rails > endpoints * ports:
-        what = f"{shown(rails)} rails are more than the {endpoints * ports} ports of all endpoints"
+        what = f"{shown(rails)} rails are more than the {endpoints * ports} endpoint ports"
         raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
     if levels is not None and not 1 <= levels <= len(LEVELS):
         raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
     if not 2 <= radix <= MOST_PORTS:
-        raise ColltoolError(
-            f"a switch has 2 to {MOST_PORTS} ports, got {radix}", argument="radix", fix=f"write {given('radix', 64)}"
-        )
+        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
+        raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
     _check_hops(hops, levels)
     on_rail = ceil(endpoints * ports / rails)
     found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=max(1, ports // rails)))
@@ -185,15 +151,15 @@ def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
     count = levels or len(LEVELS)
     if len(hops) > count - 1:
         what = f"{count} levels have {count - 1} ratio{'s' * (count != 2)} below the top, got {len(hops)}"
-        raise ColltoolError(what, argument="oversubscription", fix="one for each level that has uplinks, bottom up")
+        raise ColltoolError(what, argument="oversubscription", fix="give one for each level with uplinks, bottom up")
     for hop in hops:
         if not isinstance(hop, Split) and not hop >= 1:
-            what, fix = f"an oversubscription of {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
+            what, fix = f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
             raise ColltoolError(what, argument="oversubscription", fix=fix)
 
 
 def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping) -> tuple[Sequence[Hop], Wired]:
-    """The ratios asked for and the wiring of fewest switches: of the levels asked for, or of any number, fewer levels first."""
+    """The requested ratios and the wiring with the fewest switches, fewer levels first."""
     found: tuple[Sequence[Hop], Wired] | None = None
     least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
@@ -205,19 +171,19 @@ def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], w
     if asked and wanted.leaf_down and not isinstance(asked[0], Split):
         up = max(1, ceil(wanted.leaf_down / asked[0] - 1e-9))
         if wanted.leaf_down + up > radix:
-            what = f"a leaf of {wanted.leaf_down} ports down takes {up} up at {asked[0]:g}:1, the switch has {radix} in all"
-            raise ColltoolError(what, argument="radix", fix="take a smaller group, a larger radix, or more oversubscription")
+            what = f"a leaf of {wanted.leaf_down} ports down needs {up} up at {asked[0]:g}:1, more than the {radix} of the switch"
+            raise ColltoolError(what, argument="radix", fix="use a smaller group, a larger radix, or more oversubscription")
     most = most_ports(radix, asked, wanted)
     more = ", more levels" if count < len(LEVELS) else ""
     raise ColltoolError(
-        f"{on_rail} ports on a rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
+        f"{on_rail} ports on one rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
         argument="levels" if levels else "endpoints",
-        fix=f"take a larger radix, more rails{more}, or more oversubscription",
+        fix=f"use a larger radix, more rails{more}, or more oversubscription",
     )
 
 
 def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[ClosLevel, ...]:
-    """The levels that have switches; one below an empty top keeps the split that it was bought with."""
+    """The levels that have switches; one below an empty top keeps the uplinks it was bought with."""
     splits = [*made.splits, Split(radix, 0, 1.0)]
     entering = [ports, *(rails * below * split.up for below, split in zip(made.switches, made.splits, strict=False))]
     return tuple(
@@ -240,27 +206,26 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
 def _notes(
     made: Wired, stages: Sequence[ClosLevel], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
 ) -> Iterator[str]:
-    """What is other than asked for, was rounded up or is left over, on one rail; an endpoint has ``of_endpoint`` ports on it."""
+    """What differs from the request, was rounded up or is left over on one rail, where an endpoint has ``of_endpoint`` ports."""
     for stage, split, hop in zip(stages, made.splits, asked, strict=False):
         if isinstance(hop, Split):
             continue
         if abs(hop - split.ratio) > 1e-9:
-            yield f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1, where {hop:g}:1 was asked for"
+            yield f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1 instead of {hop:g}:1"
         if unused := radix - split.down - split.up:
             yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
     if len(made.splits) and on_rail % leaf.down_ports:
-        yield f"{on_rail} ports{rail} fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports only in part"
+        yield f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports"
     if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
         ports = f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports} down-ports"
         yield f"{ports}: some endpoints straddle two leaves"
     for stage in stages[1:]:
         if stage.per_rail > stage.least:
-            alone = f"their ports alone would do with {stage.least}"
-            yield f"{stage.name}: {stage.per_rail} switches{rail}, so that uplinks spread evenly; {alone}"
+            yield f"{stage.name}: {stage.per_rail} switches{rail} to spread uplinks evenly; by ports alone {stage.least} would do"
     if len(stages) <= len(made.splits):
-        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins all{rail}: no switches above it are needed"
+        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins everything{rail}: no switches are needed above it"
     elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
         yield f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports unused"
 

@@ -1,8 +1,8 @@
-"""How equal switches are wired into a Clos of one to three levels, evenly: what :mod:`colltool.sizing.size_clos` counts.
+"""How equal switches are wired evenly into a Clos of one to three levels.
 
-Every leaf has as many cables to each spine of its pod as to the next, every spine to each switch of its plane at the top. So the
-switches above share the uplinks without a remainder. Of all splits of a switch's ports into down, up and unused that keep the
-oversubscription, and of all pods and planes, :func:`wired` takes the fewest switches, then the fewest cables between them.
+Every leaf has the same number of cables to each spine of its pod, every spine to each top switch of its plane, so uplinks are
+shared without a remainder. Of all splits of a switch's ports into down, up and unused that keep the oversubscription, and of all
+pods and planes, :func:`wired` takes the fewest switches, then the fewest cables between them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil, floor, gcd, inf, prod
 from typing import Any, NamedTuple
 
 _ROUNDED = 1e-9
-"""Of a ratio that stands for a fraction, as 1.333 for 4/3 after a few products."""
+"""Tolerance of a ratio that stands for a fraction, such as 1.333 for 4/3."""
 
 
 class Split(NamedTuple):
@@ -29,12 +29,12 @@ Hop = float | Split
 
 
 class Grouping(NamedTuple):
-    """What is wanted of the groups.
+    """What the fabric asks of leaves and pods.
 
     Args:
-        unit: ports of one endpoint on a rail: at equal switches they all go to one leaf.
-        leaf_down: down-ports of a leaf on one rail, where the fabric says them; None where they are free.
-        leaves_in_pod: that share spines, likewise.
+        unit: ports of one endpoint on a rail; with equally many switches they all go to one leaf.
+        leaf_down: down-ports of a leaf on one rail; None: free.
+        leaves_in_pod: leaves that share spines; None: free.
     """
 
     unit: int = 1
@@ -50,9 +50,9 @@ class Wired(NamedTuple):
 
     Args:
         splits: of each level below the top.
-        switches: of each level, bottom up; 0 at a top that nothing needs.
-        least: the same by their ports alone.
-        parallel: cables between a switch and each that it reaches above it.
+        switches: of each level, bottom up; 0 at a top that is not needed.
+        least: the same by ports alone.
+        parallel: cables between a switch and each switch above that it reaches.
         pods: groups of leaves that share spines.
         planes: groups of top switches, each reached by other spines of a pod.
     """
@@ -75,14 +75,12 @@ def _order(one: Wired, unit: int) -> tuple[Any, ...]:
 
 
 def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf) -> Wired | None:
-    """The wiring of fewest switches, and of equally many the first by :func:`_order`. None where none fits.
+    """The first wiring by :func:`_order`, fewest switches first; None where none fits.
 
     Args:
         ports: of endpoints, on one rail.
-        radix: ports of a switch.
-        hops: of each level below the top, none for a single switch.
-        wanted: what is not to be chosen, or preferred.
-        most: switches beyond which nothing is wanted.
+        hops: of each level below the top; none for a single switch.
+        most: the most switches worth finding.
     """
     if not hops:
         return Wired((), (1,), (1,), ()) if ports <= radix else None
@@ -102,7 +100,7 @@ def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, 
 
 
 def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping = FREE) -> int:
-    """Endpoint ports that so many levels join."""
+    """Endpoint ports that this many levels can join."""
     down = [max_down(one, radix) for one in hops]
     if down and wanted.leaf_down:
         down[0] = wanted.leaf_down
@@ -110,7 +108,7 @@ def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping = FREE) -> int:
 
 
 def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
-    """A leaf by its uplinks: with as many down-ports as they carry and the switch has left, of whole endpoints too."""
+    """Each number of uplinks with the most down-ports that they carry, and with those of whole endpoints."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -131,7 +129,7 @@ def max_down(hop: Hop, radix: int) -> int:
 
 
 def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
-    """No more switches than any wiring of such leaves takes: those that have ports for the uplinks."""
+    """A lower bound on the switches of any wiring of such leaves: those with ports for the uplinks."""
     rising, total = float(leaves * leaf.up), leaves
     if leaves == 1:
         return total
@@ -154,8 +152,6 @@ def _two(leaves: int, radix: int, leaf: Split) -> Wired | None:
 
 
 class _Above(NamedTuple):
-    """What is asked of the spines of a three-level Clos, and the switches beyond which nothing is wanted."""
-
     hop: Hop
     wanted: Grouping
     most: float
@@ -186,7 +182,7 @@ def _three(leaves: int, radix: int, leaf: Split, above: _Above) -> Iterator[Wire
 
 
 def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
-    """A spine with so many cables from below, the fewest uplinks first."""
+    """Spines with this many cables from below, the fewest uplinks first."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -195,7 +191,7 @@ def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
 
 
 def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
-    """Leaves in a pod of at most so many: the fewest for each number of pods, fewest pods first; or what is fixed."""
+    """Leaves per pod: the fewest for each number of pods, fewest pods first; or what the fabric fixes."""
     if wanted.leaves_in_pod:
         return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []
     if isinstance(hop, Split):
@@ -204,7 +200,7 @@ def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
 
 
 def _sharing(cables: int, groups: int, radix: int) -> int | None:
-    """Switches that share cables evenly, so that they divide the groups: the fewest with ports for all, None where none has."""
+    """The fewest switches that share cables evenly and have ports for all; a divisor of the groups. None where there is none."""
     return next((count for count in _divisors(groups) if cables <= count * radix), None)
 
 

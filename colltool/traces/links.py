@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil, floor, log2
 from statistics import median
 
-from colltool.analysis.measure import Sizes, command_line
+from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import given, said
 from colltool.base.formatting import ordinal
 from colltool.base.primitives import A2A, P2P, Primitive
@@ -185,10 +185,10 @@ def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     )
 
 
-def _range(least: int, most: int) -> Sizes:
+def _range(least: int, most: int) -> BenchmarkSizes:
     """Powers of two around sizes."""
     first, last = 2 ** floor(log2(least)), 2 ** ceil(log2(most))
-    return Sizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
+    return BenchmarkSizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
 
 
 def _typed(size: int) -> str:

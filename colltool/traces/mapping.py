@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import P2P
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.metadata import CallMetadata

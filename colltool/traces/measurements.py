@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P, Primitive
 from colltool.diagnosis.evidence import BoundedCalls, LeftOutKernels
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.traces.calls import RankTrace

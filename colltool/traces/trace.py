@@ -11,7 +11,7 @@ from colltool.base.inputs import AnyPath
 from colltool.base.primitives import SHORT
 from colltool.base.quoting import printable
 from colltool.definitions.field_types import MAX_LISTED
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.traces.calls import RankTrace
 from colltool.traces.cross_rank_merge import MergedCall, left_out, merged_calls, read_traces, world_of

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from colltool.training.model import Shape
 from colltool.training.parallel_config import ParallelConfig, PipelineStage
+from colltool.training.pipelines import InFlight
 
 LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 
@@ -31,9 +32,9 @@ def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) ->
     flash = config.stack is None or config.stack.flash
     whole = _outside_regions(config, shape) + _inside_regions(config, shape, experts=experts)
     scores = 0.0 if flash else 5.0 * shape.heads * config.sequence / config.layout.tp * config.tokens
-    if config.recompute == "full":
+    if config.again.layers:
         return Layer(config.precision.activation_bytes * config.tokens_outside * shape.hidden, whole + scores)
-    return Layer(whole + (0.0 if config.recompute == "selective" else scores), whole + scores)
+    return Layer(whole + (0.0 if config.again.core else scores), whole + scores)
 
 
 def _outside_regions(config: ParallelConfig, shape: Shape) -> float:
@@ -67,24 +68,9 @@ def _ffn_size(shape: Shape, width: int) -> float:
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Micro-batches whose activations of a whole stage are kept at once, at the most.
-
-    GPipe all m. 1F1B min(m, p - i). Interleaved: 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage, 1 + (p-1)/(p v) times p on the
-    first (Korthikanti 2022, section 4.2.3). ZB-H1 as 1F1B, ZB-V p (arXiv:2401.10241), DualPipe p + 1 (arXiv:2412.19437, table 2).
-    """
-    m, p, v = config.micro_batches, config.layout.pp, config.layout.virtual
-    behind = p - stage.number
-    if p == 1:
-        return 1.0
-    if config.schedule == "gpipe":
-        return float(m)
-    if config.schedule == "interleaved":
-        return min(m * v, 2 * (behind - 1) + (v - 1) * p + 1) / v
-    if config.schedule == "zbv":
-        return float(min(m, p))
-    if config.schedule == "dualpipe":
-        return float(min(m, p + 1))
-    return float(min(m, behind))
+    """Micro-batches whose activations of a whole stage are kept at once, at the most."""
+    m, p = config.micro_batches, config.layout.pp
+    return 1.0 if p == 1 else float(config.pipeline.in_flight(InFlight(m, p, config.layout.virtual, p - stage.number)))
 
 
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import given, said
 from colltool.base.formatting import format_time, shape_text
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache

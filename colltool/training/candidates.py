@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from colltool.base.formatting import format_bytes
 from colltool.fabric.model import Fabric
 from colltool.training.compression import EXTRA_STEPS
+from colltool.training.files.schema import ContextMode
 from colltool.training.memory import memory
+from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import Compression, ParallelConfig
 from colltool.training.step_time import TrainingStep
 
 LEAST_GAIN = 1e-3  # of the step: below it a change is none
 WIDER = 4  # times a bucket
 BLOCK = 128  # elements with a scale of their own
-_MODES = ("ring", "all-gather", "ulysses")
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
 
@@ -65,9 +66,9 @@ class _ExposedTime:
 
 def _passes(config: ParallelConfig) -> Made:
     """Less computed again."""
-    for instead in ("none", "selective"):
-        if config.recompute == "full" or (config.recompute == "selective" and instead == "none"):
-            yield f"recompute {instead}", {"recompute": instead}, config._replace(recompute=instead)
+    for name, row in RECOMPUTATIONS.items():
+        if row.core + row.layers < config.again.core + config.again.layers:
+            yield f"recompute {name}", {"recompute": name}, config._replace(recompute=row.name)
 
 
 def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Made:
@@ -147,9 +148,10 @@ def _sharding(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Ma
 
 def _states_alone(mode: str, other: ParallelConfig) -> str:
     """What ZeRO-1 is from another mode; where more is sharded now, with what a rank then needs."""
-    if mode == "ddp":
+    row = SHARDINGS[mode]
+    if not row.optimizer:
         return "optimizer states sharded"
-    whole = "whole gradients" if mode == "zero2" else "whole weights and gradients"
+    whole = "whole gradients" if not row.weights else "whole weights and gradients"
     needs = format_bytes(memory(other).bytes, 3)
     return f"{whole} on each rank, optimizer states sharded (ZeRO-1), {needs} a rank"
 
@@ -191,7 +193,7 @@ def _context(config: ParallelConfig, shown: _ExposedTime) -> Made:
     layout = config.layout
     if layout.cp == 1 or not shown.any("cp"):
         return
-    for mode in _MODES:
+    for mode in get_args(ContextMode):
         if mode != layout.cp_mode:
             yield f"context parallel by {mode}", {"layout.cp_mode": mode}, config._replace(layout=layout._replace(cp_mode=mode))
 
@@ -204,11 +206,11 @@ def _pipeline(config: ParallelConfig, shown: _ExposedTime) -> Made:
     ends = (model.layers + 2) // layout.pp if (model.layers + 2) % layout.pp == 0 else 0  # a layer's place each
     held = [count for count in (model.layers // layout.pp, ends) if count]
     more = next((v for v in range(layout.virtual + 1, max(held) + 1) if any(count % v == 0 for count in held)), 0)
-    if more and config.schedule in ("1f1b", "interleaved"):
+    if more and config.pipeline.from_layout:
         other = config._replace(schedule="interleaved", layout=layout._replace(virtual=more))
         yield f"{more} chunks a stage", {"layout.virtual": more, "schedule": "interleaved"}, other
-    if config.schedule == "1f1b" and layout.virtual == 1:
-        yield "weight gradients in the bubble", {"schedule": "zb1p"}, config._replace(schedule="zb1p")
+    if (split := config.pipeline.split) and layout.virtual == 1:
+        yield "weight gradients in the bubble", {"schedule": split}, config._replace(schedule=split)
 
 
 def _micro_batches(config: ParallelConfig, shown: _ExposedTime) -> Made:

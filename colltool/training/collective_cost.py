@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.estimate.results import Price
-from colltool.estimate.row import Row, bound_by
-from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.answer import WITH_A_MODEL, answered
+from colltool.nccl.nccl_choice import WITH_A_MODEL, with_library_choice
 from colltool.training.job_placement import turned_axes
 from colltool.training.layout import RankGroup
 
@@ -188,15 +188,15 @@ class CollectiveCostCache:
             inside *= tier.endpoints
         return sorted({one for one in found if one < self.fabric.ranks})
 
-    def _one(self, primitive: Primitive, who: Who, size: float) -> CollectiveCost:
+    def _one(self, primitive: Primitive, who: GroupSpec, size: float) -> CollectiveCost:
         fabric = self._whole(who)
         found = price(fabric, primitive, max(1.0, float(size)), who, self.readings)
         if found.library is not None and found.library.name in WITH_A_MODEL:
-            found = answered((found,), fabric, self.readings, asked=False)[0]
+            found = with_library_choice((found,), fabric, self.readings, asked=False)[0]
         picked = found.library.runs if found.library is not None else None
         return _cost(found, picked or found.best, found.library.name if picked is not None and found.library else "")
 
-    def _whole(self, who: Who) -> Fabric:
+    def _whole(self, who: GroupSpec) -> Fabric:
         """The fabric in whole strides of a group."""
         if who.stride not in self._in_strides:
             self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
@@ -208,9 +208,9 @@ class CollectiveCostCache:
         return None if found is self.fabric else found
 
 
-def _numbered(ranks: int, stride: int) -> Who:
+def _numbered(ranks: int, stride: int) -> GroupSpec:
     """A group of a job's ranks, which are numbered along the axes of a lattice."""
-    return Who(ranks, stride, in_order=True)
+    return GroupSpec(ranks, stride, in_order=True)
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -262,7 +262,7 @@ def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[P
     return found
 
 
-def _cost(found: Price, row: Row, pick: str) -> CollectiveCost:
+def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
     carried: dict[str, float] = {}
     moved_s = float(row.bandwidth_s)
     slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from colltool.training.flops import attention_core
 from colltool.training.model import Shape
+from colltool.training.modes import Recomputation
 from colltool.training.parallel_config import ParallelConfig, PipelineStage
 from colltool.training.rank_parameters import stage_parameters
 from colltool.training.roofline import Gemm, Roofline, core_s, gemm_s, moved_s
+from colltool.training.traffic.call import Phase
 
 FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
-_UPDATE_WITHOUT = ("ddp",)  # modes in which every replica updates all of its weights
 
 
 class Times(NamedTuple):
@@ -29,6 +30,14 @@ class Times(NamedTuple):
     def total_s(self) -> float:
         """All of it."""
         return self.forward_s + self.backward_s + self.again_s
+
+    def of(self, phase: Phase) -> float:
+        """Of one pass of a layer.
+
+        Raises:
+            KeyError: the update is none.
+        """
+        return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[phase]
 
     def plus(self, other: Times) -> Times:
         """Both, one after the other."""
@@ -87,7 +96,7 @@ def _stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
         once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
         if not given.per_layer:
             return StageTimes(stage, None, None, Times(), once.times(1 / config.micro_batches))
-        again = Times(again_s=given.forward_s) if config.recompute == "full" else Times()
+        again = Times(again_s=given.forward_s) if config.again.layers else Times()
         layer = LayerTimes(once.plus(again), Times(), Times())
         return StageTimes(stage, layer, layer if stage.moe_layers else None, Times(), layer.all.times(stage.layers))
     dense = layer_times(config, experts=False) if stage.dense_layers else None
@@ -112,7 +121,7 @@ def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
         etp=layout.etp,
         width=config.precision.activation_bytes,
     )
-    return _layer(model.shape, cut, roofline_of(config), config.recompute, experts)
+    return _layer(model.shape, cut, roofline_of(config), config.again, experts)
 
 
 def roofline_of(config: ParallelConfig) -> Roofline:
@@ -127,8 +136,9 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     if config.device is None or config.stack is None:
         return 0.0
     held = stage_parameters(config, stage)
-    of_dense, of_experts = (1, 1) if config.shard.mode in _UPDATE_WITHOUT else (config.gradient_ranks, config.layout.expert_dp)
-    if config.shard.mode == "hsdp":
+    row = config.shard.row
+    of_dense, of_experts = (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
+    if row.grouped:
         of_dense, of_experts = config.shard.group, config.shard.group
     updated = held.dense / of_dense + held.experts / of_experts
     moved = config.stack.optimizer_bytes * updated
@@ -148,7 +158,7 @@ class _Cut(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _layer(shape: Shape, cut: _Cut, machine: Roofline, recompute: str, experts: bool) -> LayerTimes:
+def _layer(shape: Shape, cut: _Cut, machine: Roofline, again: Recomputation, experts: bool) -> LayerTimes:
     gemms = _through(_dense_gemms(shape, cut, experts), machine)
     core = _core(shape, cut, machine)
     elementwise = _elementwise(shape, cut, machine)
@@ -158,9 +168,9 @@ def _layer(shape: Shape, cut: _Cut, machine: Roofline, recompute: str, experts: 
         permuted = moved_s(PERMUTE_MOVES * _outside(cut) * shape.moe.top_k * shape.hidden * cut.width, machine)
         routed = routed.plus(Times(permuted, machine.stack.backward_elementwise * permuted))
     parts = [gemms, core, elementwise, routed]
-    if recompute == "full":
+    if again.layers:
         parts = [part._replace(again_s=part.forward_s) for part in parts]
-    elif recompute == "selective":
+    elif again.core:
         parts[1] = core._replace(again_s=core.forward_s)
     return LayerTimes(*parts)
 

@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.definitions.source_map import KeyPath
 from colltool.training.layout import cut, strides
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import ENDS_AS_LAYERS, ParallelConfig, ends_as_layers
+from colltool.training.parallel_config import ParallelConfig, ends_as_layers
 
 _MOST_NAMED = 12
 
@@ -155,12 +155,12 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
             yield Violation(("layout", "virtual"), what, f"virtual: at most {min(layout.stages) + 1}")
     elif ends_as_layers(config):
         return
-    elif model.layers % layout.pp and (model.layers + 2) % layout.pp == 0 and config.schedule in ENDS_AS_LAYERS:
+    elif model.layers % layout.pp and (model.layers + 2) % layout.pp == 0 and config.pipeline.ends_as_layers:
         held = (model.layers + 2) // layout.pp
         what = f"virtual {layout.virtual} does not divide the {held} layers of a stage, with the embedding and the head as layers"
         yield Violation(("layout", "virtual"), what, f"virtual: {divisors(held)}; {listed}")
     elif model.layers % layout.pp:
-        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if config.schedule in ENDS_AS_LAYERS else ""
+        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if config.pipeline.ends_as_layers else ""
         fix = f"what divides it: {divisors(model.layers)}{ends}; {listed}"
         yield Violation(("layout", "pp"), f"pp {layout.pp} does not divide the {model.layers} layers", fix)
     elif model.layers % chunks:
@@ -178,34 +178,16 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
         what = f"{config.global_batch} sequences are no multiple of {made} = {part}"
         yield Violation(path, what, f"global: {near}, or another micro or dp")
         return
-    if not layout.dp:
-        return
-    m = config.global_batch // part
-    if config.schedule == "interleaved" and m % layout.pp:
-        fit = layout.pp * max(1, round(m / layout.pp)) * part
-        what = f"{m} micro-batches are no multiple of pp {layout.pp}, which interleaved needs"
-        yield Violation(path, what, f"global: {fit}, or schedule: 1f1b with virtual: 1")
-    if config.schedule == "dualpipe" and (m % 2 or m < layout.pp):
-        what = f"dualpipe feeds both ends: {m} micro-batches are not even or fewer than pp {layout.pp}"
-        yield Violation(path, what, f"global: {2 * layout.pp * part}, or another schedule")
+    if layout.dp:
+        yield from (Violation(*one) for one in config.pipeline.requires_batch(config))
 
 
 def _schedule(config: ParallelConfig) -> Iterator[Violation]:
-    layout, schedule = config.layout, config.schedule
-    if schedule == "interleaved" and (layout.virtual == 1 or layout.pp == 1):
-        what = f"interleaved, and virtual is {layout.virtual}, pp {layout.pp}"
-        yield Violation(("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b")
-    if layout.virtual > 1 and schedule != "interleaved" and not (schedule == "zbv" and layout.virtual == 2):
-        what = f"virtual {layout.virtual}, and {schedule} runs one chunk a stage"
+    row, virtual = config.pipeline, config.layout.virtual
+    if virtual > 1 and not row.interleaved and not (row.folded and virtual == 2):
+        what = f"virtual {virtual}, and {config.schedule} runs one chunk a stage"
         yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
-    layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
-    if schedule == "zbv" and layout.pp > 1 and layers % 2:
-        what = f"zbv folds each stage in two chunks, and a stage has {layers} layers"
-        yield Violation(("schedule",), what, "an even number of layers a stage, or schedule: zb1p")
-    if schedule == "dualpipe" and layout.pp % 2:
-        yield Violation(
-            ("layout", "pp"), f"dualpipe needs an even pp, got {layout.pp}", f"pp: {layout.pp + 1}, or schedule: 1f1b"
-        )
+    yield from (Violation(*one) for one in row.requires(config))
 
 
 def _order(config: ParallelConfig) -> Iterator[Violation]:
@@ -219,7 +201,7 @@ def _order(config: ParallelConfig) -> Iterator[Violation]:
 
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
     layout, shard = config.layout, config.shard
-    if shard.mode != "hsdp" or not layout.dp:
+    if not shard.row.grouped or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
     if (
@@ -247,6 +229,6 @@ def _overlap(config: ParallelConfig) -> Iterator[Violation]:
         yield Violation(("overlap", "ep"), "the model has no shared expert to hide under", "ep: true (another batch), or false")
     if overlap.ep and layout.ep == 1:
         yield Violation(("overlap", "ep"), "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2")
-    if config.schedule == "dualpipe" and layout.ep > 1 and not overlap.ep:
-        what = "dualpipe exists to hide the all-to-alls under the other batch, and overlap.ep is false"
+    if config.pipeline.hides_experts and layout.ep > 1 and not overlap.ep:
+        what = f"{config.schedule} exists to hide the all-to-alls under the other batch, and overlap.ep is false"
         yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")

@@ -118,9 +118,9 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     assert shape is not None
     tokens = float(config.global_batch * config.sequence)
     again = 0.0
-    if config.recompute == "full":
+    if config.again.layers:
         again = forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens)
-    elif config.recompute == "selective":
+    elif config.again.core:
         again = model.layers * attention_core(shape, tokens, config.sequence, halved=halved)
     return model_flops(config, halved=halved) + again
 

@@ -11,6 +11,8 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from colltool.training.files.schema import ContextMode
+
 Axes = tuple[tuple[int, int], ...]
 
 
@@ -47,7 +49,7 @@ class ParallelLayout(NamedTuple):
     tp: int = 1
     sp: bool = False
     cp: int = 1
-    cp_mode: str = "ring"
+    cp_mode: ContextMode = "ring"
     ep: int = 1
     etp: int = 1
     pp: int = 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files.job import ShardFile
@@ -19,6 +19,7 @@ from colltool.training.job_placement import job_slice, on_fabric, refuse_impossi
 from colltool.training.memory import memory, worst_stage
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipelines import default_schedule
 from colltool.training.plan import rates, seated
 from colltool.training.search_results import (
     CHOICES,
@@ -114,7 +115,7 @@ class _PricedLayouts:
 
     def take(self, frame: Frame, space: Space) -> None:
         """Every layout of a frame. ZeRO-2 sends what ZeRO-1 sends, so that its step is priced with it."""
-        steps: dict[tuple[str, str], tuple[float, float] | None] = {}
+        steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
         for config in space.variants(frame.setup):
             self.held += 1
             assert config.device is not None
@@ -125,7 +126,8 @@ class _PricedLayouts:
             if size > self.capacity:
                 continue
             self.fit += 1
-            sent = "zero1" if config.shard.mode == "zero2" else config.shard.mode, config.recompute
+            row = config.shard.row
+            sent = row.optimizer, row.weights, row.grouped, config.recompute
             if sent not in steps:
                 steps[sent] = self._step(config, frame)
             if (step := steps[sent]) is not None:
@@ -237,14 +239,14 @@ def _sizes(job: Job, config: ParallelConfig) -> dict[str, Any]:
         found["layout.dp"] = layout.dp
     if file.batch is not None and config.micro_batch != file.batch.micro:
         found["batch.micro"] = config.micro_batch
-    if config.schedule != (file.schedule or ("interleaved" if layout.virtual > 1 else "1f1b")):
+    if config.schedule != (file.schedule or default_schedule(layout.virtual)):
         found["schedule"] = config.schedule
     return found | ({"recompute": config.recompute} if config.recompute != file.recompute else {})
 
 
 def _shard(file: ShardFile, config: ParallelConfig) -> dict[str, Any]:
     found: dict[str, Any] = {} if config.shard.mode == file.mode else {"shard.mode": config.shard.mode}
-    gone = [*(["group"] if config.shard.mode != "hsdp" else []), *([] if config.shard.layers else ["gathers", "reshard"])]
+    gone = [*(["group"] if not config.shard.row.grouped else []), *([] if config.shard.layers else ["gathers", "reshard"])]
     return found | {f"shard.{key}": None for key in gone if getattr(file, key) is not None}
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.primitives import A2A, P2P
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import flat_group, place, tier_group
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import PricedSchedule, in_strides
 from colltool.training.layout import RankGroup, strides
@@ -208,7 +208,7 @@ def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
         return neighbours(len(next(iter(load.groups))), 1.0)
     if load.border:
         return traffic(P2P, "send", Members(2))
-    placed = place(in_strides(fabric, ran.stride), Who(ran.ranks, ran.stride, in_order=True))
+    placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))
     spans = enumerate(placed.spans)
     groups = [tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0] for number, span in spans]
     return traffic_from_schedule(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])

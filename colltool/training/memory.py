@@ -11,6 +11,7 @@ from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files.schema import BYTES
 from colltool.training.model import TransformerModel
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.pipelines import default_schedule
 from colltool.training.rank_parameters import ends_parameters, layer_parameters_of, stage_parameters
 
 OPTIMIZER_BYTES = (
@@ -18,7 +19,6 @@ OPTIMIZER_BYTES = (
 )
 ACTIVATIONS = "activations"
 GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetched
-DUALPIPE_COPIES = 2  # DualPipe keeps both ends of the model on a rank (arXiv:2412.19437, table 2)
 
 
 class MemoryPart(NamedTuple):
@@ -96,7 +96,7 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage, model: Transformer
         counts = ((False, stage.dense_layers), (True, stage.moe_layers))
         each = [(count, layer_activations(config, shape, experts=kind)) for kind, count in counts if count]
         yield MemoryPart(stage.number, ACTIVATIONS, sum(count * layer.stored for count, layer in each))
-        if config.recompute == "full" and each:
+        if config.again.layers and each:
             yield MemoryPart(stage.number, "layer computed again", max(layer.working for _, layer in each))
         if stage.head:
             yield MemoryPart(stage.number, "logits", loss_bytes(config, shape))
@@ -110,22 +110,18 @@ def state_bytes(config: ParallelConfig, replicas: int, group: int) -> tuple[floa
     DDP 2 + 4 + 12 in bf16 with fp32 gradients; ZeRO-1 6 + 12/D; ZeRO-2 2 + 16/D; FSDP all of it over the shard group, with
     fp32 weights 16/N (the master weight is the weight).
     """
-    weight, mode = BYTES[config.precision.params], config.shard.mode
+    weight, row = BYTES[config.precision.params], config.shard.row
     grads = float(config.shard.grad_bytes)
     optimizer = float(OPTIMIZER_BYTES - (4 if weight == 4 else 0))
-    if mode == "ddp":
-        return weight, grads, optimizer
-    if mode == "zero1":
-        return weight, grads, optimizer / replicas
-    if mode == "zero2":
-        return weight, grads / replicas, optimizer / replicas
-    parts = group if mode == "hsdp" else replicas
-    return 4 / parts, grads / parts, 8 / parts
+    parts = group if row.grouped else replicas
+    if row.weights:
+        return 4 / parts, grads / parts, 8 / parts
+    return weight, grads / (parts if row.gradients else 1), optimizer / (parts if row.optimizer else 1)
 
 
 def _states(config: ParallelConfig, stage: PipelineStage) -> Iterator[MemoryPart]:
     held = stage_parameters(config, stage)
-    copies = DUALPIPE_COPIES if config.schedule == "dualpipe" and config.layout.pp > 1 else 1
+    copies = config.pipeline.weight_copies if config.layout.pp > 1 else 1
     dense = state_bytes(config, config.gradient_ranks, config.shard.group)
     experts = state_bytes(config, config.layout.expert_dp, config.shard.group)
     for name, mine, its, times in zip(("weights", "gradients", "optimizer"), dense, experts, (copies, copies, 1), strict=True):
@@ -178,8 +174,8 @@ def candidates(config: ParallelConfig) -> Iterator[tuple[dict[str, object], Para
     layout, shard = config.layout, config.shard
     spread = config._replace(layout=layout._replace(sp=True))
     plain = layout.tp > 1 and not layout.sp
-    scores = config.recompute == "none" and config.stack is not None and not config.stack.flash
-    if shard.mode == "ddp":
+    scores = not config.again.core and config.stack is not None and not config.stack.flash
+    if not shard.row.optimizer:
         yield {"shard.mode": "zero1"}, config._replace(shard=shard._replace(mode="zero1"))
     if config.micro_batch > 1:
         yield {"batch.micro": 1}, config._replace(micro_batch=1)
@@ -190,14 +186,14 @@ def candidates(config: ParallelConfig) -> Iterator[tuple[dict[str, object], Para
         yield {"recompute": "selective"}, config._replace(recompute="selective")
     if plain and scores:
         yield apart | {"recompute": "selective"}, spread._replace(recompute="selective")
-    if config.recompute != "full":
+    if not config.again.layers:
         yield {"recompute": "full"}, config._replace(recompute="full")
     if not shard.layers:
         once = layout.pp > 1
         sharded = shard._replace(mode="fsdp", reshard=not once, gathers=1 if once else 2)
         yield {"shard.mode": "fsdp"}, config._replace(shard=sharded)
     yield from _wider(config)
-    if config.recompute != "full":
+    if not config.again.layers:
         again = config._replace(recompute="full")
         if not shard.layers:
             yield {"shard.mode": "fsdp", "recompute": "full"}, again._replace(shard=sharded)
@@ -219,7 +215,7 @@ def _wider(config: ParallelConfig) -> Iterator[tuple[dict[str, object], Parallel
         fewer = layout.dp // factor
         wider = layout._replace(tp=layout.tp * factor, sp=True, dp=fewer)
         yield {"layout.tp": wider.tp} | _tokens_apart(config), config._replace(layout=wider)
-        schedule = "1f1b" if config.schedule == "interleaved" else config.schedule
+        schedule = default_schedule(1) if config.pipeline.from_layout else config.schedule
         deeper = layout._replace(pp=layout.pp * factor, dp=fewer, virtual=1, stages=())
         made: dict[str, object] = {"layout.pp": deeper.pp, "layout.virtual": 1, "schedule": schedule}
         yield made, config._replace(layout=deeper, schedule=schedule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from colltool.base.primitives import AG
 from colltool.training.collective_cost import CollectiveCost
@@ -75,14 +75,20 @@ class OverlapModel:
 
     def _cover(self, call: Call, layer: LayerTimes) -> float:
         """Seconds of compute that one call has for itself."""
-        if call.hides == "weight gradient":
-            return layer.gemms.weight_s / REGIONS
-        if call.hides == "attention block":
-            blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)  # messages a block, times blocks
-            return _of_phase(layer.core, call.phase) / blocks
-        if call.hides == "shared expert":
-            return self._shared(call, layer) / REGIONS
-        return 0.0
+        match call.hides:
+            case "weight gradient":
+                return layer.gemms.weight_s / REGIONS
+            case "attention block":
+                blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)  # messages a block, times blocks
+                return layer.core.of(call.phase) / blocks
+            case "shared expert":
+                return self._shared(call, layer) / REGIONS
+            case "nothing" | "split gemm" | "neighbour layer" | "other batch":
+                raise ValueError(f"{call.hides}: not under a part of its own layer")
+            case "last backward" | "first forward" | "steady pipeline":
+                raise ValueError(f"{call.hides}: not under a layer")
+            case _:
+                assert_never(call.hides)
 
     def _other_batch(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
         """What runs beside another batch hides under all of a layer's compute: one batch sends while the other computes."""
@@ -102,7 +108,7 @@ class OverlapModel:
         tp = self.config.layout.tp
         own = 2.0 * self.config.tokens * shape.matrices * shape.hidden * shape.moe.shared_ffn / tp
         share = own / (own + attention_projections(shape, self.config.tokens, tp))
-        return share * _of_phase(layer.gemms, call.phase)
+        return share * layer.gemms.of(call.phase)
 
     def _layered(self, sent: Sequence[PricedCall], others: Sequence[PricedCall]) -> list[PricedCall]:
         """FSDP's gathers and scatters behind the neighbour layer.
@@ -152,8 +158,3 @@ class OverlapModel:
 
 def _simple(one: PricedCall) -> bool:
     return one.call.hides not in ("neighbour layer", "other batch")
-
-
-def _of_phase(times: object, phase: str) -> float:
-    name = {"forward": "forward_s", "backward": "backward_s", "again": "again_s"}.get(phase, "forward_s")
-    return float(getattr(times, name))

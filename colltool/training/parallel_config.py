@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.training.files.schema import BYTES
+from colltool.training.files.schema import BYTES, Recompute, Schedule, ShardMode
 from colltool.training.layout import ParallelLayout
 from colltool.training.model import TransformerModel
+from colltool.training.modes import RECOMPUTATIONS, SHARDINGS, Recomputation, Sharding
+from colltool.training.pipelines import SCHEDULES, PipelineSchedule
 from colltool.training.roofline import Accelerator, Stack
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
@@ -16,7 +18,7 @@ DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 
 class Shard(NamedTuple):
     """Who keeps what of a replica; ``gathers`` of an FSDP layer a micro-batch, none of them repeated without ``reshard``."""
 
-    mode: str = "ddp"
+    mode: ShardMode = "ddp"
     group: int = 0
     gathers: int = 2
     reshard: bool = True
@@ -24,9 +26,13 @@ class Shard(NamedTuple):
     grad_bytes: int = 4
 
     @property
+    def row(self) -> Sharding:
+        return SHARDINGS[self.mode]
+
+    @property
     def layers(self) -> bool:
         """Whether layers are gathered when they are needed."""
-        return self.mode in ("fsdp", "hsdp")
+        return self.row.weights
 
 
 class Precision(NamedTuple):
@@ -101,8 +107,8 @@ class ParallelConfig(NamedTuple):
     global_batch: int = 1
     micro_batch: int = 1
     shard: Shard = Shard()
-    schedule: str = "1f1b"
-    recompute: str = "none"
+    schedule: Schedule = "1f1b"
+    recompute: Recompute = "none"
     precision: Precision = Precision()
     device: Accelerator | None = None
     stack: Stack | None = None
@@ -117,9 +123,18 @@ class ParallelConfig(NamedTuple):
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
 
     @property
+    def pipeline(self) -> PipelineSchedule:
+        return SCHEDULES[self.schedule]
+
+    @property
+    def again(self) -> Recomputation:
+        """What the backward pass computes again."""
+        return RECOMPUTATIONS[self.recompute]
+
+    @property
     def folded(self) -> bool:
         """Whether the model runs down the pipeline and back up, so that its end stands with its beginning (ZB-V)."""
-        return self.schedule == "zbv" and self.layout.pp > 1
+        return self.pipeline.folded and self.layout.pp > 1
 
     @property
     def chunks(self) -> int:
@@ -150,7 +165,7 @@ class ParallelConfig(NamedTuple):
         """Bytes of a gradient bucket: as given, else what the library of the mode takes."""
         if self.shard.bucket is not None:
             return self.shard.bucket
-        if self.shard.mode == "ddp":
+        if not self.shard.row.optimizer:
             return DDP_BUCKET
         return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes
 
@@ -175,9 +190,6 @@ class PipelineStage(NamedTuple):
         return self.dense_layers, self.moe_layers, self.embedding, self.head
 
 
-ENDS_AS_LAYERS = ("gpipe", "1f1b", "interleaved", "zb1p")  # schedules whose first stage embeds and whose last has the head
-
-
 def ends_as_layers(config: ParallelConfig) -> bool:
     """Whether the embedding and the head stand in the place of a layer each: where p x v divides the layers only with them.
 
@@ -185,7 +197,7 @@ def ends_as_layers(config: ParallelConfig) -> bool:
     405B on 8 stages of 8 chunks.
     """
     model, layout = config.model, config.layout
-    if model is None or layout.stages or layout.pp == 1 or config.schedule not in ENDS_AS_LAYERS:
+    if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
         return False
     chunks = layout.pp * layout.virtual
     return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
@@ -198,8 +210,8 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """
     model, layout = config.model, config.layout
     assert model is not None
-    p, folded = layout.pp, config.schedule == "zbv" and layout.pp > 1
-    held = _chunks(config, model, 2 if folded else layout.virtual)
+    p, folded = layout.pp, config.folded
+    held = _chunks(config, model, config.chunks)
     dense, left = [0] * p, model.dense_layers
     for chunk in range(len(held[0])):
         for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):

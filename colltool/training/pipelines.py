@@ -1,13 +1,23 @@
-"""Pipeline schedules: what a step of stages takes, and the share of it that is bubble."""
+"""Pipeline schedules, a row each: bubble, activations in flight, order of stages, what it requires, source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.training.files.schema import Schedule
+from colltool.training.modes import rows_for
+
+if TYPE_CHECKING:
+    from colltool.training.parallel_config import ParallelConfig
+
+NARAYANAN = "Narayanan 2021, arXiv:2104.04473, section 2.2"
+ZERO_BUBBLE = "Qi 2023, Zero Bubble Pipeline Parallelism, arXiv:2401.10241"
+DUALPIPE = "DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2"
 
 
 class Pass(NamedTuple):
-    """One micro-batch on one stage, its exposed communication included: forward, backward, and the part that waits for nobody."""
+    """One micro-batch on one stage with its exposed communication; ``weight_s``: the part of backward that waits for nobody."""
 
     forward_s: float
     backward_s: float
@@ -19,8 +29,162 @@ class Pass(NamedTuple):
         return self.forward_s + self.backward_s
 
 
+class InFlight(NamedTuple):
+    """Where activations are counted: m micro-batches, p stages of v chunks, and ``behind``: p - i on stage i."""
+
+    m: int
+    p: int
+    v: int
+    behind: int
+
+
+Idle = Callable[[Sequence[Pass], int], float]
+Requirement = Callable[["ParallelConfig"], Iterator[tuple[tuple[str, ...], str, str]]]
+"""What does not hold: key path, what was found, what fits."""
+
+
+class PipelineSchedule(NamedTuple):
+    """A row; it holds from two stages on: one has no bubble and keeps one micro-batch.
+
+    ``bubble_s``: seconds beside m passes of the slowest stage, from all passes and v. ``in_flight``: most micro-batches whose
+    activations of a whole stage are kept at once. ``requires``: of the layout; ``requires_batch``: once dp is known.
+    ``interleaved``: a stage has v chunks, every p-th of the model. ``folded``: two chunks, the model ends where it begins.
+    ``ends_as_layers``: the embedding and the head may take the place of a layer each. ``from_layout``: follows from v; the others
+    run only where a job names them. ``split``: the same with its weight gradients in the bubble.
+    """
+
+    name: Schedule
+    bubble_s: Idle
+    in_flight: Callable[[InFlight], float]
+    source: str
+    requires: Requirement = lambda _: iter(())
+    requires_batch: Requirement = lambda _: iter(())
+    interleaved: bool = False
+    folded: bool = False
+    ends_as_layers: bool = True
+    from_layout: bool = False
+    split: Schedule | None = None
+    weight_copies: int = 1
+    hides_experts: bool = False
+
+
+def _others_s(passes: Sequence[Pass]) -> float:
+    taus = [one.total_s for one in passes]
+    return sum(taus) - max(taus)
+
+
+def _dualpipe_s(passes: Sequence[Pass], _: int) -> float:
+    """(p/2 - 1)(F&B + B - 3W), F&B of a forward and a backward that run at once: their sum here."""
+    worst = max(passes, key=lambda one: one.total_s)
+    return max(0.0, (len(passes) / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
+
+
+def _interleaved_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    layout = config.layout
+    if layout.virtual == 1 or layout.pp == 1:
+        what = f"interleaved, and virtual is {layout.virtual}, pp {layout.pp}"
+        yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
+
+
+def _interleaved_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    pp, m = config.layout.pp, config.micro_batches
+    if m % pp:
+        fit = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
+        what = f"{m} micro-batches are no multiple of pp {pp}, which interleaved needs"
+        yield ("batch", "global"), what, f"global: {fit}, or schedule: 1f1b with virtual: 1"
+
+
+def _folded_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    layout = config.layout
+    layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
+    if layout.pp > 1 and layers % 2:
+        what = f"{config.schedule} folds each stage in two chunks, and a stage has {layers} layers"
+        yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
+
+
+def _dualpipe_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    pp = config.layout.pp
+    if pp % 2:
+        yield ("layout", "pp"), f"dualpipe needs an even pp, got {pp}", f"pp: {pp + 1}, or schedule: 1f1b"
+
+
+def _dualpipe_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    pp, m = config.layout.pp, config.micro_batches
+    if m % 2 or m < pp:
+        what = f"dualpipe feeds both ends: {m} micro-batches are not even or fewer than pp {pp}"
+        yield ("batch", "global"), what, f"global: {2 * pp * config.micro_batch * config.layout.dp}, or another schedule"
+
+
+SCHEDULES = rows_for(
+    Schedule,
+    PipelineSchedule(
+        name="gpipe",
+        bubble_s=lambda passes, _: _others_s(passes),
+        in_flight=lambda at: at.m,
+        source="Huang 2018, GPipe, arXiv:1811.06965",
+    ),
+    PipelineSchedule(
+        name="1f1b",
+        bubble_s=lambda passes, _: _others_s(passes),
+        in_flight=lambda at: min(at.m, at.behind),
+        source=NARAYANAN,
+        from_layout=True,
+        split="zb1p",
+    ),
+    PipelineSchedule(
+        name="interleaved",
+        bubble_s=lambda passes, v: _others_s(passes) / v,
+        # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first (Korthikanti 2022, section 4.2.3)
+        in_flight=lambda at: min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v,
+        source=NARAYANAN,
+        requires=_interleaved_needs,
+        requires_batch=_interleaved_batch,
+        interleaved=True,
+        from_layout=True,
+    ),
+    PipelineSchedule(
+        name="zb1p",
+        bubble_s=lambda passes, _: _others_s(passes) / 3,
+        in_flight=lambda at: min(at.m, at.behind),
+        source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
+    ),
+    PipelineSchedule(
+        name="zbv",
+        bubble_s=lambda *_: 0.0,
+        in_flight=lambda at: min(at.m, at.p),
+        source=f"{ZERO_BUBBLE}, section 6: ZB-V",
+        requires=_folded_needs,
+        folded=True,
+        ends_as_layers=False,
+    ),
+    PipelineSchedule(
+        name="dualpipe",
+        bubble_s=_dualpipe_s,
+        in_flight=lambda at: min(at.m, at.p + 1),
+        source=DUALPIPE,
+        requires=_dualpipe_needs,
+        requires_batch=_dualpipe_batch,
+        ends_as_layers=False,
+        weight_copies=2,  # both ends of the model on a rank
+        hides_experts=True,
+    ),
+)
+"""By name; a name of the schema without a row fails at import."""
+
+
+def default_schedule(virtual: int) -> Schedule:
+    """What runs where a job names no schedule."""
+    return "interleaved" if virtual > 1 else "1f1b"
+
+
+def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: int = 1) -> float:
+    """Seconds of all micro-batches through all stages: m passes of the slowest, and the bubble."""
+    steady = micro_batches * max(one.total_s for one in passes)
+    return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)
+
+
 def bubble_share(stages: int, micro_batches: int, virtual: int = 1) -> float:
-    """The idle share of a step of equal stages: (p-1)/(v m + p - 1), eq P6 (Narayanan 2021, arXiv:2104.04473, section 2.2).
+    """The idle share of a step of equal stages: (p-1)/(v m + p - 1) (Narayanan 2021, arXiv:2104.04473, section 2.2).
 
     >>> round(bubble_share(8, 32), 4)
     0.1795
@@ -38,28 +202,3 @@ def least_micro_batches(stages: int, limit: float) -> int:
     while bubble_share(stages, found) >= limit - 1e-12:
         found += 1
     return found
-
-
-def pipeline_s(schedule: str, stages: Sequence[Pass], micro_batches: int, virtual: int = 1) -> float:
-    """Seconds of all micro-batches through all stages.
-
-    1F1B and GPipe (m-1) max tau + sum tau. Interleaved m max tau + (the others' sum)/v. Zero bubble (arXiv:2401.10241): ZB-H1 a
-    third of 1F1B's bubble, ZB-V none. DualPipe (arXiv:2412.19437, table 2) m max tau + (p/2 - 1)(F&B + B - 3W), F&B of a forward
-    and a backward that run at once: their sum here.
-    """
-    taus = [one.total_s for one in stages]
-    slowest, m, p = max(taus), micro_batches, len(taus)
-    others = sum(taus) - slowest
-    steady = m * slowest
-    if p == 1:
-        return steady
-    if schedule == "interleaved":
-        return steady + others / virtual
-    if schedule == "zb1p":
-        return steady + others / 3
-    if schedule == "zbv":
-        return steady
-    if schedule == "dualpipe":
-        worst = max(stages, key=lambda one: one.total_s)
-        return steady + max(0.0, (p / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
-    return steady + others

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.result import Result
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import job_assumptions, step_assumptions
 from colltool.training.changes import Change, changes

@@ -10,9 +10,11 @@ from colltool.base.errors import ColltoolError, problems_of
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import Reading
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
+from colltool.training.files.schema import Schedule
 from colltool.training.layout import ParallelLayout
 from colltool.training.model import TransformerModel, transformer_of
 from colltool.training.parallel_config import Compression, GivenTimes, Overlap, ParallelConfig, Precision, Shard
+from colltool.training.pipelines import SCHEDULES, default_schedule
 from colltool.training.presets import read_device, read_model, read_stack
 from colltool.training.roofline import accelerator_of, stack_of
 
@@ -41,7 +43,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> ParallelConfig | None:
             (compute.forward_per_layer, compute.backward_per_layer) if per_layer else (compute.forward, compute.backward)
         )
         times = GivenTimes(float(forward or 0), float(backward or 0), per_layer)
-    schedule = file.schedule or ("interleaved" if layout.virtual > 1 else "1f1b")
+    schedule = file.schedule or default_schedule(layout.virtual)
     return ParallelConfig(
         layout=layout,
         model=model,
@@ -152,10 +154,10 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: str, slowed: float) -> Overlap:
-    """What may hide; DualPipe hides the all-to-alls unless told. ``slowed``: what sharing multiprocessors costs, unless told."""
+def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, slowed: float) -> Overlap:
+    """What may hide; default of ep: the schedule's. ``slowed``: what sharing multiprocessors costs by default."""
     asked = {True: "batch", False: "", "shared": "shared"}
-    ep = asked[file.ep] if file.ep is not None else "batch" if schedule == "dualpipe" and layout.ep > 1 else ""
+    ep = asked[file.ep] if file.ep is not None else "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     return Overlap(
         dp=file.dp is not False,
         tp=file.tp is True,

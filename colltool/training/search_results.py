@@ -10,8 +10,9 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.quoting import shown
 from colltool.base.result import Result
 from colltool.base.units import parse_count
-from colltool.training.files.schema import written
+from colltool.training.files.schema import Recompute, Schedule, ShardMode, written
 from colltool.training.job import Job
+from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import ParallelConfig
 
 TIE = 0.03  # of the best step: plans of published runs are off by more
@@ -30,9 +31,9 @@ class LayoutChoice(NamedTuple):
     virtual: int
     dp: int
     micro: int
-    shard: str
-    recompute: str
-    schedule: str
+    shard: ShardMode
+    recompute: Recompute
+    schedule: Schedule
 
     @property
     def spoken(self) -> str:
@@ -133,11 +134,12 @@ def layout_choice(config: ParallelConfig) -> LayoutChoice:
 
 
 SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
-MODES = ("ddp", "zero1", "zero2", "fsdp")
+MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)
+"""Without those that need a group size from the job."""
 WORDS: dict[str, dict[str, Any]] = {
     "sp": {"true": True, "false": False},
-    "shard": {mode: mode for mode in (*MODES, "hsdp")},
-    "recompute": {word: word for word in ("none", "selective", "full")},
+    "shard": {mode: mode for mode in SHARDINGS},
+    "recompute": {word: word for word in RECOMPUTATIONS},
 }
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 MOST = 10**9
@@ -157,8 +159,8 @@ class Constraints(NamedTuple):
     pp: int | None = None
     virtual: int | None = None
     micro: int | None = None
-    shard: str | None = None
-    recompute: str | None = None
+    shard: ShardMode | None = None
+    recompute: Recompute | None = None
 
     @property
     def values(self) -> dict[str, Any]:

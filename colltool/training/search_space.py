@@ -16,14 +16,14 @@ from colltool.training.files.job import ShardFile
 from colltool.training.invalid_overlap import possible_overlap
 from colltool.training.job import Job, PlainCall
 from colltool.training.model import Shape, TransformerModel
+from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipelines import default_schedule
 from colltool.training.resolve import shard_of
 from colltool.training.search_results import MODES, Constraints
 
 LEAST_TOKENS = 4096  # of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3: 8,192)
 MOST_SIZES = 20_000  # seven times those of a shipped job on 512 ranks: about a minute
-NAMED_SCHEDULES = ("gpipe", "zb1p", "zbv", "dualpipe")
-"""Schedules that a job has because it names them; the others follow from the layout."""
 
 
 class Sizes(NamedTuple):
@@ -59,7 +59,8 @@ class Space:
         modes = [kept.shard] if kept.shard else list(dict.fromkeys((*MODES, file.mode)))
         self._shards = {mode: _shard_file(file, mode) for mode in modes if mode}
         saves = job.draft.stack is not None and not job.draft.stack.flash
-        self._passes = [kept.recompute] if kept.recompute else ["none", *(["selective"] * saves), "full"]
+        every = [row.name for row in RECOMPUTATIONS.values() if row.layers or not row.core or saves]
+        self._passes = [kept.recompute] if kept.recompute else every
 
     def sizes(self) -> list[Sizes]:
         """All that are tried.
@@ -98,7 +99,7 @@ class Space:
             if not self._worth_a_try(mode, frame.layout.pp, replicas=replicas):
                 continue
             config = frame._replace(shard=shard_of(file, frame.layout, frame.precision.grads))
-            if mode == "hsdp" and (found := constraint_violations(config)):
+            if SHARDINGS[mode].grouped and (found := constraint_violations(config)):
                 self.refuse(found[0])
                 continue
             for again in self._passes:
@@ -106,9 +107,10 @@ class Space:
 
     def _worth_a_try(self, mode: str, pp: int, *, replicas: bool) -> bool:
         """Sharding needs replicas. Gradients sharded under a pipeline would go out every micro-batch: no library does that."""
-        if mode in (self.kept.shard, "ddp"):
+        row = SHARDINGS[mode]
+        if mode == self.kept.shard or not row.optimizer:
             return True
-        return replicas and not (mode == "zero2" and pp > 1 and self.job.file.shard.mode != "zero2")
+        return replicas and not (row.gradients and not row.weights and pp > 1 and self.job.file.shard.mode != mode)
 
     def refuse(self, found: Violation) -> None:
         """Counts a layout that does not fit together."""
@@ -144,7 +146,7 @@ class Space:
 
     def _chunks(self, pp: int) -> list[int]:
         """Virtual stages: what divides the layers of a stage, the longest where they are not equal; or of one with the ends."""
-        if pp == 1 or self.job.draft.schedule in NAMED_SCHEDULES:
+        if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
         ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
         held = {-(-self.model.layers // pp)} | ({ends // pp} if ends % pp == 0 else set())
@@ -159,17 +161,10 @@ class Space:
         stages = draft.layout.stages if len(draft.layout.stages) == sizes.pp else ()
         layout = draft.layout._replace(tp=sizes.tp, sp=sp, cp=sizes.cp, ep=sizes.ep, etp=etp, pp=sizes.pp, virtual=sizes.virtual,
                                        dp=sizes.dp, stages=stages)  # fmt: skip
-        schedule = self._schedule(sizes)
+        schedule = draft.schedule if sizes.pp > 1 and not draft.pipeline.from_layout else default_schedule(sizes.virtual)
         config = draft._replace(layout=layout, micro_batch=sizes.micro, schedule=schedule, recompute="none",
                                shard=shard_of(ShardFile(), layout, draft.precision.grads))  # fmt: skip
         return config._replace(overlap=possible_overlap(self.job.file.overlap, config)[0])
-
-    def _schedule(self, sizes: Sizes) -> str:
-        """A pipeline's is the one that the job names; else 1F1B, interleaved with virtual stages."""
-        named = self.job.draft.schedule
-        if sizes.pp > 1 and named in NAMED_SCHEDULES:
-            return named
-        return "interleaved" if sizes.virtual > 1 else "1f1b"
 
 
 def divisors(number: int) -> list[int]:
@@ -188,11 +183,11 @@ def _shard_file(file: ShardFile, mode: str) -> ShardFile:
     Raises:
         ColltoolError: a mode with shard groups, whose size the job does not say.
     """
-    if mode == "hsdp" and file.group is None:
-        fix = "shard: {mode: hsdp, group: 8} in the job"
-        raise ColltoolError("hsdp needs the size of its shard group, and the job says none", argument="keep", fix=fix)
-    layered = mode in ("fsdp", "hsdp")
-    keys = {"bucket", "grad_bytes"} | ({"gathers", "reshard"} if layered else set()) | ({"group"} if mode == "hsdp" else set())
+    row = SHARDINGS[mode]
+    if row.grouped and file.group is None:
+        fix = f"shard: {{mode: {mode}, group: 8}} in the job"
+        raise ColltoolError(f"{mode} needs the size of its shard group, and the job says none", argument="keep", fix=fix)
+    keys = {"bucket", "grad_bytes"} | ({"gathers", "reshard"} if row.weights else set()) | ({"group"} if row.grouped else set())
     return ShardFile.model_validate({"mode": mode} | {key: getattr(file, key) for key in keys})
 
 

@@ -194,7 +194,7 @@ def covering_passes(config: ParallelConfig) -> int:
     The last p micro-batches pass a chunk before the next chunk has its turn, so that a chunk's gradients go out while p
     micro-batches pass the others; NVIDIA NeMo, communication overlap: the granularity is a virtual pipeline stage.
     """
-    return min(config.layout.pp, config.micro_batches) if config.schedule == "interleaved" else 1
+    return min(config.layout.pp, config.micro_batches) if config.pipeline.interleaved else 1
 
 
 def _priced(call: Call, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:

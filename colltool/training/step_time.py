@@ -13,7 +13,7 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import DIMENSIONS
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.pipelines import pipeline_s
+from colltool.training.pipelines import Pass, pipeline_s
 from colltool.training.stage_time import StageStep, stage_step, views
 
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
@@ -122,8 +122,8 @@ def jitter_share(config: ParallelConfig) -> float:
     return config.stack.jitter * max(0.0, log2(max(1, config.layout.ranks) / JITTER_FROM))
 
 
-def _pipeline(config: ParallelConfig, passes: Sequence[object]) -> float:
-    return pipeline_s(config.schedule, passes, config.micro_batches, config.layout.virtual)  # type: ignore[arg-type]
+def _pipeline(config: ParallelConfig, passes: Sequence[Pass]) -> float:
+    return pipeline_s(config.schedule, passes, config.micro_batches, config.layout.virtual)
 
 
 def _paced(slowest: StageStep, last: StageStep, stages: Sequence[StageStep]) -> tuple[PricedCall, ...]:

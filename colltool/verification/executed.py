@@ -8,17 +8,19 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A
-from colltool.estimate.costed import Costed, Part
-from colltool.estimate.groups import Placed, tier_group
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
 from colltool.schedules.executor import Outcome, run
-from colltool.schedules.links import LatticeLinks, Loads, Network, Tiers, network_of
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.links import Floats
+from colltool.schedules.network import Network, Tiers, links_of
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.verification.on_links import OnWires
+from colltool.verification.on_links import TimedLinks
 from colltool.verification.results import COUNTS_ONLY
 
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
@@ -73,8 +75,8 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _on_wires(row, group, segments)
-    if isinstance(network, LatticeLinks) and program.primitive is A2A:
-        return traced_by_hops(program, network, vectors)
+    if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
+        return traced_by_hops(program, network.links, vectors)
     return traced(program, network, vectors)
 
 
@@ -87,10 +89,10 @@ def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Net
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank and server."""
-    return network_of(group.joined_by, group.ranks + servers, group.axes)
+    return Network(links_of(group.joined_by, group.ranks + servers, group.axes))
 
 
-def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execution: Execution, *, size: float,
+def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel, execution: Execution, *, size: float,
             segments: int) -> Seconds | str:  # fmt: skip
     """Seconds of the execution without contention, or why there are none.
 
@@ -101,7 +103,7 @@ def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execut
     if row.in_switch and any(one.oversubscription > 1 for one in met):
         return "seconds are not compared: what reducing switches send each other over thinned uplinks is not executed"
     if alone and (row.in_switch or len(met) == 1):
-        first = costed.parts[0].charge
+        first = costed.parts[0].cost
         carried = execution.counts.n_beta * size / first.bandwidth_Bps
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
     if not alone and any(capabilities_of(span.tier).axes for span in placed.spans):
@@ -109,19 +111,19 @@ def seconds(row: Algorithm, group: Group, placed: Placed, costed: Costed, execut
     make = maker(row.primitive, row.name)
     assert make is not None
     program = make(group, segments)
-    wires = OnWires(placed, [], program.nodes)
+    wires = TimedLinks(placed, [], program.nodes)
     run(program, wires.carry)
     return _seconds(wires, program, size)
 
 
-def _met(placed: Placed) -> tuple[DistanceClass, ...]:
+def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
     """The distance classes of a tier that pairs of the group fall in."""
     (span,) = placed.spans
     classes = capabilities_of(span.tier).classes
-    return classes[: 1 + sum(span.sits.members(one.group) < span.endpoints for one in classes[:-1])]
+    return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
 
 
-def _seconds(wires: OnWires, program: Program, size: float) -> Seconds:
+def _seconds(wires: TimedLinks, program: Program, size: float) -> Seconds:
     carried = wires.busiest if program.streamed else wires.peak
     return Seconds(wires.alpha_s, carried * size, wires.busiest * size)
 
@@ -143,16 +145,16 @@ class Composed(NamedTuple):
     seconds: Seconds
 
 
-def composed(placed: Placed, costed: Costed, segments: int, readings: Readings, size: float) -> Composed:
+def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float) -> Composed:
     """Run a composition.
 
     Raises:
         ValueError: a phase that has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
-    wires = OnWires(placed, network.groups, program.nodes)
+    wires = TimedLinks(placed, network.groups, program.nodes)
 
-    def carry(batch: tuple[Step, ...], chunk_bytes: Loads) -> None:
+    def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         network.carry(batch, chunk_bytes)
         wires.carry(batch, chunk_bytes)
 
@@ -162,26 +164,26 @@ def composed(placed: Placed, costed: Costed, segments: int, readings: Readings, 
     return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(wires, program, size))
 
 
-def composed_trace(placed: Placed, costed: Costed, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
+def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
     """The same run, step by step."""
     return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
-def _of_tiers(placed: Placed, costed: Costed) -> list[list[Part]]:
-    return [[part for part in costed.parts if part.charge.tier == span.tier.name] for span in placed.spans]
+def _of_tiers(placed: PlacedGroup, costed: CostModel) -> list[list[CostTerm]]:
+    return [[part for part in costed.parts if part.cost.tier == span.tier.name] for span in placed.spans]
 
 
-def _on_tiers(placed: Placed, costed: Costed, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
     order = natural_order(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
 
 
-def _sum(parts: Sequence[Part], segments: int) -> Counts:
+def _sum(parts: Sequence[CostTerm], segments: int) -> Counts:
     n_alpha = n_beta = 0.0
     for part in parts:
-        alpha, beta = part.charge.n_alpha, part.charge.n_beta
+        alpha, beta = part.cost.n_alpha, part.cost.n_beta
         if part.pipeline:
             alpha, beta = _cut(part.pipeline, segments)
         n_alpha, n_beta = n_alpha + alpha, n_beta + beta * part.payload
@@ -209,7 +211,7 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
-def timed(verdict: str, placed: Placed, costed: Costed, took: Seconds | str, size: float) -> Timed:
+def timed(verdict: str, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float) -> Timed:
     """The verdict with the seconds in view, what is to be said of them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;

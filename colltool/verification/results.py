@@ -5,8 +5,8 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.estimate.group_spec import GroupPlacement
 from colltool.estimate.results import Infeasible
-from colltool.estimate.who import Seats
 from colltool.schedules.trace import Trace
 
 VERDICTS = ("proved", "counts only", "idealised", "mismatch")
@@ -25,7 +25,7 @@ class Verified(NamedTuple):
     primitive: Primitive
     algorithm: str
     fabric: str
-    group: Seats
+    group: GroupPlacement
     verdict: str
     n_alpha: tuple[float, float]
     n_beta: tuple[float, float]

@@ -21,16 +21,16 @@ from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.cost import AllPeers, Pair, Peers, Ring, Switch
 from colltool.base.primitives import Primitive
-from colltool.estimate.catalogue import Catalogue, catalogue
-from colltool.estimate.costed import Costed, Part
-from colltool.estimate.distances import Reach
-from colltool.estimate.groups import Placed, flat_group, tier_group
-from colltool.estimate.parts import parts_of
-from colltool.estimate.protocols import under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row, Slow
-from colltool.estimate.who import AnyGroup
-from colltool.estimate.workbench import counterpart
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, SlowRank
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.candidates import Candidates, candidates_for
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, flat_group, tier_group
+from colltool.estimate.hierarchical_candidates import counterpart
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import parts_of
 from colltool.fabric.model import Fabric
 from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for
@@ -51,51 +51,51 @@ class _PhaseRun(NamedTuple):
 
     row: Algorithm
     group: Group
-    reach: Reach
+    reach: PathClasses
     inside: int
     leaders: bool
-    parts: tuple[Part, ...]
+    parts: tuple[CostTerm, ...]
 
 
 class UnknownCost(Exception):
     """Nothing says what a slow rank costs; the text is why."""
 
 
-def with_slow_rank(rows: Sequence[Row], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
-                   readings: Readings) -> tuple[Row, ...]:  # fmt: skip
+def with_slow_rank(rows: Sequence[AlgorithmEstimate], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
+                   readings: Readings) -> tuple[AlgorithmEstimate, ...]:  # fmt: skip
     """Rows of one size, each with what it takes where one rank runs at a share of its bandwidth.
 
     Args:
         rows: of a price of ``primitive`` on ``group`` of ``fabric`` under ``readings``.
         share: of the bandwidth that is left to all ports and links of the slow rank, above 0 and at most 1.
     """
-    listed = catalogue(fabric, group, primitive, readings)
+    listed = candidates_for(fabric, group, primitive, readings)
     return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
 
 
-def _slowed(row: Row, size: float, share: float, listed: Catalogue) -> Slow:
+def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
     placed, same = listed.placed, listed.named([row.spec], [size])
     costed = next((one for one in same if (one.title, one.protocol) == (row.title, row.protocol)), None)
     if costed is None:
-        return Slow(share, reason="not priced alone")
+        return SlowRank(share, reason="not priced alone")
     under = next(one for one in under_protocols(placed, costed.primitive) if one.protocol == costed.protocol)
     try:
         factors = list(_factors(costed, share, under))
     except UnknownCost as error:
-        return Slow(share, reason=str(error))
+        return SlowRank(share, reason=str(error))
     parts = tuple(_slower(part, factor) for part, factor in zip(costed.parts, factors, strict=True))
     seconds: Any = replace(costed, parts=parts).at(size).total_s
     alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
     worst = None if alike else int(seconds.argmax())
     total = float(seconds.max() if is_array(seconds) else seconds)
-    return Slow(share, total, total / float(row.total_s), None if worst is None else worst * placed.seats.stride)
+    return SlowRank(share, total, total / float(row.total_s), None if worst is None else worst * placed.placement.stride)
 
 
-def _slower(part: Part, factor: Any) -> Part:
-    return part._replace(charge=part.charge._replace(eta_beta=part.charge.eta_beta / factor))
+def _slower(part: CostTerm, factor: Any) -> CostTerm:
+    return part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
 
 
-def _factors(costed: Costed, share: float, placed: Placed) -> Iterator[Any]:
+def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
     """For each part how many times longer its bytes take: a number, or one for each rank that may be slow, shape (N,)."""
     left = list(costed.parts)
     for run in _runs(costed, placed):
@@ -117,7 +117,7 @@ def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[flo
         for several in (run.reach.levels, run.reach.peer_levels)
     )
     slow = parts_of(run.row, run.group, replace(run.reach, levels=levels, peer_levels=peers), readings)
-    before, after = ([part.charge.n_beta / part.charge.effective_Bps for part in parts] for parts in (run.parts, slow))
+    before, after = ([part.cost.n_beta / part.cost.effective_Bps for part in parts] for parts in (run.parts, slow))
     if len(before) != len(after):
         return [sum(after) / sum(before)] * len(before)
     return [late / soon if soon else 1.0 for soon, late in zip(before, after, strict=True)]
@@ -127,18 +127,18 @@ def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
     """Of each part how much longer it takes where its ports take so much longer: what thins its uplinks out stays what it was."""
     found = []
     for part in run.parts:
-        own, port = part.charge, _port_beta(part, run.reach)
+        own, port = part.cost, _port_beta(part, run.reach)
         found.append(least(port, own.share) / least(port / ports, own.share))
     return found
 
 
-def _port_beta(part: Part, reach: Reach) -> float:
+def _port_beta(part: CostTerm, reach: PathClasses) -> float:
     """η_β of a port on the part's tier, whatever its uplinks leave of it."""
-    own = next((level.eta_beta for level in reach.levels if level.tier == part.charge.tier), 1.0)
+    own = next((level.eta_beta for level in reach.levels if level.tier == part.cost.tier), 1.0)
     return reach.in_switch.own_eta.get(part.route.does, own) if isinstance(part.route, Switch) and reach.in_switch else own
 
 
-def _runs(costed: Costed, placed: Placed) -> Iterator[_PhaseRun]:
+def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
     """The phases of a schedule in order; a flat one is one."""
     primitive, choice, readings = costed.primitive, costed.choice, costed.readings
     if choice.base not in [row.name for row in compositions(primitive)]:

@@ -8,16 +8,16 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
-from colltool.estimate.compose import workbenches
-from colltool.estimate.costed import Costed
-from colltool.estimate.distances import Reach
-from colltool.estimate.groups import Placed, flat_group, place
-from colltool.estimate.parts import cost_flat
-from colltool.estimate.readings import Readings
+from colltool.estimate.algorithm_estimate import titled
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, flat_group, place
+from colltool.estimate.hierarchical import hierarchical_candidates
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import cost_flat
+from colltool.estimate.placement import count_within
 from colltool.estimate.results import Infeasible
-from colltool.estimate.row import titled
-from colltool.estimate.walk import count_within
-from colltool.estimate.who import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.schedules.program import effort, maker
 from colltool.schedules.trace import Vectors
@@ -38,9 +38,9 @@ class _GroupRun(NamedTuple):
     """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
     whether every step is written down, ``vectors`` the numbers that it runs on."""
 
-    placed: Placed
+    placed: PlacedGroup
     group: Group
-    reach: Reach
+    reach: PathClasses
     readings: Readings
     size: float
     segments: int
@@ -84,7 +84,7 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
-        raise ColltoolError(f"nothing to execute on {placed.seats.spoken} of {fabric.name}", fix=reasons)
+        raise ColltoolError(f"nothing to execute on {placed.placement.spoken} of {fabric.name}", fix=reasons)
     return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
 
 
@@ -107,7 +107,7 @@ def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterato
             yield Infeasible(_called(row.chosen(seen).spec, primitive), reason)
         else:
             yield _flat(row, run._replace(group=seen))
-    for bench in workbenches(placed, primitive, readings):
+    for bench in hierarchical_candidates(placed, primitive, readings):
         chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
         for tiers in chosen if names else [()]:
             yield _composed(run, bench.named(tiers) if tiers else bench.usual())
@@ -127,14 +127,14 @@ def _called(name: str, primitive: Primitive) -> str:
     return f"{name} ({primitive.spoken})"
 
 
-def _why_skip(row: Algorithm, group: Group, segments: int, placed: Placed) -> str:
+def _why_skip(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
     if maker(row.primitive, row.name) is None:
         return "a baseline: the schedule of ring or pairwise over other wires"
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
         return ""
     if cut is None:
-        fewer = count_within(placed.fabric, _QUICK, placed.seats.stride)
+        fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
         cure = f"; take {given('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
     fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
@@ -159,7 +159,7 @@ def _flat(row: Algorithm, run: _GroupRun) -> Verified:
         primitive=row.primitive,
         algorithm=titled(row.chosen(group)),
         fabric=placed.fabric.name,
-        group=placed.seats,
+        group=placed.placement,
         verdict=verdict,
         n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
         n_beta=(wanted.n_beta, execution.counts.n_beta),
@@ -171,7 +171,7 @@ def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     )
 
 
-def _composed(run: _GroupRun, costed: Costed) -> Verified | Infeasible:
+def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
     placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
     if placed.ranks**2 > MOST_MESSAGES:
@@ -190,7 +190,7 @@ def _composed(run: _GroupRun, costed: Costed) -> Verified | Infeasible:
         primitive=costed.primitive,
         algorithm=costed.title,
         fabric=placed.fabric.name,
-        group=placed.seats,
+        group=placed.placement,
         verdict=verdict,
         n_alpha=(wanted.n_alpha, counted.n_alpha),
         n_beta=(wanted.n_beta, counted.n_beta),

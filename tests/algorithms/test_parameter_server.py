@@ -11,13 +11,14 @@ from small import clos, fabric, star, torus
 
 import colltool
 from colltool.algorithms.group import Group
+from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import algorithms, on_request
 from colltool.base.cost import totals
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.links import Ports
 from colltool.schedules.program import maker
+from tests.wiring import Ports
 
 (ROW,) = on_request()
 
@@ -75,7 +76,7 @@ def test_nccl_has_none() -> None:
     found = colltool.price(fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"])
     assert [row.spec for row in found.leading] == ["ring"]
     (other,) = found.others
-    assert other.elsewhere == "NCCL has no such schedule"
+    assert other.not_selected_reason == NotRun("no_schedule", "nccl")
 
 
 @pytest.mark.parametrize(

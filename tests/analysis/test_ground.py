@@ -9,12 +9,11 @@ import pytest
 import yaml
 
 import colltool
-from colltool.analysis.accuracy import model_error
+from colltool.analysis.basis import PriceBasis, basis_differences, basis_of, model_error
 from colltool.analysis.compare import SAME
-from colltool.analysis.ground import Ground, ground_of, uneven
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.estimate.who import Who
+from colltool.estimate.group_spec import GroupSpec
 from colltool.render.dispatch import document, rendered
 from colltool.render.grounds import ground_lines
 from colltool.render.views.compare import verdict
@@ -124,15 +123,15 @@ def test_one_file_is_alike() -> None:
 
 def test_ideal_has_no_contention_and_no_library() -> None:
     fabrics = [colltool.load_fabric(name) for name in ("dgx-h100", "dgx-h100-measured")]
-    grounds = [ground_of(one, AR, Who(64), ideal=True) for one in fabrics]
-    assert [one.code for one in uneven(["a", "b"], grounds)] == ["protocols"]
+    grounds = [basis_of(one, AR, GroupSpec(64), ideal=True) for one in fabrics]
+    assert [one.code for one in basis_differences(["a", "b"], grounds)] == ["protocols"]
 
 
 def test_every_value_is_told() -> None:
-    grounds = [Ground(1e-6, protocols=False, software=False, contention=True, library=name) for name in ("", "nccl", "mpi")]
-    (one,) = uneven(["a", "b", "c"], grounds)
+    grounds = [PriceBasis(1e-6, protocols=False, software=False, contention=True, library=name) for name in ("", "nccl", "mpi")]
+    (one,) = basis_differences(["a", "b", "c"], grounds)
     assert one.parts == (("", ("a",)), ("nccl", ("b",)), ("mpi", ("c",)))
-    assert uneven(["a", "b"], [grounds[0], grounds[0]._replace(launch=2e-6)]) == ()  # both have one
+    assert basis_differences(["a", "b"], [grounds[0], grounds[0]._replace(launch=2e-6)]) == ()  # both have one
 
 
 def test_two_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -201,7 +200,7 @@ def test_why_is_true_of_a_spine_that_is_reached() -> None:
 
 def test_a_group_that_does_not_fit_has_no_ground() -> None:
     with pytest.raises(ColltoolError):
-        ground_of(colltool.load_fabric("dgx-h100"), AR, Who(7000))
+        basis_of(colltool.load_fabric("dgx-h100"), AR, GroupSpec(7000))
     found = colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[64], sizes=["1MB"])
     assert "group" not in codes(found)
 

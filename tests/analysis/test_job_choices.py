@@ -8,7 +8,7 @@ import colltool
 from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
-from colltool.render.views.plan_choices import verdict
+from colltool.render.views.plan_compare import verdict
 
 
 def test_each_column_is_a_plan() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import colltool
-from colltool.analysis.grid import Asked, Cell
-from colltool.analysis.turned import turned
+from colltool.analysis.grid import Cell, PriceRequest
+from colltool.analysis.outcomes import one_port_winners
 from colltool.base.primitives import AR
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.render.dispatch import document, rendered
 
 
@@ -40,7 +40,10 @@ def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
 
     def column(now: Row, then: Row) -> list[str]:
         rows = {"all": [now], "one": [then]}
-        return [one.column for one in turned(Asked(AR, Readings()), lambda asked: rows[asked.readings.ports], ["a", "b"], 0.02)]
+        return [
+            one.column
+            for one in one_port_winners(PriceRequest(AR, Readings()), lambda asked: rows[asked.readings.ports], ["a", "b"], 0.02)
+        ]
 
     assert column(Row(2, 1), Row(2, 3)) == ["a"]
     assert column(Row(2, 1), Row(2, 2.03)) == []

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.base.errors import ColltoolError, ManyErrors, called, either, given, spell
+from colltool.api.arguments import ARGUMENTS
+from colltool.base.errors import _OPTIONS, ColltoolError, ManyErrors, called, either, given, spell
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,9 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 
 
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
-OF_OTHERS = ("measure.py", "hypotheses.py", "look.py", "wires.py", "figures.py")
+OF_OTHERS = ("benchmark_command.py", "hypotheses.py", "checks_to_run.py", "links.py", "page.py")
+# The table of arguments, and what says which option shows the rest of an output.
+OF_THE_COMMAND_LINE = ("errors.py", "arguments.py", "markdown.py", "text.py")
 
 
 def test_only_the_command_line_names_its_options() -> None:
@@ -75,7 +78,7 @@ def test_only_the_command_line_names_its_options() -> None:
     found = set()
     for path in sorted(package.rglob("*.py")):
         room = path.relative_to(package).parts[0].removesuffix(".py")
-        if room == "cli" or path.name == "errors.py" or path.name in OF_OTHERS:
+        if room == "cli" or path.name in OF_THE_COMMAND_LINE + OF_OTHERS:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         spoken = {id(node) for call in ast.walk(tree) if is_either(call) for node in ast.walk(call)}
@@ -88,3 +91,11 @@ def test_only_the_command_line_names_its_options() -> None:
 
 def is_either(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "either"
+
+
+def test_options_are_those_of_the_table_of_arguments() -> None:
+    for name, (long, short) in _OPTIONS.items():
+        flags = ARGUMENTS[name].flags.split() if name in ARGUMENTS else []
+        assert {long, short} <= set(flags) or not flags, name
+    for name, row in ARGUMENTS.items():
+        assert not row.flags or spell(given(row.python or name), "shell") in row.flags.split() or row.python, name

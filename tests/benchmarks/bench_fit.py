@@ -12,7 +12,7 @@ import argparse
 from itertools import pairwise
 from statistics import mean, median
 
-from colltool import api
+import colltool
 from colltool.measurements.read import read_logs
 from colltool.measurements.series import Measurements, Point, Series
 
@@ -32,8 +32,8 @@ def unseen(fabric: str, overrides: list[str], series: Series, points: Half) -> f
     errors = []
     for half in (0, 1):
         fit, rest = (series._replace(points=points[start::2]) for start in (half, 1 - half))
-        measured = api.calibrate(fabric, Measurements((fit,), ()), overrides=overrides).fabric
-        errors += [abs(p.relative_error) for p in api.validate(measured, Measurements((rest,), ())).series[0].points]
+        measured = colltool.calibrate(fabric, Measurements((fit,), ()), overrides=overrides).fabric
+        errors += [abs(p.relative_error) for p in colltool.validate(measured, Measurements((rest,), ())).series[0].points]
     return mean(errors)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from colltool import api
+import colltool
 from colltool.base.errors import ColltoolError
 from colltool.measurements.read import read_logs
 from colltool.measurements.series import Measurements, Point, Series
@@ -108,8 +108,8 @@ def before_cliff(series: Series) -> Series:
 
 def error(fabric: Any, seen: Sequence[Series], unseen: Series) -> list[float]:
     """The relative errors of one series by a fit to others."""
-    found = api.calibrate(fabric, Measurements(tuple(seen), ())).fabric
-    return [abs(point.relative_error) for point in api.validate(found, Measurements((unseen,), ())).series[0].points]
+    found = colltool.calibrate(fabric, Measurements(tuple(seen), ())).fabric
+    return [abs(point.relative_error) for point in colltool.validate(found, Measurements((unseen,), ())).series[0].points]
 
 
 def unseen_sizes(source: Source, series: Sequence[Series]) -> Iterator[Judged]:

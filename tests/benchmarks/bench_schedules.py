@@ -12,8 +12,8 @@ import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
-from colltool.schedules.links import LatticeLinks, Ports
 from colltool.schedules.program import maker
+from tests.wiring import LatticeNetwork, Ports
 
 
 def ring_512() -> None:
@@ -29,7 +29,7 @@ def everything_at_64() -> None:
 def links_of_a_cube() -> None:
     """Every message of an all-to-all of 4096 ranks, a few sources at a time."""
     ranks, at_once = 16**3, 128
-    network = LatticeLinks([Axis(16, True)] * 3)
+    network = LatticeNetwork([Axis(16, True)] * 3)
     total = np.zeros(3 * ranks * 2)
     for first in range(0, ranks, at_once):
         src, dst = np.divmod(np.arange(first * ranks, (first + at_once) * ranks), ranks)

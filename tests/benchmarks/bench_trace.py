@@ -22,9 +22,9 @@ from tracing import RING_LL, START, labels
 HEAD = '{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8}, "traceEvents": [\n'
 MEASURED = """
 import json, resource, sys, time
-from colltool import api
+import colltool
 start = time.perf_counter()
-found = api.trace("dgx-h100", sys.argv[1])
+found = colltool.trace("dgx-h100", sys.argv[1])
 print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.calls)]))
 """
 

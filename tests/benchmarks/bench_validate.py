@@ -61,9 +61,10 @@ def measure(path: Path, command: str) -> tuple[float, float]:
 
 def alone(command: str, path: str) -> None:
     """The command in this process, imports left out."""
-    from colltool import api
 
-    work = {"validate": api.validate, "calibrate": api.calibrate}[command]
+    import colltool
+
+    work = {"validate": colltool.validate, "calibrate": colltool.calibrate}[command]
     start = process_time()
     work(FABRIC, [path])
     print(json.dumps([process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))

@@ -20,8 +20,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
 from colltool.calibration.results import Calibration, FittedSeries
 from colltool.diagnosis.validate import validate
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.load import read_fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.render import dispatch as door

@@ -19,7 +19,7 @@ from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Measurements, Series
-from colltool.nccl.model import flips
+from colltool.nccl.model import switch_points
 
 SIZES = by_steps(256, 2**32, 2)
 
@@ -42,7 +42,7 @@ def test_nccl_runs_what_its_own_model_picks(primitive: Primitive, ranks: int, ru
     found = library_runs_of([made(primitive, ranks)], [on])
     assert found is not None
     assert list(dict.fromkeys(f"{run.spec} {run.protocol}" for run in found.runs[0])) == runs
-    turns = [flip.from_bytes for flip in flips(on, primitive)][1:]
+    turns = [flip.from_bytes for flip in switch_points(on, primitive)][1:]
     changes = [big for (small, a), (big, b) in zip(*_neighbours(found.runs[0]), strict=True) if a != b]
     assert [sum(turn <= size for size in changes) for turn in turns] == [len(turns) - i for i in range(len(turns))]
 

@@ -7,9 +7,9 @@ from small import clos, fabric, star, switch
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.calibration.candidates import AlgorithmCosts, costs
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.tier_parts import Protocol
 
 STAR = fabric(star(8, 3.0, 100.0, in_network=switch(2.0, eta_beta=0.5)), launch_overhead="7us")

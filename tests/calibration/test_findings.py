@@ -6,7 +6,7 @@ import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
 
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point
 

@@ -17,9 +17,9 @@ from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Series
-from colltool.nccl.facts import hardware_on
-from colltool.nccl.model import estimates, flips
-from colltool.nccl.protocol_names import SPOKEN, protocol_of
+from colltool.nccl.algorithm_map import SPOKEN, protocol_of
+from colltool.nccl.model import estimates, switch_points
+from colltool.nccl.topology_inputs import hardware_on
 
 ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
 ANY = tuple(SPOKEN)
@@ -57,10 +57,10 @@ def bare() -> Fabric:
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_at_each_size_the_price_names_what_nccl_runs(primitive: Primitive, ranks: int) -> None:
     one = only(on_h100(modelled(primitive, ranks)))
-    turns = [flip.from_bytes for flip in flips(hardware_on(bare(), ranks), primitive)]
+    turns = [flip.from_bytes for flip in switch_points(hardware_on(bare(), ranks), primitive)]
     for residual in one.residuals:
         if all(not 0.5 < residual.bytes / turn < 2 for turn in turns):
-            flip = [f for f in flips(hardware_on(bare(), ranks), primitive) if f.from_bytes <= residual.bytes][-1]
+            flip = [f for f in switch_points(hardware_on(bare(), ranks), primitive) if f.from_bytes <= residual.bytes][-1]
             assert residual.protocol == SPOKEN[flip.protocol], residual.bytes
     assert one.mape < 0.02
     assert one.confidence == "as NCCL 2.30's own model picks"

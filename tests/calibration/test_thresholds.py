@@ -23,7 +23,7 @@ from colltool.calibration.series_prices import price_series
 from colltool.diagnosis.context import SeriesContext
 from colltool.diagnosis.outliers import cliff_in
 from colltool.diagnosis.validate import validate
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Point, Series
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")

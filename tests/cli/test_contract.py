@@ -407,14 +407,14 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert done.out.endswith("\n")
     assert not done.out.endswith("\n\n")
     VALID[form](done.out)
-    assert run(*args).out == done.out, "the same bytes on two runs"
     assert str(folder) not in done.out
     assert str(Path(colltool.__file__).parent.parent) not in done.out
 
     if name.startswith("calibrate"):
+        assert run(*args).out == done.out
         return  # its -o is the fabric: tests/cli/test_calibrate_cli.py
     file = folder / "written"
-    into = run(*args, "-o", str(file))
+    into = run(*args, "-o", str(file))  # the same bytes on two runs
     assert into.out == ""
     assert into.err == done.err
     assert into.code == done.code

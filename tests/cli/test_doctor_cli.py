@@ -28,14 +28,14 @@ def test_a_log_and_nothing_else(here: Path, run: Any) -> None:
     assert (done.code, done.err) == (0, "")
     assert "NVIDIA H100 80GB HBM3 on 1 host: read from the logs" in done.out
     assert "fabric dgx-h100, the nearest shipped one: assumed, not read" in done.out
-    assert "verdict: as expected: nothing is below 80%" in done.out
+    assert done.out.startswith("Healthy: 2 series reach at least 80% of what dgx-h100 should.\n")
 
 
 def test_what_is_off_exits_1_and_names_the_next_command(here: Path, run: Any) -> None:
     done = run("doctor", "rings.log", "--all")
     assert (done.code, done.err) == (1, "")
-    assert "finding: large messages of all-reduce, 8 ranks on 1 node: 76% of expected; one cause explains it" in done.out
-    assert "verdict: below 80%: NVLS is off" in done.out
+    said = "Large messages of all-reduce, 8 ranks on 1 node reach 76% of expected (dgx-h100). Most likely nvls-off: NVLS is off"
+    assert done.out.startswith(said)
     document = run("doctor", "rings.log", "--format", "json").json
     (experiment,) = document["findings"][0]["experiments"]
     assert experiment["command"] in done.out
@@ -47,7 +47,7 @@ def test_what_no_cause_explains_names_the_wire(here: Path, run: Any) -> None:
     log(here / "odd.log", lambda p, size: healthy(p, size) * (2.5 if p == "a2a" else 1), ("ar", "ag", "a2a"), LARGE)
     done = run("doctor", "odd.log")
     assert done.code == 1
-    assert "verdict: below 80% over nvlink, and no cause that can be priced explains it" in done.out
+    assert "No cause that can be priced explains it" in " ".join(done.out.split())
 
 
 def test_expect(here: Path, run: Any) -> None:
@@ -102,11 +102,11 @@ def test_an_empty_log_is_named_and_the_others_are_judged(nothing: bytes, here: P
     for name in ("empty.log", "killed.log"):
         Path(name).write_bytes(nothing)
     for name, code in (("healthy.log", 0), ("rings.log", 1)):
-        done, alone = run("doctor", "empty.log", name, "killed.log"), run("doctor", name)
+        done, alone = run("doctor", "empty.log", name, "killed.log", "--all"), run("doctor", name, "--all")
         assert (done.code, alone.code, done.err) == (code, code, "")
         for line in ("empty.log is empty: not judged", "killed.log is empty: not judged"):
             assert line in done.out
-        assert done.out.splitlines()[-1] == alone.out.splitlines()[-1]
+        assert done.out.splitlines()[0] == alone.out.splitlines()[0]
     notes = run("doctor", "healthy.log", "empty.log", "--format", "json").json["notes"]
     assert "empty.log is empty: not judged" in notes
     done = run("doctor", "empty.log", "killed.log")
@@ -117,12 +117,12 @@ def test_an_empty_log_is_named_and_the_others_are_judged(nothing: bytes, here: P
 def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
     events = [call(0, 500, [0, 1], Seq=1), call(900, 500, [0, 1], Seq=2)]
     write(here / "rank0.json.gz", events, 0, 2, deviceProperties=[{"name": "NVIDIA A100-SXM4-40GB"}] * 2)
-    done = run("doctor", "rank0.json.gz")
+    done = run("doctor", "rank0.json.gz", "--all")
     assert (done.code, done.err) == (0, "")
     assert "not judged: times are upper bounds, a kernel waits for the slowest rank" in done.out
     assert "2 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace" in done.out
     assert "  NCCL_DEBUG=INFO ./build/all_reduce_perf -b 256M -e 4G -f 2 -g 2\n" in done.out
-    assert "verdict: nothing can be said of nvlink" in done.out
+    assert done.out.startswith("Not judged against dgx-a100: nothing can be said of nvlink")
     document = run("doctor", "rank0.json.gz", "--format", "json").json
     assert document["bounds"] == [{"primitive": "all_reduce", "ranks": 2, "calls": 2, "missing": [1], "wire": "nvlink"}]
     for form in ("csv", "markdown", "html"):

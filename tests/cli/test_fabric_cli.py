@@ -91,7 +91,7 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
         ((), "write --endpoints 2048 and --radix 64, or --fat-tree 64"),
         (("--fat-tree", "5"), "error: --fat-tree: a fat-tree needs an even number"),
         (("--fat-tree", "4", "--rails", "2"), "error: --rails: is not asked of a fat-tree"),
-        (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on a rail do not fit"),
+        (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on one rail do not fit"),
         (("--endpoints", "64", "--radix", "64", "--price", "switch=3"), "key 'currency' is missing (with --price switch=3)"),
         (("--endpoints", "64", "--radix", "64", "--price", "swich=3"), "did you mean 'switch'"),
         (("--endpoints", "x", "--radix", "64"), "error: --endpoints: 'x' is not a whole number"),

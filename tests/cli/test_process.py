@@ -146,10 +146,10 @@ def test_closed_streams_do_not_crash(closed: str) -> None:
 
 BROKEN = """
 import sys
-import colltool.api
+import colltool
 def broken(*args, **options):
     raise {error}
-colltool.api.price_list = broken
+colltool.price_list = broken
 sys.argv = ["colltool", "price", "ar", "-f", "star512", "-M", "1MB"]
 __file__ = "bin/colltool"  # as the console script
 from colltool.cli.app import main
@@ -437,11 +437,18 @@ def test_completion_callbacks() -> None:
         ("colltool fabric show nvl", {"nvl72"}),
     ],
 )
-def test_bash_completion(words: str, offered: set[str], spawn: Any) -> None:
+def test_bash_completion(words: str, offered: set[str], run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     env = {"_COLLTOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = completing(env)
-    assert done.stderr == ""
-    assert set(done.stdout.split()) == offered
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    done = run()
+    assert done.err == ""
+    assert set(done.out.split()) == offered
+
+
+def test_a_shell_completes_as_this_process_does() -> None:
+    done = completing({"_COLLTOOL_COMPLETE": "complete_bash", "COMP_WORDS": "colltool price ar -f nvl", "COMP_CWORD": "4"})
+    assert (done.stdout.split(), done.stderr) == (["nvl72"], "")
 
 
 def test_completion_after_an_unknown_command_is_quiet() -> None:

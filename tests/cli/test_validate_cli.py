@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from colltool import api
+import colltool
 from colltool.render.dispatch import blocks
 from colltool.render.text import Screen, to_text
 
@@ -74,17 +74,17 @@ def test_json_keeps_what_it_promises(run: Callable[..., Any]) -> None:
 
 def test_a_series_for_people(run: Callable[..., Any]) -> None:
     out = run("validate", "ar.log", "-f", "eight.yaml", "--all").out
-    assert out.startswith("all-reduce, 8 ranks on 1 node (NCCL ")
+    assert out.startswith("eight: 13% off on average over 3 sizes; ")
+    assert "\nall-reduce, 8 ranks on 1 node (NCCL " in out
     assert "|  1 MiB |" in out
     assert "protocol" not in out
     assert "findings:\n  reaches what this fabric should give: 94 of 99.9 GB/s busbw at 1 GiB, but only from 1 GiB on: " in out
-    assert out.splitlines()[-1].startswith("verdict: ")
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:
-    text = to_text(blocks(api.validate("eight.yaml", "ar.log")), Screen(80), everything=False)
+    text = to_text(blocks(colltool.validate("eight.yaml", "ar.log")), Screen(80), everything=False)
     assert re.search(r"\| +of \|.*\n.*\| expected \|", text)
-    assert "--all adds columns: " in text
+    assert re.search(r"--all adds .*columns: ", text)
 
 
 def test_times_that_no_hardware_takes_are_refused_where_they_stand(run: Callable[..., Any]) -> None:
@@ -104,13 +104,13 @@ def test_errors_beyond_percents_are_in_times(run: Callable[..., Any]) -> None:
     # a ring takes 36.5, 89 and 299 us
     assert ": 518 times off on average, worst +746 times" in out
     assert "+364 times" in out
-    assert "verdict: 518 times off on average" in out
+    assert out.startswith("eight: 518 times off on average")
 
 
 def test_several_series_have_a_summary_and_one_table_in_csv(run: Callable[..., Any]) -> None:
     args = ("validate", "both.csv", "-f", "eight.yaml", "-a", "ring")
     out = run(*args).out
-    assert out.startswith("measured against eight: 2 series")
+    assert "\nmeasured against eight: 2 series\n" in out
     rows = list(csv.DictReader(io.StringIO(run(*args, "--format", "csv").out)))
     assert [(row["collective"], row["ranks"], row["bytes"]) for row in rows] == [
         ("all_reduce", "8", "1000000"),
@@ -136,7 +136,7 @@ def test_a_limit_that_does_not_hold_names_the_series_on_stderr(run: Callable[...
     done = run("validate", "both.csv", "-f", "eight.yaml", "-a", "ring", "--max-mape", "15%")
     assert done.code == 1
     assert done.err == "does not hold: all-gather, 4 ranks on 1 node: 22.5% off on average, more than 15%\n"
-    assert "verdict" in done.out
+    assert done.out.startswith("eight: 7.5% off on average over 3 sizes; too few sizes to judge. Worst: -22.5%")
 
 
 @pytest.mark.parametrize("limit", ["0", "-5%", "nan", "inf", "15", "much", "15%%", ""])

@@ -11,12 +11,13 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
-from colltool.congestion.links import LatticeModel, SwitchedModel, link_models
+from colltool.congestion.loads import link_models
 from colltool.congestion.results import Contention
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
-from colltool.schedules.links import LatticeLinks
-from tests.wiring import link_name, on
+from colltool.schedules.lattice_links import LatticeLinks
+from colltool.schedules.links import SwitchedLinks
+from tests.wiring import LatticeNetwork, link_name, on
 
 
 def test_all_to_all_on_a_4x4_torus_puts_8_chunks_on_every_link() -> None:
@@ -161,15 +162,15 @@ def test_links_are_those_of_the_lattice_that_schedules_run_on(kind: str, shape: 
     rng = np.random.default_rng(7)
     src, dst = rng.integers(0, fabric.ranks, (2, 200))
     size = rng.random(200)
-    counted = np.zeros((len(shape), fabric.ranks, 2))
+    counted = np.zeros((len(shape), 2, fabric.ranks))
     for use in links.uses(src, dst):
-        axis, way = divmod(use.line, 2)
-        counted[axis, :, way] += np.bincount(use.resource, size[use.message] * use.share, fabric.ranks)
-        assert links.lines[use.line].exists[use.resource].all()
-    lattice = LatticeLinks([Axis(d, kind == "torus") for d in shape])
+        axis, way = divmod(use.number, 2)
+        counted[axis, way] += np.bincount(use.resource, size[use.message] * use.share, fabric.ranks)
+        assert links.classes[use.number].exists[use.resource].all()
+    lattice = LatticeNetwork([Axis(d, kind == "torus") for d in shape])
     np.testing.assert_allclose(counted.ravel(), lattice.loads(src, dst, size), atol=1e-12)
     assert links.latency(src, dst)[1].max() == lattice.distance(src, dst)
-    assert f"axis 1, {links.name(0, 0).partition(' ')[2]}" == link_name(lattice, 0).replace(",)", ")")
+    assert f"axis 1, {links.name(0, 0).partition(' ')[2]}" == link_name(lattice, 0)
 
 
 def test_lattices_in_copies_keep_their_links_apart() -> None:
@@ -181,8 +182,8 @@ tiers:
 """
     fabric = read_fabric(text, "pods.yaml")
     inner, outer = link_models(fabric)
-    assert isinstance(inner, LatticeModel)
-    assert isinstance(outer, SwitchedModel)
+    assert isinstance(inner, LatticeLinks)
+    assert isinstance(outer, SwitchedLinks)
     (up, *_) = inner.uses(np.array([4, 8]), np.array([5, 9]))
     assert [inner.name(0, int(link)) for link in up.resource] == ["ring 1 (0) -> (1)", "ring 2 (0) -> (1)"]
     result = colltool.contention(fabric, {"kind": "cyclic", "group": 3})

@@ -10,8 +10,7 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.congestion.collisions import MAX_ETA_ALPHA, Affected, etas
 from colltool.congestion.groups import GroupLayout
-from colltool.congestion.links import link_models
-from colltool.congestion.loads import Baseline
+from colltool.congestion.loads import Baseline, link_models
 from colltool.congestion.results import TierEta
 from tests import small
 

@@ -13,8 +13,8 @@ from colltool.congestion.layout import pattern_layout
 from colltool.congestion.patterns import Pattern
 from colltool.congestion.results import Contention
 from colltool.estimate.groups import place
+from colltool.estimate.placement import every_stride, fits
 from colltool.estimate.results import Price
-from colltool.estimate.walk import every_stride, fits
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -162,7 +162,7 @@ def test_a_cyclic_pattern_lays_out_the_group_and_its_siblings(where: str) -> Non
     """The members of every group of the pattern sit in domains as the walk says of the strided group."""
     of = FABRICS[where]
     for ranks, stride in groups(of):
-        per_domain, inside = place(of, ranks, stride).seats.per_domain, 1
+        per_domain, inside = place(of, ranks, stride).placement.per_domain, 1
         laid = pattern_layout(Pattern("cyclic", ranks, stride, stride=stride), of)
         members = [group.endpoints for group in laid.groups]
         assert sorted(end for ends in members for end in ends) == list(range(ranks * stride))

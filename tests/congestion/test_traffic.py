@@ -21,10 +21,9 @@ from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from colltool.fabric.model import Fabric
 from colltool.schedules.executor import run
-from colltool.schedules.links import LatticeLinks
 from colltool.schedules.program import Step, maker
 from tests import small
-from tests.wiring import link_name
+from tests.wiring import LatticeNetwork, link_name
 
 Pairs = NDArray[np.float64]
 ROWS = [(primitive, name) for primitive in Primitive for name in modelled(primitive)]
@@ -126,7 +125,7 @@ def test_axis_by_axis_it_is_what_the_schedule_sends(
     expected = executed(primitive, name, group)
     np.testing.assert_allclose(modelled_pairs(batch.traffic, group.ranks), expected, atol=1e-12)
     src, dst = np.nonzero(expected)
-    net = LatticeLinks(axes)
+    net = LatticeNetwork(axes)
     assert net.distance(src, dst) == 1
     np.testing.assert_allclose(
         net.loads(batch.traffic.src, batch.traffic.dst, batch.traffic.size), net.loads(src, dst, expected[src, dst]), atol=1e-12
@@ -159,7 +158,7 @@ def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     axes = tuple(Axis(size, kind == "torus") for size in shape)
     group = Group(prod(shape), "torus" if kind == "torus" else "mesh", axes)
     result = colltool.contention(lattice(kind, shape), {}, primitive=primitive, algorithm=name, per_link=True)
-    net = LatticeLinks(axes)
+    net = LatticeNetwork(axes)
     if name in ("pairwise", "direct"):  # schedules of any-to-any groups: their pairs, on this lattice
         group = Group(prod(shape), "star", scale_out=True)
     pairs = executed(primitive, name, group)
@@ -169,9 +168,8 @@ def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     assert result.slowdown == 1.0
 
 
-def _named(net: LatticeLinks, link: int) -> str:
-    text = link_name(net, link).partition(", ")[2]
-    return f"t1 {text.replace(',)', ')')}"
+def _named(net: LatticeNetwork, link: int) -> str:
+    return f"t1 {link_name(net, link).partition(', ')[2]}"
 
 
 def test_dim_ring_on_a_line_and_on_a_ring_by_hand() -> None:

@@ -8,7 +8,7 @@ import pytest
 from machine_logs import LARGE, log, time_on
 
 import colltool
-from colltool.analysis.measure import LARGE_SIZES, SMALL_SIZES, command_line
+from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, command_line
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.experiments import AS_IS, TELLS, ExperimentMachine, next_experiments

@@ -45,7 +45,7 @@ def test_a_named_row_is_the_one_of_the_price(name: str) -> None:
 def test_hierarchical_alone_is_its_fastest_composition(primitive: str, size: float, model: dict[str, object]) -> None:
     found = colltool.breakdown(TWO, primitive, size=size, algorithm="hierarchical", **model)
     rows = [row for row in colltool.price(TWO, primitive, size=size, **model).results if row.algorithm == "hierarchical"]
-    leading = [row for row in rows if row.leads] or rows
+    leading = [row for row in rows if row.selectable] or rows
     assert found.price.results[0].total_s == min(float(row.total_s) for row in leading)
 
 
@@ -78,7 +78,7 @@ def test_a_group_inside_one_tier_is_compared_with_its_flat_schedules_only() -> N
 
 def test_hypothetical_rows_are_baselines_and_never_the_answer() -> None:
     found = colltool.breakdown(TWO, "a2a", size=1e9)
-    assert found.price.results[0].leads
+    assert found.price.results[0].selectable
     assert "inner-pairwise" in {row.algorithm for row in found.baselines}
 
 

@@ -10,14 +10,14 @@ import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
+from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.estimate.cut_bound import floor_of
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.group_spec import AnyGroup, GroupSpec
 from colltool.estimate.groups import place
+from colltool.estimate.placement import whole_groups
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
-from colltool.estimate.walk import whole_groups
-from colltool.estimate.who import AnyGroup, Who
-from colltool.fabric.library import LibraryName
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
 
@@ -27,7 +27,7 @@ GB = 1e9
 def per_GB(where: Fabric, primitive: str, group: AnyGroup = None, **readings: Any) -> float:
     """Milliseconds that a GB takes at least."""
     asked = Readings(**readings)
-    return float(floor_of(place(where, group), parse_primitive(primitive), asked).seconds(GB)) * 1e3
+    return float(cut_bound_of(place(where, group), parse_primitive(primitive), asked).seconds(GB)) * 1e3
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_by_hand(tiers: list[Tier], primitive: str, wanted: float) -> None:
 def test_strides_and_siblings() -> None:
     """One rank of each node of eight: its own port, an eighth of the leaf's uplinks, all of them where its siblings are idle."""
     where = fabric(star(8), clos(8, (2, 1.0), (8, 2.0, 16.0), bw=100.0))
-    at_work = per_GB(where, "a2a", Who(8, 8))
+    at_work = per_GB(where, "a2a", GroupSpec(8, 8))
     assert at_work == pytest.approx(6 / 8 * 16 * 10)
-    assert per_GB(where, "a2a", Who(8, 8, alone=True)) == pytest.approx(at_work / 8)
-    assert per_GB(where, "a2a", Who(8, 8), placement="scattered") == pytest.approx(7 / 8 * 10)
+    assert per_GB(where, "a2a", GroupSpec(8, 8, alone=True)) == pytest.approx(at_work / 8)
+    assert per_GB(where, "a2a", GroupSpec(8, 8), placement="scattered") == pytest.approx(7 / 8 * 10)
 
 
 def test_a_leaf_that_is_part_empty() -> None:

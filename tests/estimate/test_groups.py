@@ -17,16 +17,16 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.algorithms.routes import double_tree, trees_under_one_root
 from colltool.base.errors import ColltoolError
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place, tier_group
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row
 from colltool.fabric.model import Fabric
 
 M = 1e6
 ETA = {"alpha": 1.5, "beta": 0.6}
 
 
-def price_of(where: Fabric, primitive: str, algorithm: str, n: int | None = None, **more: object) -> Row:
+def price_of(where: Fabric, primitive: str, algorithm: str, n: int | None = None, **more: object) -> AlgorithmEstimate:
     (row,) = colltool.price(where, primitive, size=M, ranks=n, algorithms=algorithm, **more).results
     return row
 
@@ -174,7 +174,7 @@ def thin(group: int, s: float, size: int = 32, **more: object) -> Fabric:
     return fabric(clos(size, (group, 2.0), (size, 8.0, s), bw=50.0, **more))
 
 
-def share_of(row: Row) -> float:
+def share_of(row: AlgorithmEstimate) -> float:
     """What is left of the nominal bandwidth in the slowest phase."""
     return min(phase.eta_beta for phase in row.phases)
 

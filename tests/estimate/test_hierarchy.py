@@ -14,7 +14,7 @@ import colltool
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))
@@ -28,7 +28,7 @@ M = 16e6
 Numbers = list[tuple[int, float, float]]
 
 
-def row_of(where: Fabric, primitive: str, algorithm: str, size: float = M, **more: object) -> Row:
+def row_of(where: Fabric, primitive: str, algorithm: str, size: float = M, **more: object) -> AlgorithmEstimate:
     (row,) = colltool.price(where, primitive, size=size, algorithms=algorithm, **more).results
     return row
 
@@ -317,7 +317,7 @@ RUNS_ON = (
 """What runs on any tier, and on any lattice, beside ``ring``."""
 
 
-def every_composition(where: Fabric, primitive: str, sizes: list[float], **model: object) -> list[Row]:
+def every_composition(where: Fabric, primitive: str, sizes: list[float], **model: object) -> list[AlgorithmEstimate]:
     """Every composition that has a price, found by trying names; rows hold arrays over the sizes."""
     composed = [("leader", "reduce"), ("hierarchical", "rs")] if primitive == "ar" else [(NAME[primitive], primitive)]
     found = []

@@ -76,7 +76,7 @@ def test_nothing_that_may_lead_is_faster_than_the_best(seed: int) -> None:
     where, model = some_fabric(draw), {"tree_beta": draw.choice([1.0, 2.0])}
     size = 10 ** draw.uniform(2, 9)
     priced = colltool.price(where, "ar", size=size, **model)
-    assert all(row.leads for row in priced.results[: len(priced.leading)])
+    assert all(row.selectable for row in priced.results[: len(priced.leading)])
     if len(where.tiers) != 2 or not priced.leading:
         return
     names = ("ring", "double-binary-tree", "direct", "two-shot", "recursive-halving", "rabenseifner", "in-network", "dim-ring",
@@ -87,7 +87,7 @@ def test_nothing_that_may_lead_is_faster_than_the_best(seed: int) -> None:
                 row = colltool.price(where, "ar", size=size, algorithms=f"hierarchical:{inner}/{outer}", **model).best
             except ColltoolError:
                 continue
-            assert not row.leads or row.total_s >= priced.best.total_s * (1 - 1e-12), row.title
+            assert not row.selectable or row.total_s >= priced.best.total_s * (1 - 1e-12), row.title
 
 
 def test_a_hypothetical_tree_hides_no_composition() -> None:

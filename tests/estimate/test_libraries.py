@@ -11,7 +11,7 @@ from small import clos, fabric, star, switch
 
 import colltool
 from colltool.algorithms.composed import every_composition
-from colltool.algorithms.libraries import LIBRARIES, ships
+from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
 from colltool.algorithms.registry import every_algorithm
 from colltool.fabric.model import Fabric
 
@@ -61,7 +61,7 @@ def test_mpi_leads_through_leaders_and_knows_no_ring_over_rails() -> None:
     found = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", library="mpi")
     assert found.leading
     assert {row.algorithm for row in found.leading} == {"ring", "recursive-doubling", "rabenseifner", "leader"}
-    assert any(row.spec == "multi-rail-ring" and row.elsewhere for row in found.others)
+    assert any(row.spec == "multi-rail-ring" and row.not_selected_reason for row in found.others)
 
 
 def test_lattices_are_xlas() -> None:
@@ -77,7 +77,7 @@ def test_what_leads_is_shipped_by_the_library_and_all_is_their_union(
     found = colltool.price(colltool.load_fabric("hgx-h200", {"library": "all"}).under(library), primitive, size=size, ranks=ranks)
     every = colltool.price("hgx-h200", primitive, size=size, ranks=ranks, library="all")
     assert all(ships(library, row.shipped_by) for row in found.leading)
-    assert all(row.standing >= 1 for row in found.others)
+    assert all(row.rank_class >= 1 for row in found.others)
     if found.leading:
         assert float(every.best.total_s) <= float(found.best.total_s) * (1 + 1e-12), "what could run is no slower"
     totals = [float(row.total_s) for row in found.leading]
@@ -108,13 +108,13 @@ def test_nobody_ships_a_choice_that_nobody_composes_so() -> None:
     assert row.shipped_by == ()
     assert any("no library ships it as one" in note for note in row.notes)
     (ring,) = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", algorithms="hierarchical:ring/ring").results
-    assert (ring.leads, ring.elsewhere) == (False, "NCCL has no such composition")
+    assert (ring.selectable, ring.not_selected_reason) == (False, NotRun("no_composition", "nccl"))
 
 
 def test_a_library_where_nothing_runs_prices_the_rest() -> None:
     found = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", library="mscclpp")
     assert found.leading == ()
-    assert found.best.standing == 1
+    assert found.best.rank_class == 1
 
 
 def test_what_the_fabric_lists_is_run_whatever_is_known() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.analysis.grid import Asked, leading_rows
+from colltool.analysis.grid import PriceRequest, leading_rows
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
-from colltool.estimate.readings import Readings
-from colltool.estimate.who import Who
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import Place, differences, with_values
@@ -56,7 +56,10 @@ def test_each_is_priced_as_by_itself(name: str, ranks: int | None, primitive: Pr
     fabric = colltool.load_fabric(name)
     values = drawn(fabric)
     sizes = 10 ** np.random.default_rng(1).uniform(2, 9.5, MANY)
-    many = {row.title: row for row in leading_rows(with_values(fabric, values), Who(ranks), Asked(primitive, readings), sizes)}
+    many = {
+        row.title: row
+        for row in leading_rows(with_values(fabric, values), GroupSpec(ranks), PriceRequest(primitive, readings), sizes)
+    }
     best = np.min([np.broadcast_to(row.total_s, (MANY,)) for row in many.values()], axis=0)
     for number in range(0, MANY, 5):
         alone = colltool.price(
@@ -83,4 +86,4 @@ def test_the_numbers_in_which_fabrics_differ() -> None:
 
 def test_nothing_that_runs_is_told() -> None:
     with pytest.raises(ColltoolError, match="519 ranks do not fit"):
-        leading_rows(colltool.load_fabric("torus512"), Who(3 * 173), Asked(AR, Readings()), np.array([1e6]))
+        leading_rows(colltool.load_fabric("torus512"), GroupSpec(3 * 173), PriceRequest(AR, Readings()), np.array([1e6]))

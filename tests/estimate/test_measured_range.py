@@ -11,8 +11,8 @@ from small import clos, fabric, gb, star, us
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.price import price
-from colltool.estimate.row import Row
 from colltool.fabric.model import Fabric
 
 BELOW = "below the smallest measured size of 32 MiB: extrapolated"
@@ -28,12 +28,12 @@ def known(smallest: str = "32MiB", largest: str = "8GiB") -> dict[str, Any]:
     return {"measured": {"smallest": smallest, "largest": largest}}
 
 
-def ring(of: Fabric, size: Any, ranks: int = 8, primitive: Any = AR) -> Row:
+def ring(of: Fabric, size: Any, ranks: int = 8, primitive: Any = AR) -> AlgorithmEstimate:
     (row,) = price(of, primitive, size, ranks, only=["ring"]).results
     return row
 
 
-def extrapolated(row: Row) -> list[str]:
+def extrapolated(row: AlgorithmEstimate) -> list[str]:
     return [note for note in row.notes if "measured" in note]
 
 

@@ -10,12 +10,13 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.render.dispatch import document, rendered
 from colltool.schedules.executor import run
-from colltool.schedules.links import Loads, Ports
+from colltool.schedules.links import Floats
 from colltool.schedules.program import Indices, maker
+from tests.wiring import Ports
 
 POSTED = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 
@@ -30,7 +31,7 @@ class OnePort(Ports):
         return int(max(np.bincount(pairs // n).max(), np.bincount(pairs % n).max()))
 
 
-def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Loads]:
+def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Floats]:
     make, network = maker(primitive, name), OnePort(group.ranks)
     assert make is not None
     assert run(make(group, 1), network.carry).holds
@@ -120,7 +121,7 @@ def test_rails_through_a_full_mesh_on_one_port_use_one_link(tmp_path) -> None:  
     assert float(one.busbw_Bps) <= 64e9
 
 
-def _direct(post: str = "", *, primitive: str = "ag", algorithm: str = "direct", ranks: int = 16) -> Row:
+def _direct(post: str = "", *, primitive: str = "ag", algorithm: str = "direct", ranks: int = 16) -> AlgorithmEstimate:
     fabric = load_fabric("dgx-h100", ["ib.post=300ns", f"nvlink.post={post}"] if post else [])
     return next(iter(colltool.price(fabric, primitive, size="1KB", ranks=ranks, algorithms=algorithm).results))
 

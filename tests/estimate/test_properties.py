@@ -14,7 +14,7 @@ import colltool
 from colltool.algorithms.registry import STATUSES
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import busbw_factor, least_n_beta, parse_primitive
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 
 ALPHAS, RATES, ETAS = st.floats(0.1, 50.0), st.floats(1.0, 2000.0), st.floats(0.05, 1.0)
@@ -73,7 +73,9 @@ def scaled(tiers: list[Tier], *, alpha: float = 1.0, bandwidth: float = 1.0) -> 
     return made
 
 
-def rows(where: Fabric, primitive: str, size: float, names: list[str] | None = None, **model: Any) -> dict[str, Row]:
+def rows(
+    where: Fabric, primitive: str, size: float, names: list[str] | None = None, **model: Any
+) -> dict[str, AlgorithmEstimate]:
     return {row.title: row for row in colltool.price(where, primitive, size=size, algorithms=names or (), **model).results}
 
 

@@ -16,12 +16,12 @@ import colltool
 from colltool.analysis.diff import diff
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, own_share, parse_primitive
-from colltool.estimate.catalogue import Catalogue
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import tier_under, under_protocols
+from colltool.estimate.candidates import Candidates
 from colltool.estimate.crossover import winners
 from colltool.estimate.groups import place
-from colltool.estimate.protocols import tier_under, under_protocols
-from colltool.estimate.readings import Readings
-from colltool.estimate.row import Row
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import ClosTier, Fabric
 from colltool.render.dispatch import blocks, document
@@ -150,7 +150,7 @@ def apart(tiers: list[Tier], primitive: str) -> dict[str, tuple[Fabric, float]]:
     return made
 
 
-def rows(where: Fabric, primitive: str, size: Any, names: list[str] | None = None, **model: Any) -> dict[str, Row]:
+def rows(where: Fabric, primitive: str, size: Any, names: list[str] | None = None, **model: Any) -> dict[str, AlgorithmEstimate]:
     return {row.title: row for row in colltool.price(where, primitive, size=size, algorithms=names or (), **model).results}
 
 
@@ -490,7 +490,7 @@ def test_crossings_are_confirmed_by_prices(where: Fabric, names: list[str], mode
      (TWO, ["hierarchical:ring/ring", "hierarchical:direct/ring"])],
 )  # fmt: skip
 def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[str, Any]) -> None:
-    found = winners(Catalogue(place(where), AR, Readings(**model)), names)
+    found = winners(Candidates(place(where), AR, Readings(**model)), names)
     assert found[0].from_bytes == 1
     assert found[-1].to_bytes is None
     for size in GRID[::3]:
@@ -507,7 +507,7 @@ def test_three_that_meet_in_one_point(overhead: float, expected: list[str]) -> N
     """A ring's 1.75 M take 28, 14 and 7 us at 160 KB: with 10, 24 and 31 us before them all three take as long there."""
     numbers = {"LL": listed(1, 10, 10), "LL128": listed(1, 20, 24), "Simple": listed(1, 40, overhead)}
     where = fabric(star(8) | {"protocols": protocols(**numbers)})
-    found = winners(Catalogue(place(where), AR, Readings()), ["ring"])
+    found = winners(Candidates(place(where), AR, Readings()), ["ring"])
     assert [one.protocol for one in found] == expected
     assert overhead != 31 or found[0].to_bytes == pytest.approx(160e3)
 

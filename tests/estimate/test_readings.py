@@ -10,7 +10,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.estimate.readings import DECLARED, Readings, checked, words
+from colltool.estimate.assumptions import DECLARED, Readings, checked, words
 
 WRONG: list[tuple[str, Any]] = [
     ("ideal", "yes"), ("ideal", 1), ("ideal", None), ("pipelining", "some"), ("pipelining", 0), ("pipelining", -1),

@@ -9,8 +9,8 @@ from small import fabric, mesh, star, torus
 
 import colltool
 from colltool import ColltoolError
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 
 NESTED = fabric(torus(4, 4), star(6))
@@ -28,24 +28,24 @@ def test_a_slice_of_a_large_pod_is_a_torus_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("where", "who", "shape", "ranks"),
     [
-        (NESTED, Who(4), (4, 1), 4),
-        (NESTED, Who(16), (4, 4), 16),
-        (NESTED, Who(48), (4, 4), 48),
-        (NESTED, Who(None, shape=(2, 2)), (2, 2), 4),
-        (NESTED, Who(48, shape=(4, 4)), (4, 4), 48),
-        (NODES, Who(32), (4, 1), 32),
-        (NODES, Who(None, shape=(2, 2)), (2, 2), 32),
-        (NODES, Who(4, 8), (4, 1), 4),
-        (GRIDS, Who(None, shape=(4, 2, 3)), (4, 2, 3, 1), 24),
-        (GRIDS, Who(32), (4, 2, 2, 2), 32),
-        (GRIDS, Who(4), (4, 1, 1, 1), 4),
-        (fabric(torus(4, 4)), Who(8, in_order=True), (4, 2), 8),
+        (NESTED, GroupSpec(4), (4, 1), 4),
+        (NESTED, GroupSpec(16), (4, 4), 16),
+        (NESTED, GroupSpec(48), (4, 4), 48),
+        (NESTED, GroupSpec(None, shape=(2, 2)), (2, 2), 4),
+        (NESTED, GroupSpec(48, shape=(4, 4)), (4, 4), 48),
+        (NODES, GroupSpec(32), (4, 1), 32),
+        (NODES, GroupSpec(None, shape=(2, 2)), (2, 2), 32),
+        (NODES, GroupSpec(4, 8), (4, 1), 4),
+        (GRIDS, GroupSpec(None, shape=(4, 2, 3)), (4, 2, 3, 1), 24),
+        (GRIDS, GroupSpec(32), (4, 2, 2, 2), 32),
+        (GRIDS, GroupSpec(4), (4, 1, 1, 1), 4),
+        (fabric(torus(4, 4)), GroupSpec(8, in_order=True), (4, 2), 8),
     ],
 )
-def test_the_shape_goes_through_all_lattices(where: Fabric, who: Who, shape: tuple[int, ...], ranks: int) -> None:
+def test_the_shape_goes_through_all_lattices(where: Fabric, who: GroupSpec, shape: tuple[int, ...], ranks: int) -> None:
     placed = place(where, who)
-    assert (placed.seats.shape, placed.ranks) == (shape, ranks)
-    assert place(where, placed.seats.who).seats == placed.seats
+    assert (placed.placement.shape, placed.ranks) == (shape, ranks)
+    assert place(where, placed.placement.spec).placement == placed.placement
     inside = [span.endpoints for span in placed.spans]
     assert prod(inside) == ranks
 
@@ -53,16 +53,16 @@ def test_the_shape_goes_through_all_lattices(where: Fabric, who: Who, shape: tup
 @pytest.mark.parametrize(
     ("where", "who", "what", "fix"),
     [
-        (fabric(star(8)), Who(4, shape=(2, 2)), "has no torus and no mesh", "ranks=4"),
-        (NESTED, Who(None, shape=(2, 2, 2)), "2x2x2 has 3 axes, small has 2 (t1 4x4)", "shape=(4, 4)"),
-        (NESTED, Who(None, shape=(8, 2)), "8x2 does not fit t1 4x4", "shape=(4, 4)"),
-        (NESTED, Who(None, shape=(8, 4)), "8x4 does not fit t1 4x4", "at most 4x4"),
-        (NESTED, Who(8, shape=(2, 2)), "2x2 holds 4 ranks, not 8", "ranks=4, or shape=(4, 2)"),
-        (NESTED, Who(48, shape=(2, 2)), "2x2 holds 4 ranks, not 48", "ranks=4, or shape=(4, 4)"),
-        (NESTED, Who(4, 2, shape=(2, 2)), "without a stride", "leave out shape or stride"),
+        (fabric(star(8)), GroupSpec(4, shape=(2, 2)), "has no torus and no mesh", "ranks=4"),
+        (NESTED, GroupSpec(None, shape=(2, 2, 2)), "2x2x2 has 3 axes, small has 2 (t1 4x4)", "shape=(4, 4)"),
+        (NESTED, GroupSpec(None, shape=(8, 2)), "8x2 does not fit t1 4x4", "shape=(4, 4)"),
+        (NESTED, GroupSpec(None, shape=(8, 4)), "8x4 does not fit t1 4x4", "at most 4x4"),
+        (NESTED, GroupSpec(8, shape=(2, 2)), "2x2 holds 4 ranks, not 8", "ranks=4, or shape=(4, 2)"),
+        (NESTED, GroupSpec(48, shape=(2, 2)), "2x2 holds 4 ranks, not 48", "ranks=4, or shape=(4, 4)"),
+        (NESTED, GroupSpec(4, 2, shape=(2, 2)), "without a stride", "leave out shape or stride"),
     ],
 )
-def test_a_shape_that_cannot_be_says_what_to_write(where: Fabric, who: Who, what: str, fix: str) -> None:
+def test_a_shape_that_cannot_be_says_what_to_write(where: Fabric, who: GroupSpec, what: str, fix: str) -> None:
     with pytest.raises(ColltoolError) as refused:
         place(where, who)
     assert what in refused.value.what
@@ -76,7 +76,7 @@ def test_what_is_executed_is_the_slice(name: str) -> None:
     for ranks in (8, 16):
         done = colltool.verify(name, ranks=ranks, size="1MB")
         assert done.holds
-        assert {one.group.shape for one in done.results} == {place(colltool.load_fabric(name), ranks).seats.shape}
+        assert {one.group.shape for one in done.results} == {place(colltool.load_fabric(name), ranks).placement.shape}
         checked = [one.time_s for one in done.results if one.verdict == "proved" and one.time_s]
         assert checked
         for formula, executed in checked:

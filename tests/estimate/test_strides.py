@@ -13,13 +13,12 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.axes import group_over, groups_of
-from colltool.estimate.catalogue import catalogue
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import candidates_for
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import flat_group, place
-from colltool.estimate.readings import Readings
+from colltool.estimate.placement import every_stride, fits
 from colltool.estimate.results import Price
-from colltool.estimate.walk import every_stride, fits
-from colltool.estimate.who import Who
 from colltool.fabric.model import Fabric
 
 COLLECTIVES = [primitive for primitive in Primitive if primitive.name != "P2P"]
@@ -72,7 +71,7 @@ def test_the_stride_is_used_up_from_the_inside_and_whole_domains_follow(
     ranks: int | None, stride: int, per_domain: tuple[int, ...]
 ) -> None:
     placed = place(THREE, ranks, stride)
-    assert placed.seats.per_domain == per_domain
+    assert placed.placement.per_domain == per_domain
     assert placed.ranks == prod(per_domain)
     assert placed.sizes == tuple(m for m in per_domain if m > 1)
 
@@ -96,7 +95,7 @@ def test_every_domain_holds_as_many_members_as_the_walk_says(where: Fabric) -> N
         for ranks in range(2, where.ranks // stride + 1):
             if fits(where, ranks, stride):
                 found += 1
-                assert members_by_hand(where, ranks, stride) == [{m} for m in place(where, ranks, stride).seats.per_domain]
+                assert members_by_hand(where, ranks, stride) == [{m} for m in place(where, ranks, stride).placement.per_domain]
     assert found > 20
 
 
@@ -218,10 +217,10 @@ def _thinned(ratio: float) -> object:
 
 
 def test_groups_of_one_size_are_kept_apart() -> None:
-    groups = [Who(4), Who(4, 8), Who(4, 32), Who(4, 32, alone=True)]
-    kept = [catalogue(THINNED, group, AR, Readings()) for group in groups]
+    groups = [GroupSpec(4), GroupSpec(4, 8), GroupSpec(4, 32), GroupSpec(4, 32, alone=True)]
+    kept = [candidates_for(THINNED, group, AR, Readings()) for group in groups]
     assert len(set(map(id, kept))) == len(groups)
-    assert [id(catalogue(THINNED, group, AR, Readings())) for group in groups] == list(map(id, kept))
+    assert [id(candidates_for(THINNED, group, AR, Readings())) for group in groups] == list(map(id, kept))
 
 
 # --- refused ----------------------------------------------------------------------------------------------------------
@@ -278,56 +277,3 @@ def test_ranks_that_leave_a_domain_half_full_name_the_nearest_at_that_stride() -
 )
 def test_what_is_no_stride_names_its_argument(group: dict[str, object], argument: str) -> None:
     assert refused(THREE, **group)[0] == argument
-
-
-# --- several axes -----------------------------------------------------------------------------------------------------
-
-
-def test_dimensions_in_an_order_are_strides() -> None:
-    sizes = {"tp": 4, "cp": 2, "dp": 8, "pp": 4}
-    groups = groups_of(sizes)
-    assert {name: (group.ranks, group.stride) for name, group in groups.items()} == {
-        "tp": (4, 1), "cp": (2, 4), "ep": (1, 8), "dp": (8, 8), "pp": (4, 64),
-    }  # fmt: skip
-    outside_in = groups_of(sizes, ["pp", "dp", "cp", "tp"])
-    assert {name: group.stride for name, group in outside_in.items()} == {"pp": 1, "dp": 4, "cp": 32, "tp": 64}
-
-
-def test_the_groups_of_all_dimensions_reach_every_rank_once() -> None:
-    sizes = {"tp": 2, "dp": 3, "pp": 4}
-    groups = groups_of(sizes)
-    places = [
-        sum(place * groups[name].stride for name, place in zip(sizes, at, strict=True))
-        for at in product(*(range(size) for size in sizes.values()))
-    ]
-    assert sorted(places) == list(range(24))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "order", "says"),
-    [
-        ({"tp": 2, "td": 2}, ("tp", "dp"), "no dimension 'td'"),
-        ({"tp": 2}, ("tp", "dp", "tp"), "'tp' is in the order twice"),
-        ({"tp": 0}, ("tp",), "tp"),
-    ],
-)
-def test_dimensions_that_make_no_groups_are_refused(sizes: dict[str, int], order: tuple[str, ...], says: str) -> None:
-    with pytest.raises(ColltoolError, match=says):
-        groups_of(sizes, order)
-
-
-def test_a_group_over_neighbouring_dimensions_is_one_stride() -> None:
-    sizes = {"tp": 8, "cp": 2, "ep": 1, "dp": 4, "pp": 2}
-    assert group_over(sizes, ["dp", "cp"]) == Who(8, 8, in_order=True)  # an ep of 1 is nothing in between
-    assert group_over(sizes, ["cp"]) == groups_of(sizes)["cp"]
-    assert group_over(sizes, ["ep"]) == Who(1, 16, in_order=True)
-    assert group_over(sizes, list(sizes)) == Who(128, 1, in_order=True)
-    members = {end for dp in range(4) for cp in range(2) for end in [dp * 16 + cp * 8]}
-    assert members == {8 * k for k in range(8)}
-
-
-def test_a_group_over_dimensions_with_another_between_them_is_refused() -> None:
-    with pytest.raises(ColltoolError, match="cp and dp are no one stride: ep lies between them"):
-        group_over({"cp": 2, "ep": 4, "dp": 2}, ["cp", "dp"])
-    with pytest.raises(ColltoolError, match="no dimension 'xp'"):
-        group_over({"cp": 2}, ["xp"])

@@ -144,5 +144,5 @@ def test_sweep_of_price_lists(name: str) -> None:
     assert [one.bytes for one in listed.prices] == [1e3, 64e3, 1e6, 16e6, 256e6, 1e9]
     for one in listed.prices:
         assert 1 <= len(one.results) <= 2
-        assert all(row.leads for row in one.results)
+        assert all(row.selectable for row in one.results)
         assert one.results[0].total_s == colltool.price(FABRICS[name], "ar", size=one.bytes).best.total_s

@@ -12,10 +12,10 @@ from colltool.base.cost import energy_J
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P
 from colltool.calibration.serialise import without_cables
-from colltool.congestion.links import link_models
+from colltool.congestion.loads import link_models
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
-from colltool.estimate.readings import Readings
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
 from colltool.fabric.topology import capabilities_of

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small import rail_pods
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.properties import fabric_facts, tier_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import fat_tree, fat_tree_for, rail_pods
+from colltool.sizing.size_clos import fat_tree, fat_tree_for
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 
@@ -324,7 +325,7 @@ def test_sizing_that_does_not_fit_is_a_note() -> None:
     assert "36 NICs" in " ".join(other.notes)
     leaf = fabric_facts(shipped("nvl72", sizing={"rails": 4, "nics_per_rail": 18, "radix": 72})).tiers[1]
     assert leaf.sizing is None
-    assert "sizing: a leaf of 72 ports down takes 72 up" in " ".join(leaf.notes)
+    assert "sizing: a leaf of 72 ports down needs 72 up" in " ".join(leaf.notes)
 
 
 def test_the_scalable_unit_needs_no_spine() -> None:

@@ -10,8 +10,8 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.nccl.facts import hardware_on
-from colltool.nccl.model import flips
+from colltool.nccl.model import switch_points
+from colltool.nccl.topology_inputs import hardware_on
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_pick_and_our_price_of_it(ranks: int, size: str, picked: tuple[str, 
 
 def test_the_pick_changes_where_the_model_flips() -> None:
     where = colltool.load_fabric("dgx-h100")
-    _, second, *_ = flips(hardware_on(where, 64), AR)
+    _, second, *_ = switch_points(hardware_on(where, 64), AR)
     below, above = (
         colltool.price(where, "ar", size=second.from_bytes * factor, ranks=64, library="nccl").library
         for factor in (0.999, 1.001)

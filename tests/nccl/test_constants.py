@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import colltool.nccl.constants as module
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.nccl.constants import ALGORITHMS, GPUS, constants, versions
+from colltool.nccl.rules import RULES, rules_of
 
 FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))
 
@@ -58,6 +60,12 @@ def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path,
     assert module.versions()[-1] == constants("9.99").version == "9.99"
     assert constants() is before
     assert before.version == module.UNVERSIONED
+
+
+def test_every_version_names_rules_that_exist() -> None:
+    assert all(rules_of(constants(version)) is RULES[constants(version).rules] for version in versions())
+    with pytest.raises(ColltoolError, match=r"names rules '9\.99', which do not exist"):
+        rules_of(replace(constants(), rules="9.99"))
 
 
 def test_shipped_fabrics_on_nccl_say_its_version() -> None:

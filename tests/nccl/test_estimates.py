@@ -10,7 +10,7 @@ import pytest
 
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive, parse_primitive
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import estimates, flips, pick, picks
+from colltool.nccl.model import estimates, pick, picks, switch_points
 from tests.nccl_machines import machine
 
 MiB = 2**20
@@ -144,7 +144,7 @@ WITHOUT_NVLS = {
 def walked(on: Hardware, primitive: Primitive, most: float = 4096) -> list[str | float]:
     """The picks from 1 byte on with the sizes in MiB between them, as the tables above."""
     found: list[str | float] = []
-    for flip in flips(on, primitive):
+    for flip in switch_points(on, primitive):
         if flip.from_bytes / MiB < most:
             found += [*([flip.from_bytes / MiB] if found else []), f"{flip.algorithm}/{flip.protocol}"]
     return found

@@ -8,13 +8,13 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, RS, Primitive
+from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.price import price
-from colltool.estimate.who import Who
 from colltool.fabric.load import load_fabric
-from colltool.nccl.facts import hardware_on
+from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Graph
 from colltool.nccl.model import estimates, pick
-from colltool.nccl.ways import spec_of
+from colltool.nccl.topology_inputs import hardware_on
 from tests.nccl_machines import cluster, machine
 
 
@@ -143,18 +143,18 @@ def test_a_tree_on_one_node_has_none() -> None:
 
 
 def test_a_group_of_one_rank_a_node_is_a_cluster_of_such_nodes() -> None:
-    assert hardware_on(cluster(16), Who(16, 8)) == hardware_on(cluster(16, gpus=1), 16)
-    assert hardware_on(load_fabric("dgx-h100"), Who(16, 8)) != hardware_on(load_fabric("dgx-h100"), 16)
+    assert hardware_on(cluster(16), GroupSpec(16, 8)) == hardware_on(cluster(16, gpus=1), 16)
+    assert hardware_on(load_fabric("dgx-h100"), GroupSpec(16, 8)) != hardware_on(load_fabric("dgx-h100"), 16)
 
 
 def test_a_group_brings_the_nics_of_its_own_members() -> None:
-    found = hardware_on(cluster(16), Who(32, 4))
+    found = hardware_on(cluster(16), GroupSpec(32, 4))
     assert (found.nodes, found.ranks_per_node, found.nics) == (16, 2, 2)
-    assert hardware_on(cluster(16, nics=8), Who(32, 4)).nics == 2
+    assert hardware_on(cluster(16, nics=8), GroupSpec(32, 4)).nics == 2
 
 
 def test_channels_that_were_given_for_a_node_are_shared_by_its_groups() -> None:
     given = {"ring": {"channels": 16, "inside": "40GB/s", "across": "20GB/s"}, "total": 32}
-    whole, part = (hardware_on(cluster(16, channels=given), group) for group in (Who(128), Who(16, 8)))
+    whole, part = (hardware_on(cluster(16, channels=given), group) for group in (GroupSpec(128), GroupSpec(16, 8)))
     assert (whole.ring, whole.channels) == (Graph(16, 40.0, 20.0), 32)
     assert (part.ring, part.channels) == (Graph(2, 40.0, 20.0), 4)

@@ -5,24 +5,23 @@ from __future__ import annotations
 import pytest
 
 from colltool.nccl.constants import constants
-from colltool.nccl.graphs import Machine, communicator_channels, nvls_graph, ring_graph, tree_graph
-from colltool.nccl.hardware import Graph
+from colltool.nccl.hardware import GpuNodes, Graph, communicator_channels, nvls_graph, ring_graph, tree_graph
 
 # What the search of NCCL 2.30.7 gives on H100 and B200 nodes with NVSwitch and a NIC for each GPU: ring, tree, NVLS as (channels,
 # GB/s inside, across), channels of a communicator. No NVLS with one GPU a node.
 KNOWN = {
-    Machine("hopper", 1, 8, 0): ((12, 30, 30), (12, 30, 30), (8, 40, 60), 24),
-    Machine("hopper", 16, 8, 50): ((8, 48, 48), (8, 48, 48), (8, 40, 48), 16),
-    Machine("hopper", 16, 8, 25): ((8, 24, 24), (8, 48, 24), (8, 24, 24), 16),
-    Machine("hopper", 16, 1, 50): ((2, 24, 24), (2, 48, 24), None, 4),
-    Machine("blackwell", 1, 8, 0): ((16, 45, 45), (16, 45, 45), (8, 80, 90), 32),
-    Machine("blackwell", 16, 8, 50): ((8, 48, 48), (8, 96, 48), (8, 48, 48), 16),
+    GpuNodes("hopper", 1, 8, 0): ((12, 30, 30), (12, 30, 30), (8, 40, 60), 24),
+    GpuNodes("hopper", 16, 8, 50): ((8, 48, 48), (8, 48, 48), (8, 40, 48), 16),
+    GpuNodes("hopper", 16, 8, 25): ((8, 24, 24), (8, 48, 24), (8, 24, 24), 16),
+    GpuNodes("hopper", 16, 1, 50): ((2, 24, 24), (2, 48, 24), None, 4),
+    GpuNodes("blackwell", 1, 8, 0): ((16, 45, 45), (16, 45, 45), (8, 80, 90), 32),
+    GpuNodes("blackwell", 16, 8, 50): ((8, 48, 48), (8, 96, 48), (8, 48, 48), 16),
 }
 # Not known from a machine; what the search must give by its arithmetic alone: 240 GB/s of an A100's NVLink filled by channels of
 # 40 that are split in two, HDR NICs at 24.
 DERIVED = {
-    Machine("ampere", 1, 8, 0): ((12, 20, 20), None, 24),
-    Machine("ampere", 16, 8, 25): ((8, 24, 24), None, 16),
+    GpuNodes("ampere", 1, 8, 0): ((12, 20, 20), None, 24),
+    GpuNodes("ampere", 16, 8, 25): ((8, 24, 24), None, 16),
 }
 
 
@@ -31,7 +30,7 @@ def graph(numbers: tuple[float, float, float] | None) -> Graph | None:
 
 
 @pytest.mark.parametrize("machine", KNOWN, ids=lambda one: "-".join(map(str, one)))
-def test_the_channels_are_those_that_nccl_finds(machine: Machine) -> None:
+def test_the_channels_are_those_that_nccl_finds(machine: GpuNodes) -> None:
     numbers, (ring, tree, nvls, total) = constants("2.30"), KNOWN[machine]
     assert ring_graph(numbers, machine) == graph(ring)
     assert tree_graph(numbers, machine) == graph(tree)
@@ -40,7 +39,7 @@ def test_the_channels_are_those_that_nccl_finds(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", DERIVED, ids=lambda one: "-".join(map(str, one)))
-def test_an_a100(machine: Machine) -> None:
+def test_an_a100(machine: GpuNodes) -> None:
     numbers, (ring, nvls, total) = constants("2.30"), DERIVED[machine]
     assert ring_graph(numbers, machine) == graph(ring)
     assert nvls_graph(numbers, machine) is nvls
@@ -49,7 +48,7 @@ def test_an_a100(machine: Machine) -> None:
 
 @pytest.mark.parametrize("gpus", range(2, 9))
 def test_a_smaller_group_of_a_node_has_the_same_rings_and_an_nvls_channel_for_each_gpu(gpus: int) -> None:
-    numbers, machine = constants("2.30"), Machine("hopper", 1, gpus, 0)
+    numbers, machine = constants("2.30"), GpuNodes("hopper", 1, gpus, 0)
     assert ring_graph(numbers, machine) == Graph(12, 30, 30)
     nvls = nvls_graph(numbers, machine)
     assert nvls is not None

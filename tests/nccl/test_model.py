@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
 from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import estimates, flips, pick, picks, pieces
+from colltool.nccl.model import estimates, pick, picks, pieces, switch_points
 from tests.nccl_machines import machine
 
 MACHINES = (
@@ -53,7 +53,7 @@ def test_the_pick_is_the_first_of_the_least(on: Hardware, primitive: Primitive, 
 
 @given(machines, primitives, sizes)
 def test_the_map_of_picks_has_what_is_picked(on: Hardware, primitive: Primitive, size: float) -> None:
-    flip = [one for one in flips(on, primitive) if one.from_bytes <= size][-1]
+    flip = [one for one in switch_points(on, primitive) if one.from_bytes <= size][-1]
     best = pick(on, primitive, size)
     (here,) = (one for one in estimates(on, primitive, size) if one[:2] == flip[1:])
     assert here.seconds == pytest.approx(best.seconds, rel=1e-9)
@@ -61,7 +61,7 @@ def test_the_map_of_picks_has_what_is_picked(on: Hardware, primitive: Primitive,
 
 @given(machines, primitives)
 def test_the_map_of_picks_changes_at_every_entry(on: Hardware, primitive: Primitive) -> None:
-    found = flips(on, primitive)
+    found = switch_points(on, primitive)
     assert found[0].from_bytes == 1
     for one, other in pairwise(found):
         assert one.from_bytes < other.from_bytes

@@ -9,8 +9,8 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.nccl.facts import hardware_on
 from colltool.nccl.model import estimates, pick
+from colltool.nccl.topology_inputs import hardware_on
 
 
 @pytest.mark.parametrize(

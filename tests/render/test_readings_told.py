@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import run
 
 import colltool
-from colltool.estimate.readings import Readings
+from colltool.estimate.assumptions import Readings
 
 ON = ("-f", "star512", "-n", "8", "-M", "1MB")
 ASKED = [

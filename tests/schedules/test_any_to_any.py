@@ -15,9 +15,10 @@ from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules import all_reduce, all_to_all, gather_scatter, rooted, switch
 from colltool.schedules.executor import Outcome, run
-from colltool.schedules.links import LatticeLinks, MeshLinks, Network, Ports
+from colltool.schedules.network import Network
 from colltool.schedules.program import Program, Step, maker, step
 from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
+from tests.wiring import LatticeNetwork, MeshNetwork, Ports
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 31, 32, 33, 64, 100)
 SEGMENTS = (1, 2, 7, 16)
@@ -168,7 +169,7 @@ def test_in_network_schedules_load_their_ports_as_claimed(primitive: Primitive, 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("primitive", "name"), AT_ONCE)
 def test_all_links_of_a_full_mesh_at_once(primitive: Primitive, name: str, n: int) -> None:
-    group, net = group_of(n, "full_mesh"), MeshLinks(n)
+    group, net = group_of(n, "full_mesh"), MeshNetwork(n)
     outcome = run(made(primitive, name, group), net.carry)
     assert outcome.holds, outcome.problem
     assert (net.hops, net.peak) == pytest.approx(formula(primitive, name, group), rel=1e-12)
@@ -206,7 +207,7 @@ def test_512_ranks_pipelined(primitive: Primitive, name: str) -> None:
     ],
 )
 def test_send_goes_to_the_farthest_rank_of_a_lattice(axes: list[Axis], peak: float) -> None:
-    net = LatticeLinks(axes)
+    net = LatticeNetwork(axes)
     closed = all(axis.wrap for axis in axes)
     group = Group(net.ranks, "torus" if closed else "mesh", axes=tuple(axes))
     outcome = run(made(P2P, "send", group), net.carry)

@@ -9,15 +9,16 @@ import colltool.algorithms
 from colltool.algorithms.composed import Order
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.estimate.catalogue import named_candidates
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
-from colltool.estimate.readings import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.schedules import executor
 from colltool.schedules.composed import compose
-from colltool.schedules.links import Ports, Tiers
+from colltool.schedules.network import Tiers
 from colltool.schedules.program import maker
+from tests.wiring import Ports
 
 assert colltool.algorithms
 SEGMENTS = 3
@@ -85,7 +86,7 @@ def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     [costed] = named_candidates(place(one), primitive, readings, [name])
     counts = defaultdict(lambda: [0.0, 0.0])
     for part in costed.parts:
-        own = part.charge
+        own = part.cost
         counted = part.pipeline.counts(SEGMENTS) if part.pipeline else (own.n_alpha, own.n_beta)
         counts[own.tier][0] += counted[0]
         counts[own.tier][1] += counted[1] * part.payload

@@ -7,8 +7,8 @@ import pytest
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.executor import run
-from colltool.schedules.links import Ports
 from colltool.schedules.program import Program, Step, step
+from tests.wiring import Ports
 
 
 def program(

@@ -9,8 +9,8 @@ from colltool.base.cost import Pipeline, totals
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.executor import run
 from colltool.schedules.full_mesh import paths, rings
-from colltool.schedules.links import MeshLinks
 from colltool.schedules.program import maker
+from tests.wiring import MeshNetwork
 
 SIZES = (*range(3, 14), 16, 31, 32)
 
@@ -43,7 +43,7 @@ def test_paths_start_and_end_everywhere_and_use_every_link_alike(n: int) -> None
 @pytest.mark.parametrize("n", SIZES[:8])
 @pytest.mark.parametrize("primitive", [AR, AG, RS])
 def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: int) -> None:
-    group, network, make = Group(n, "full_mesh"), MeshLinks(n), maker(primitive, "multi-link-ring")
+    group, network, make = Group(n, "full_mesh"), MeshNetwork(n), maker(primitive, "multi-link-ring")
     assert make is not None
     assert run(make(group, 1), network.carry).holds
     assert (network.hops, network.peak) == pytest.approx(totals(find(primitive, "multi-link-ring").schedule(group)[0]))
@@ -58,7 +58,7 @@ def test_the_formula_of_the_chains_is_what_links_carry(primitive: Primitive, n: 
     assert make is not None
     assert terms.fill is not None
     for segments in (1, n, 20):
-        network = MeshLinks(n)
+        network = MeshNetwork(n)
         assert run(make(group, segments), network.carry).holds
         hops, load = Pipeline(terms.n_alpha, terms.fill, terms.n_beta).counts(segments)
         assert network.hops == hops

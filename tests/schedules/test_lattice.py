@@ -14,7 +14,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 from colltool.schedules import executor, program
 from colltool.schedules.lattice import hamiltonian_cycle, snake
 from colltool.schedules.lines import both_ways, halving, one_way, open_line
-from colltool.schedules.links import LatticeLinks
+from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
 SEGMENTS = 4
@@ -66,7 +66,7 @@ def lattice(kind, shape) -> Group:
 
 
 def execute(primitive, name, group):
-    network = LatticeLinks(group.axes)
+    network = LatticeNetwork(group.axes)
     outcome = executor.run(program.maker(primitive, name)(group, SEGMENTS), network.carry)
     assert outcome.holds, outcome
     return network
@@ -120,7 +120,7 @@ def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
 
     def carry(batch, chunk_bytes):
         if not phases or phases[-1][0] == steps_per_phase:
-            phases.append([0, LatticeLinks(group.axes)])
+            phases.append([0, LatticeNetwork(group.axes)])
         phases[-1][0] += 1
         phases[-1][1].carry(batch, chunk_bytes)
 
@@ -146,7 +146,7 @@ def test_every_message_goes_to_a_neighbour(name, kind, shape):
     group = lattice(kind, shape)
     if find(AR, name).why_not(group) is not None:
         pytest.skip("needs wraparound")
-    network = LatticeLinks(group.axes)
+    network = LatticeNetwork(group.axes)
     for batch in program.maker(AR, name)(group, 1).batches:
         assert all(network.distance(one.src, one.dst) == 1 for one in batch)
 
@@ -157,7 +157,7 @@ def test_a_cycle_of_links_wherever_there_is_one(kind, shape):
     group = lattice(kind, shape)
     if group.ranks == 1:
         return
-    network, long = LatticeLinks(group.axes), [axis for axis in group.axes if axis.size > 1]
+    network, long = LatticeNetwork(group.axes), [axis for axis in group.axes if axis.size > 1]
     walk, cycle = snake(group.axes), hamiltonian_cycle(group.axes)
     assert sorted(walk) == list(range(group.ranks))
     assert network.distance(walk[:-1], walk[1:]) == 1

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from colltool.algorithms.group import Axis
-from colltool.schedules.links import LatticeLinks, MeshLinks, Network, Ports
+from colltool.schedules.network import Network
 from colltool.schedules.program import step
+from tests.wiring import LatticeNetwork, MeshNetwork, Ports
 
 Place = tuple[int, ...]
 Loads = dict[tuple[Place, Place], float]
@@ -79,15 +80,16 @@ def brute_force(messages: list[tuple[int, int, float]], axes: list[Axis]) -> Loa
     return loads
 
 
-def measured(net: LatticeLinks, messages: list[tuple[int, int, float]], axes: list[Axis]) -> Loads:
+def measured(net: LatticeNetwork, messages: list[tuple[int, int, float]], axes: list[Axis]) -> Loads:
     """The loaded links by the places that they join."""
     src, dst, size = (np.array(column) for column in zip(*messages, strict=True))
     loads: Loads = {}
     for link in np.flatnonzero(out := net.loads(src, dst, size.astype(float))):
-        axis, rest = divmod(int(link), net.ranks * 2)
-        start = place(rest // 2, axes)
+        number, rank = divmod(int(link), net.ranks)
+        axis, way = divmod(number, 2)
+        start = place(rank, axes)
         end = list(start)
-        end[axis] += 1 if rest % 2 == 0 else -1
+        end[axis] += 1 if way == 0 else -1
         if axes[axis].is_ring:
             end[axis] %= axes[axis].size
         assert 0 <= end[axis] < axes[axis].size, "a load beyond the end of a line"
@@ -103,13 +105,13 @@ def test_lattice_loads_are_those_of_routing_hop_by_hop(sizes: list[tuple[int, bo
     everyone = [(a, b, 1 / n) for a in range(n) for b in range(n)]
     some = [(int(rng.integers(n)), int(rng.integers(n)), float(rng.random())) for _ in range(40)]
     for messages in (everyone, some, [(0, n - 1, 1.0)]):
-        assert measured(LatticeLinks(axes), messages, axes) == pytest.approx(brute_force(messages, axes))
+        assert measured(LatticeNetwork(axes), messages, axes) == pytest.approx(brute_force(messages, axes))
 
 
 @pytest.mark.parametrize("sizes", SHAPES)
 def test_lattice_distance_is_the_longest_walk(sizes: list[tuple[int, bool]]) -> None:
     axes = axes_of(sizes)
-    net = LatticeLinks(axes)
+    net = LatticeNetwork(axes)
 
     def hops(a: int, b: int) -> int:
         pairs = zip(place(a, axes), place(b, axes), axes, strict=True)
@@ -122,31 +124,31 @@ def test_lattice_distance_is_the_longest_walk(sizes: list[tuple[int, bool]]) -> 
     assert net.distance(zeros, everyone) == max(hops(0, b) for b in everyone)
 
 
-def all_to_all(net: LatticeLinks) -> np.ndarray:
+def all_to_all(net: LatticeNetwork) -> np.ndarray:
     src, dst = np.divmod(np.arange(net.ranks**2), net.ranks)
     return net.loads(src, dst, np.full(len(src), 1 / net.ranks))
 
 
 def test_all_to_all_on_a_4x4_torus_puts_8_chunks_on_every_link() -> None:
-    loads = all_to_all(LatticeLinks([Axis(4, True)] * 2))
+    loads = all_to_all(LatticeNetwork([Axis(4, True)] * 2))
     assert loads * 16 == pytest.approx(np.full(2 * 16 * 2, 8.0))
 
 
 def test_the_cut_of_a_4x4_torus_by_counting() -> None:
     """8 ranks on each side: 64 chunks cross each way, over 8 links each way."""
-    net = LatticeLinks([Axis(4, True)] * 2)
-    loads = all_to_all(net).reshape(2, 4, 4, 2)  # axis, y, x, direction
-    upwards = loads[0, :, 1, 0].sum() + loads[0, :, 0, 1].sum()
+    net = LatticeNetwork([Axis(4, True)] * 2)
+    loads = all_to_all(net).reshape(2, 2, 4, 4)  # axis, direction, y, x
+    upwards = loads[0, 0, :, 1].sum() + loads[0, 1, :, 0].sum()
     assert upwards * 16 == pytest.approx(64)
 
 
 def test_all_to_all_on_an_8x8x8_torus_loads_every_link_with_m() -> None:
-    assert all_to_all(LatticeLinks([Axis(8, True)] * 3)) == pytest.approx(1.0)
+    assert all_to_all(LatticeNetwork([Axis(8, True)] * 3)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("size", "wrap", "busiest"), [(2, True, 1 / 2), (3, True, 1 / 3), (4, False, 1.0), (5, False, 6 / 5)])
 def test_all_to_all_on_one_axis_by_hand(size: int, wrap: bool, busiest: float) -> None:
-    assert all_to_all(LatticeLinks([Axis(size, wrap)])).max() == pytest.approx(busiest)
+    assert all_to_all(LatticeNetwork([Axis(size, wrap)])).max() == pytest.approx(busiest)
 
 
 def test_ports_count_both_directions_apart_and_no_switch() -> None:
@@ -159,7 +161,7 @@ def test_ports_count_both_directions_apart_and_no_switch() -> None:
 
 
 def test_a_full_mesh_has_a_link_for_each_pair_and_direction() -> None:
-    net = MeshLinks(3)
+    net = MeshNetwork(3)
     net.carry((step([0, 0, 1], [1, 2, 0], 0),), np.array([2.0]))
     assert [(int(k) // 3, int(k) % 3) for k in np.flatnonzero(net.total)] == [(0, 1), (0, 2), (1, 0)]
     net.carry((step([0, 0], [1, 1], 0),), np.array([2.0]))
@@ -167,7 +169,7 @@ def test_a_full_mesh_has_a_link_for_each_pair_and_direction() -> None:
 
 
 def test_batches_that_leave_together_share_links_and_one_wait() -> None:
-    for net in (Ports(2), MeshLinks(2), LatticeLinks([Axis(2, False)])):
+    for net in (Ports(2), MeshNetwork(2), LatticeNetwork([Axis(2, False)])):
         net.carry((step(0, 1, 0, add=True), step(0, 1, 1)), np.array([1.0, 0.5]))
         assert (net.hops, net.peak, net.busiest) == (1, 1.5, 1.5)
 

@@ -117,8 +117,8 @@ def test_what_is_left_over_is_said() -> None:
     assert (leaf.switches, leaf.down_ports, leaf.up_ports, plan.spare_ports) == (13, 40, 20, 20)
     assert plan.notes == (
         "leaf: a switch leaves 4 of its 64 ports unused",
-        "500 ports fill 13 leaves of 40 down-ports only in part",
+        "500 ports only partly fill 13 leaves of 40 down-ports",
         "spine: a switch leaves 12 of its 64 ports unused",
     )
     achieved = clos_plan(30, 1, 9, hops=(1.3,))
-    assert any("1.25:1, where 1.3:1 was asked for" in note for note in achieved.notes)
+    assert any("1.25:1 instead of 1.3:1" in note for note in achieved.notes)

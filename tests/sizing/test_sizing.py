@@ -92,7 +92,7 @@ def test_what_is_sized_can_be_wired(endpoints: int, radix: int, hops: tuple[floa
 def test_levels_are_the_fewest_that_fit() -> None:
     assert [len(clos_plan(n, 1, 64).levels) for n in (64, 65, 2048, 2049, 65536)] == [1, 2, 2, 3, 3]
     assert [tree_levels(n, 64) for n in (1, 64, 65, 4096, 4097)] == [1, 1, 2, 2, 3]
-    with pytest.raises(ColltoolError, match="65537 ports on a rail do not fit: 3 levels of 64-port switches join at most 65536"):
+    with pytest.raises(ColltoolError, match=r"65537 ports on one rail do not fit: 3 levels .* at most 65536"):
         clos_plan(65537, 1, 64)
     with pytest.raises(ColltoolError, match="2 levels of 64-port switches join at most 2048"):
         clos_plan(2049, 1, 64, levels=2)
@@ -135,8 +135,8 @@ def test_a_split_that_is_not_whole_is_no_more_oversubscribed_than_asked() -> Non
     assert (plan.leaves, plan.spines, plan.down_ports, plan.up_ports) == (26, 10, 40, 20)
     assert plan.notes == (
         "leaf: a switch leaves 4 of its 64 ports unused",
-        "1024 ports fill 26 leaves of 40 down-ports only in part",
-        "spine: 10 switches, so that uplinks spread evenly; their ports alone would do with 9",
+        "1024 ports only partly fill 26 leaves of 40 down-ports",
+        "spine: 10 switches to spread uplinks evenly; by ports alone 9 would do",
         "spine: a switch leaves 12 of its 64 ports unused",
     )
 
@@ -155,15 +155,15 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
         ({}, "what is to be sized is not given"),
         ({"fat_tree": 5}, "an even number of ports"),
         ({"fat_tree": 4, "radix": 4}, "radix: is not asked of a fat-tree"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2}, "from 1 .non-blocking. to 1000, got 0.5"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2}, "1 .non-blocking. to 1000, got 0.5"),
         ({"endpoints": 64, "radix": 64, "oversubscription": 10**400}, "oversubscription: .* to 1000, got a number of more"),
         ({"endpoints": 64, "radix": 64, "oversubscription": [2.0, 10**5000]}, "oversubscription: .* to 1000"),
         ({"endpoints": 64, "radix": 64, "oversubscription": float("inf")}, "oversubscription: .* to 1000, got inf"),
         ({"endpoints": 64, "radix": 64, "oversubscription": float("nan")}, "oversubscription: .* to 1000, got nan"),
         ({"endpoints": 64, "radix": 64, "oversubscription": b"2"}, "expected a ratio, got a bytes"),
-        ({"endpoints": 64, "radix": 64, "rails": 65}, "rails: 65 rails are more than the 64 ports of all endpoints"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": "x"}, "'x' is no oversubscription"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": "60x400Gbps:8x400Gbps"}, "takes 68 ports"),
+        ({"endpoints": 64, "radix": 64, "rails": 65}, "rails: 65 rails are more than the 64 endpoint ports"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": "x"}, "'x' is not an oversubscription"),
+        ({"endpoints": 64, "radix": 64, "oversubscription": "60x400Gbps:8x400Gbps"}, "needs 68 ports"),
         ({"endpoints": 64, "radix": 64, "levels": 2, "oversubscription": "2,2"}, "1 ratio"),
         ({"endpoints": 64, "radix": 64, "levels": 4}, "1 to 3 levels"),
         ({"endpoints": 64, "radix": 1}, "2 to 1024 ports"),

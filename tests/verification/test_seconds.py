@@ -9,10 +9,10 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, torus
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.estimate import charge
-from colltool.estimate.cut_bound import floor_of
+from colltool.estimate import link_cost as charge
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
-from colltool.estimate.readings import Readings
 from colltool.verification.results import VERDICTS
 from colltool.verification.verify import verify
 
@@ -80,7 +80,7 @@ def test_generated_fabrics(start: int) -> None:
                 continue
             assert result.holds, [(seed, who, one) for one in result.results if one.verdict == "mismatch"]
             for one in result.results:
-                bound = float(floor_of(place(where, who), one.primitive, Readings()).seconds(1e9))
+                bound = float(cut_bound_of(place(where, who), one.primitive, Readings()).seconds(1e9))
                 assert one.time_s is None or one.time_s[1] >= bound * (1 - 1e-9), (seed, who, one)
 
 

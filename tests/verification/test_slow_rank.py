@@ -17,10 +17,10 @@ from colltool.algorithms.registry import Algorithm, every_algorithm, find
 from colltool.base.cost import total_n_beta
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE
-from colltool.estimate.row import Row
-from colltool.schedules.links import LatticeLinks
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.schedules.program import maker
 from colltool.verification import slow_rank
+from tests.wiring import LatticeNetwork
 
 SIZE = 64e6
 CAN = {"reduce": True, "multicast": True, "alpha_switch": "1us"}
@@ -36,12 +36,12 @@ FABRICS = {
 }
 
 
-def rows(where: Any, primitive: str = "ar", share: float = 0.8, **more: Any) -> dict[str, Row]:
+def rows(where: Any, primitive: str = "ar", share: float = 0.8, **more: Any) -> dict[str, AlgorithmEstimate]:
     found = colltool.price(where, primitive, size=SIZE, slow_rank=share, **more)
     return {row.spec: row for row in found.results}
 
 
-def slow_of(row: Row) -> float:
+def slow_of(row: AlgorithmEstimate) -> float:
     assert row.slow is not None
     assert row.slow.total_s is not None
     return row.slow.total_s
@@ -126,9 +126,9 @@ def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
 )
 def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
     """Every link by one message over it alone: it belongs to its two ends."""
-    net = LatticeLinks(axes)
+    net = LatticeNetwork(axes)
     for rank in range(net.ranks):
-        for axis, stride in zip(axes, net.strides.tolist(), strict=True):
+        for axis, stride in zip(axes, net.strides, strict=True):
             place = rank // stride % axis.size
             there = rank + stride * ((place + 1) % axis.size - place)
             if place + 1 == axis.size and not axis.is_ring:

@@ -13,10 +13,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
 from colltool.render.dispatch import document, rendered
-from colltool.schedules.links import network_of
 from colltool.schedules.trace import Trace
 from colltool.verification.verify import verify
 from tests import small
+from tests.wiring import LatticeNetwork
 
 
 def trace_of(primitive: str, algorithm: str, ranks: int, **more: Any) -> Trace:
@@ -165,7 +165,7 @@ def test_what_a_lattice_relays_goes_hop_by_hop(where: Any, algorithm: str) -> No
     fabric = small.fabric(where)
     (one,) = colltool.verify(fabric, "a2a", algorithms=algorithm, trace=True).results
     assert one.trace is not None
-    network = network_of("neighbour_links", fabric.ranks, capabilities_of(fabric.tiers[0]).axes)
+    network = LatticeNetwork(capabilities_of(fabric.tiers[0]).axes)
     for step in one.trace.steps:
         ends = np.array([(message.src, message.dst) for message in step.messages])
         assert network.distance(ends[:, 0], ends[:, 1]) == step.n_alpha == 1

@@ -118,7 +118,7 @@ def test_a_wrong_formula_is_a_mismatch_or_a_bound(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.schedules import registry as makers
+    from colltool.schedules import program as makers
 
     make = makers.maker(AR, "ring")
     assert make is not None

@@ -23,7 +23,7 @@ from colltool.render.view import described
 from colltool.render.widths import fitting
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report, ReportEntry, Section
+    from colltool.analysis.report import Report, ReportEntry, ReportSection
 
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
@@ -105,7 +105,7 @@ def _markup(text: str) -> Any:
     return Markup(text)  # made by this program: every name in it was escaped where it was put in
 
 
-def _exhibits(section: Section, letters: Letters) -> Iterator[_Shown]:
+def _exhibits(section: ReportSection, letters: Letters) -> Iterator[_Shown]:
     for number, one in enumerate(section.exhibits, 1):
         key = f"{section.key}-{number}"
         tables, dropped = _narrowed(_on_page(one.result))

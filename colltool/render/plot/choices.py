@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from colltool.analysis.compare import Comparison, Line
+from colltool.analysis.compare import CompareLine, Comparison
 from colltool.analysis.grid import Cell
 from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
@@ -230,7 +230,7 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
     return Chart(title, alt, tuple(panels), columns=columns, points=9)
 
 
-def _compared(result: Comparison, lines: list[Line], first: bool, axes: Axes, inches: float) -> None:
+def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: Axes, inches: float) -> None:
     rates: list[float] = []
     for column, one in enumerate(result.columns):
         cells = [(line.bytes, line.cells[column]) for line in lines]

@@ -8,7 +8,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.formatting import format_bytes, title_size
-from colltool.estimate.results import Crossover, Pair
+from colltool.estimate.results import AlgorithmPair, Crossover
 from colltool.render.plot.chart import NAMES_WIDE, Chart, Key, Panel, colour_of
 from colltool.render.plot.style import DARK_TEXT, letter, letters, log_scale, text_on, wrapped
 from colltool.render.views.crossover import crossover_title, library_title
@@ -53,7 +53,7 @@ def ribbons_of(result: Crossover) -> list[Ribbon]:
     return [one for one in found if one.stretches]
 
 
-def _of_pair(pair: Pair) -> Iterator[Stretch]:
+def _of_pair(pair: AlgorithmPair) -> Iterator[Stretch]:
     if not pair.crossings:
         if pair.dominates is not None:
             yield Stretch(1.0, None, pair.dominates)
@@ -77,7 +77,7 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
     return Chart(crossover_title(result), alt, (panel,), keys)
 
 
-def _said(pair: Pair) -> str:
+def _said(pair: AlgorithmPair) -> str:
     if not pair.crossings:
         return f"always {pair.dominates}" if pair.dominates else "the same"
     return ", ".join(f"{one.faster_above} from {format_bytes(one.bytes, 3)}" for one in pair.crossings)

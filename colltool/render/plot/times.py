@@ -7,15 +7,14 @@ from typing import Any
 
 from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
-from colltool.estimate.row import Phase, Row
 from colltool.render.estimate_columns import heading
 from colltool.render.plot.chart import ACROSS, GREY, Bar, Chart, Key, Piece, bars_panel, colour_of, hatch_of
 from colltool.render.plot.style import COLOURS, letter
 from colltool.render.view import on_fabric
 from colltool.render.views.breakdown import streams
 from colltool.render.views.plan import plan_title
-from colltool.render.views.plan_choices import apart
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import verdict as judged
 from colltool.traces.results import CallTotal, TraceComparison
@@ -49,12 +48,12 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     return Chart(title, alt, (bars_panel(bars, _short, "", _MOST_TIMES * float(row.total_s), "time"),), keys)
 
 
-def _phase(phase: Phase) -> str:
+def _phase(phase: PhaseCost) -> str:
     where = " ".join(dict.fromkeys(filter(None, (phase.tier, phase.level))))
     return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
 
 
-def _whole(row: Row) -> tuple[Piece, ...]:
+def _whole(row: AlgorithmEstimate) -> tuple[Piece, ...]:
     # of phases that stream through each other the bandwidth of the busiest tier alone
     pieces: list[Piece] = []
     for at, phase in enumerate(row.phases):
@@ -66,7 +65,7 @@ def _whole(row: Row) -> tuple[Piece, ...]:
     return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"), Piece(float(row.software_s), "", GREY, _SOFTWARE))
 
 
-def _streamed(row: Row) -> list[Bar]:
+def _streamed(row: AlgorithmEstimate) -> list[Bar]:
     bars = []
     for at, phase in enumerate(row.phases):
         latency = Piece(float(phase.alpha_s), "", colour_of(at), ACROSS)
@@ -75,7 +74,7 @@ def _streamed(row: Row) -> list[Bar]:
     return bars
 
 
-def _baseline(one: Row, row: Row) -> Bar:
+def _baseline(one: AlgorithmEstimate, row: AlgorithmEstimate) -> Bar:
     parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
     pieces = tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts)
     return Bar(one.title, pieces, f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}")
@@ -154,12 +153,12 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
         _short(plan.step_s) + (f", {format_factor(result.ratio(at), 3)}" if at else "") for at, plan in enumerate(result.plans)
     ]
     bars = [
-        Bar(apart(result, at), _pieces(plan.parts, names), took[at], plan.control_step_s) for at, plan in enumerate(result.plans)
+        Bar(result.titles[at], _pieces(plan.parts, names), took[at], plan.control_step_s) for at, plan in enumerate(result.plans)
     ]
     keys = [Key(f"{letter(at)}  {name}", colour_of(at), hatch_of(at)) for at, name in enumerate(names)]
     first = result.plans[0]
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
-    steps = ", ".join(f"{apart(result, at)} {text}" for at, text in enumerate(took))
+    steps = ", ".join(f"{result.titles[at]} {text}" for at, text in enumerate(took))
     alt = f"A step of {first.job.name} on {first.ranks} ranks: {steps}."
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), (*keys, Key("the end with a free network")))
 

@@ -16,8 +16,8 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, Price
-from colltool.estimate.row import Phase, Row
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import slow_words
@@ -30,8 +30,8 @@ class _Part(NamedTuple):
     """A phase of the row it belongs to."""
 
     price: Price
-    row: Row
-    phase: Phase
+    row: AlgorithmEstimate
+    phase: PhaseCost
 
 
 _CONTEXT = (
@@ -82,7 +82,7 @@ _LINKS = (
 )
 
 
-def links_table(rows: Sequence[Row], first: int | None = None) -> list[Block]:
+def links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
     """Each tier's own alpha, BW and eta, as the phases of rows are priced with them."""
     found = dict.fromkeys(_link(phase) for row in rows for phase in row.phases)
     return [
@@ -90,7 +90,7 @@ def links_table(rows: Sequence[Row], first: int | None = None) -> list[Block]:
     ]
 
 
-def _link(phase: Phase) -> _Link:
+def _link(phase: PhaseCost) -> _Link:
     steps = float(phase.n_alpha * phase.eta_alpha)
     alpha = float(phase.alpha_s) / steps if steps else None
     rate, *etas = float(phase.bandwidth_Bps), float(phase.eta_alpha), float(phase.eta_beta)
@@ -116,12 +116,12 @@ def _blocks(result: Breakdown) -> list[Block]:
     return out + r.notes([row], price.model, first=0)
 
 
-def streams(row: Row) -> bool:
+def streams(row: AlgorithmEstimate) -> bool:
     """Whether its phases run at once, so that the bandwidth of the busiest tier alone counts."""
     return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
 
 
-def _sums(row: Row) -> str:
+def _sums(row: AlgorithmEstimate) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
     sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""

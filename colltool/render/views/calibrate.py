@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
-from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
-from colltool.render.view import Document, View, on_fabric, set_field
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 
 
 def _signed(error: float) -> str:
@@ -87,17 +87,26 @@ def _table(result: Calibration) -> Table:
 
 
 def _blocks(result: Calibration) -> list[Block]:
-    out: list[Block] = [Table(_SERIES, result.series, None, _title(result)), _protocols(result), Lines("notes", result.notes)]
+    out: list[Block] = [Headline(_answer(result)), _protocols(result)]
+    detail: list[Block] = [Table(_SERIES, result.series, None, "series")]
+    detail += [Lines("notes", result.notes)] if result.notes else []
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)
-    if left:
-        lines = tuple(f"{', '.join(titles)}: {reason}" for reason, titles in left.items())
-        out.append(Lines("off the curve, not in the fit", lines))
+    lines = [f"{', '.join(titles)}: {reason}" for reason, titles in left.items()]
+    detail += [Lines("off the curve, not in the fit", tuple(lines))] if lines else []
     for title, used in (("rows skipped", False), ("rows used with a reservation", True)):
-        lines = tuple(f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used)
-        out += [Lines(title, lines)] if lines else []
+        lines = [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used]
+        detail += [Lines(title, tuple(lines))] if lines else []
+    return [*out, *map(later, detail)]
+
+
+def _answer(result: Calibration) -> str:
+    """What was fitted, how far off it is, also on sizes that it has not seen, and where it was written."""
+    worst = max(result.series, key=lambda one: one.mape)
+    whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
+    off = f"mean error {percent(worst.mape)}{whose}"
+    off += "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
     keep = said(either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file"))
-    last = f"written to {result.path}" if result.path else f"nothing written: {keep}"
-    return [*out, Lines(last, ())]
+    return f"{_title(result)}: {off}. " + (f"Written to {result.path}." if result.path else f"Nothing written: {keep}.")
 
 
 def _title(result: Calibration) -> str:
@@ -126,7 +135,7 @@ def _document(result: Calibration) -> Document:
     return {"series": [_series(one) for one in result.series], "fabric": result.path or None} | set_field(result.overrides) | {
         "tier": result.tier,
         "notes": list(result.notes),
-        "rows_skipped": [one._asdict() for one in result.skipped],
+        "rows_skipped": plain(result.skipped),
     }  # fmt: skip
 
 
@@ -137,23 +146,18 @@ def _series(one: FittedSeries) -> Document:
         "algorithm": ",".join(one.algorithms),
         "protocols": [_protocol(protocol) for protocol in one.protocols],
         "points": sum(residual.used for residual in one.residuals),
-        "mape": one.mape,
-        "worst": one.worst,
-        "cv_mape": one.cv_mape,
-        "skipped": [left._asdict() for left in one.left_out],
+        **fields(one, "mape worst cv_mape"),
+        "skipped": plain(one.left_out),
         "nodes": one.series.nodes,
         "confidence": one.confidence,
         "candidates": [{"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates],
-        "residuals": [residual._asdict() for residual in one.residuals],
+        "residuals": plain(one.residuals),
     }
 
 
 def _protocol(one: FittedProtocol) -> Document:
     return {
-        "name": one.name,
-        "launch_overhead_s": one.launch_overhead_s,
-        "alpha_s": one.alpha_s,
-        "bandwidth_Bps": one.bandwidth_Bps,
+        **fields(one, "name launch_overhead_s alpha_s bandwidth_Bps"),
         "ci95": {name: list(bounds) for name, bounds in one.ci95.items()},
         "tied": list(one.tied),
         "local_copy_Bps": one.copy_Bps,
@@ -161,9 +165,4 @@ def _protocol(one: FittedProtocol) -> Document:
     }
 
 
-def _summary(result: Calibration) -> str:
-    worst = max(result.series, key=lambda one: one.mape)
-    return f"{_title(result)}, mean error at most {percent(worst.mape)} ({worst.series.title})"
-
-
-VIEWS = {Calibration: View("calibrate", _blocks, _document, _table, _summary)}
+VIEWS = {Calibration: View("calibrate", _blocks, _document, _table, _answer)}

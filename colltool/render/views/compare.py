@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from colltool.analysis.compare import Comparison, Finding, Line
-from colltool.analysis.runs import Run
-from colltool.analysis.why import Reason, Why
+from colltool.analysis.compare import ColumnDifference, CompareLine, Comparison
+from colltool.analysis.outcomes import OutcomeRange, Reason, SameReason
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
     counted,
@@ -110,7 +109,7 @@ def _ranks(result: Comparison) -> tuple[int, ...]:
     return tuple(dict.fromkeys(line.ranks for line in result.lines))
 
 
-def _sentence(result: Comparison, one: Finding, *, brief: bool = False) -> str:
+def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False) -> str:
     """A finding; ``brief`` without reasons and errors."""
     every = _ranks(result)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
@@ -118,7 +117,7 @@ def _sentence(result: Comparison, one: Finding, *, brief: bool = False) -> str:
     return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(result, one, brief=brief))}"
 
 
-def _runs(result: Comparison, one: Finding, *, brief: bool) -> Iterator[str]:
+def _runs(result: Comparison, one: ColumnDifference, *, brief: bool) -> Iterator[str]:
     for at, run in enumerate(one.runs):
         here = _sizes(run, first=at == 0, last=at == len(one.runs) - 1)
         within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
@@ -126,7 +125,7 @@ def _runs(result: Comparison, one: Finding, *, brief: bool) -> Iterator[str]:
         yield f"{here}{_SAID[run.outcome].format(_times(run))}{more}"
 
 
-def _because(result: Comparison, one: Finding, run: Run) -> str:
+def _because(result: Comparison, one: ColumnDifference, run: OutcomeRange) -> str:
     """Why there is no difference, or no ratio."""
     if run.outcome == "unlike":
         lacks = [uneven for uneven in result.ground if uneven.code == "launch"]
@@ -139,7 +138,7 @@ def _because(result: Comparison, one: Finding, run: Run) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-_REASONS: dict[Reason, Callable[[Why], str]] = {
+_REASONS: dict[Reason, Callable[[SameReason], str]] = {
     "tier": lambda why: f"no two ranks meet on {why.tier}",
     "level": lambda why: f"nothing reaches the {why.level} of {why.tier}: one {why.below} holds all {why.endpoints} endpoints",
     "share": lambda why: f"few enough messages of {why.algorithm} cross the {why.level} of {why.tier} at a time",
@@ -162,12 +161,12 @@ _SAID = {
 }
 
 
-def _times(run: Run) -> str:
+def _times(run: OutcomeRange) -> str:
     times = run.ratio if run.ratio > 1 else 1 / run.ratio
     return f"at most {format_factor(times, 3)}"
 
 
-def _sizes(run: Run, *, first: bool, last: bool) -> str:
+def _sizes(run: OutcomeRange, *, first: bool, last: bool) -> str:
     if first and last:
         return ""
     if first:
@@ -192,14 +191,14 @@ def _document(result: Comparison) -> Document:
     }  # fmt: skip
 
 
-def _run(run: Run) -> Document:
+def _run(run: OutcomeRange) -> Document:
     return run._asdict() | {"why": [one._asdict() for one in run.why]}
 
 
-def _row(line: Line) -> Document:
+def _row(line: CompareLine) -> Document:
     values = [
         {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm,
-         "ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.leads}
+         "ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
         | ({"reason": cell.reason} if cell.reason else {})
         for at, cell in enumerate(line.cells)
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colltool.analysis.compare import SAME
-from colltool.analysis.contest import Beats, Contest, Side
+from colltool.analysis.contest import Beats, Contest, ContestSide
 from colltool.base.formatting import format_factor, format_time, percent, title_size, whole_bytes
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.grounds import ground_block, ground_field, ground_summary
@@ -34,7 +34,7 @@ _ROWS = (
 
 
 def _table(result: Contest, title: str = "") -> Table:
-    rows: list[tuple[Side, Beats | None]] = list(zip(result.sides, (None, *result.beats), strict=True))
+    rows: list[tuple[ContestSide, Beats | None]] = list(zip(result.sides, (None, *result.beats), strict=True))
     return Table(_ROWS, tuple(rows), None, title)
 
 
@@ -94,7 +94,7 @@ def _document(result: Contest) -> Document:
     }
 
 
-def _row(side: Side, one: Beats | None) -> Document:
+def _row(side: ContestSide, one: Beats | None) -> Document:
     ranges = [{"key": n.key, "value": n.value, "low": n.low, "high": n.high} for n in side.numbers]
     own = {key: getattr(one, key, None) for key in _BEATS}
     against = {"shared": list(one.shared) if one else [], "compared": one.compared if one else True}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.errors import given, said
 from colltool.base.formatting import format_bytes
-from colltool.estimate.results import Crossing, Crossover, Pair, Winner
+from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import under
@@ -21,7 +21,7 @@ class _Met(NamedTuple):
     """A crossing of a pair, or a pair without one; or a winner of an interval. What it is not stays None."""
 
     result: Crossover
-    pair: Pair | None = None
+    pair: AlgorithmPair | None = None
     crossing: Crossing | None = None
     winner: Winner | None = None
 
@@ -110,7 +110,7 @@ def _and(result: Crossover) -> str:
     return " and ".join(dict.fromkeys([*(pair.a for pair in result.pairs), *(pair.b for pair in result.pairs)]))
 
 
-def _other(pair: Pair) -> str:
+def _other(pair: AlgorithmPair) -> str:
     return pair.b if pair.dominates == pair.a else pair.a
 
 
@@ -213,7 +213,7 @@ def _library_field(result: Crossover) -> Document:
     return {"library": {"name": result.library} | picks} if result.library else {}
 
 
-def _pair(pair: Pair) -> Document:
+def _pair(pair: AlgorithmPair) -> Document:
     return {
         "a": pair.a,
         "b": pair.b,
@@ -226,7 +226,7 @@ def _pair(pair: Pair) -> Document:
     }
 
 
-def _crossing(pair: Pair, one: Crossing) -> Document:
+def _crossing(pair: AlgorithmPair, one: Crossing) -> Document:
     return {
         "bytes": one.bytes,
         "faster_below": one.faster_below,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.analysis.results import Change, Diff
+from colltool.analysis.diff import Diff, ValueChange
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time, short_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.view import Document, View
@@ -55,14 +55,14 @@ class _Field(NamedTuple):
     """Every change of one field; the largest, and how many rows have one."""
 
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[ValueChange, ...]
 
     @property
     def rows(self) -> int:
         return len({_row(one) for one in self.changes})
 
     @property
-    def largest(self) -> Change:
+    def largest(self) -> ValueChange:
         return max(self.changes, key=lambda one: abs(one.relative or 0.0))
 
     @property
@@ -74,7 +74,7 @@ class _Field(NamedTuple):
         return low if low == high else f"{low} to {high}"
 
 
-def _row(one: Change) -> str:
+def _row(one: ValueChange) -> str:
     """The row of a document that a change is in: ``all_reduce star512 ring 512``."""
     head, _, rest = one.where.partition("[")
     return rest.partition("]")[0] or head
@@ -136,7 +136,7 @@ def _answer(result: Diff, fields: list[_Field]) -> str:
 
 
 def _blocks(result: Diff) -> list[Block]:
-    by_name: dict[str, list[Change]] = {}
+    by_name: dict[str, list[ValueChange]] = {}
     for change in result.changed:
         by_name.setdefault(change.where.rpartition(".")[2], []).append(change)
     fields = [_Field(name, tuple(changes)) for name, changes in by_name.items()]

@@ -1,4 +1,4 @@
-"""``doctor``: what is off, the causes that prices support, and the next experiment."""
+"""``doctor``: the most likely cause, the next experiment, and what both rest on."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
 
 BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
+_MOST_SERIES, _MOST_NOTES = 10, 2
 
 _SERIES = (
     label("fabric", "fabric", get=lambda of: of[0].assumed.fabric, hidden=True),
@@ -26,7 +27,7 @@ _SERIES = (
     number("ranks", "ranks", get=lambda of: of[1].judged.series.ranks),
     number("nodes", "nodes", drop=4, get=lambda of: of[1].judged.series.nodes),
     label("run", "run", get=lambda of: of[1].judged.series.run),
-    label("wire", "wire", drop=1, get=lambda of: of[1].wire),
+    label("wire", "tier", drop=1, get=lambda of: of[1].wire),
     number("bytes", "largest", size_text, 3, get=lambda of: whole_bytes(of[1].judged.points[-1].bytes)),
     number("busbw_measured_Bps", "busbw", format_rate, 2, get=lambda of: of[1].judged.points[-1].busbw_measured_Bps),
     number("busbw_expected_Bps", "expected", format_rate, 5, get=lambda of: of[1].judged.points[-1].busbw_expected_Bps),
@@ -52,7 +53,11 @@ _CAUSES = (
 def _state(one: SeriesHealth) -> str:
     if one.low:
         return "off"
-    return "as expected" if one.large is not None or one.small is not None else "not judged"
+    return "as expected" if _judged(one) else "not judged"
+
+
+def _judged(one: SeriesHealth) -> bool:
+    return one.large is not None or one.small is not None
 
 
 def _causes_of(result: Diagnosis, one: SeriesHealth) -> str:
@@ -63,15 +68,10 @@ def _causes_of(result: Diagnosis, one: SeriesHealth) -> str:
 
 def _table(result: Diagnosis) -> Table:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
-    title = f"{_counted(result)} against {where}, of expected"
     idle = [key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)]
     idle += [] if any(one.judged.series.run for one in result.series) else ["run"]
-    return Table(_SERIES, tuple((result, one) for one in result.series), None, title).without(*idle)
-
-
-def _counted(result: Diagnosis) -> str:
-    """``1 series``, ``5 series``."""
-    return f"{len(result.series)} series"
+    title = f"{len(result.series)} series, share of what {where} should reach"
+    return Table(_SERIES, tuple((result, one) for one in result.series), None, title, _MOST_SERIES).without(*idle)
 
 
 def _share(finding: DiagnosisFinding) -> str:
@@ -79,50 +79,85 @@ def _share(finding: DiagnosisFinding) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _heading(finding: DiagnosisFinding) -> str:
-    """What is off, of which series, and how many causes explain it."""
-    several = len(finding.series)
-    who = finding.series[0] if several == 1 else f"{several} series"
-    what = f"{finding.size} messages of {who}: {_share(finding)} of expected"
-    if not finding.causes:
-        return f"{what}; no cause that can be priced explains it"
-    return f"{what}; {'one cause explains' if len(finding.causes) == 1 else f'{len(finding.causes)} causes explain'} it"
+def _reached(finding: DiagnosisFinding) -> str:
+    who = finding.series[0] if len(finding.series) == 1 else f"{len(finding.series)} series"
+    return f"{finding.size} messages of {who} reach {_share(finding)} of expected"
+
+
+def _main(result: Diagnosis) -> DiagnosisFinding | None:
+    # the finding to begin with: the first that a cause explains
+    return next((one for one in result.findings if one.causes), result.findings[0] if result.findings else None)
+
+
+def _answer(result: Diagnosis) -> str:
+    """The most likely cause and how well it meets the times, or that all is well; the next command stands below."""
+    where = on_fabric(result.assumed.fabric, result.assumed.overrides)
+    main = _main(result)
+    if main is None:
+        if not any(map(_judged, result.series)):
+            return f"Not judged against {where}: {verdict(result)}."
+        bar = " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
+        return f"Healthy: {len(result.series)} series reach at least {bar} of what {where} should."
+    what = _reached(main)
+    what = f"{what[0].upper()}{what[1:]} ({where})."
+    more = len(result.findings) - 1
+    also = f" {counted(more, 'more finding')} with --all." if more else ""
+    if not main.causes:
+        return f"{what} No cause that can be priced explains it: calibrate a healthy machine and give that with -f.{also}"
+    first, *others = main.causes
+    fit = f"times {percent(first.error)} off under it, {percent(main.error)} without"
+    or_ = f" Fit as well: {', '.join(one.name for one in others)}." if others else ""
+    return f"{what} Most likely {first.name}: {first.said} ({fit}).{or_}{also}"
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
-    out: list[Block] = [_table(result)] if result.series else []
-    out.append(Lines("the machine", result.assumed.said))
-    for index, finding in enumerate(result.findings, 1):
-        out += _of_finding(f"finding {index}" if len(result.findings) > 1 else "finding", finding)
-    out += [Lines("notes", result.notes)] if result.notes else []
-    if result.bounds:
-        out.append(Lines(BOUND, tuple(map(_bound, result.bounds))))
-    for one in result.measure:
-        out += _test("next, to measure these wires", one)
+    main = _main(result)
+    series: list[Block] = [_table(result)] if result.series else []
+    out: list[Block] = [Headline(_answer(result))]
+    if main is None:
+        out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
+        out += series
+    else:
+        next_, *then = _experiments(main) if main.experiments else [[]]
+        out += [*next_[:1], *([_causes(main)] if main.causes else series), *map(later, next_[1:])]
+        out += [later(block) for test in then for block in test]
+        out += map(later, [*(series if main.causes else []), *_details(main)])
+        for one in (one for one in result.findings if one is not main):
+            tests = (block for test in _experiments(one) for block in test)
+            out += map(later, [*([_causes(one)] if one.causes else []), *_details(one), *tests])
+        out += [later(block) for one in result.measure for block in _test("to measure these tiers", one)]
     left_out = [f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped]
     left_out += [f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}" for one in result.left_out]
-    out += [Lines("left out, or used with a reservation", tuple(left_out))] if left_out else []
-    return [*out, Lines(f"verdict: {verdict(result)}", ())]
+    detail = [Lines(BOUND, tuple(map(_bound, result.bounds)))] if result.bounds else []
+    detail += [Lines("left out, or used with a reservation", tuple(left_out))] if left_out else []
+    roomy = main is None or not main.causes
+    out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
+    out += [Lines("notes", result.notes, first=_MOST_NOTES if roomy else 0)] if result.notes else []
+    return [*out, *map(later, detail)]
 
 
-def _of_finding(name: str, finding: DiagnosisFinding) -> Iterator[Block]:
-    lines = finding.series if len(finding.series) > 1 else ()
-    yield Lines(f"{name}: {_heading(finding)}", lines)
+def _causes(finding: DiagnosisFinding) -> Table:
+    title = f"causes, best first; without any the times are {percent(finding.error)} off"
+    return Table(_CAUSES, finding.causes, None, title)
+
+
+def _details(finding: DiagnosisFinding) -> Iterator[Block]:
+    yield Lines(_reached(finding), finding.series if len(finding.series) > 1 else ())
     if finding.hints:
         yield Lines("what the numbers say", finding.hints)
-    if not finding.causes:
-        return
-    title = f"causes, best first; as the fabric says would be off by {percent(finding.error)}"
-    yield Table(_CAUSES, finding.causes, None, title)
-    yield Lines("look at", tuple(f"{one.name}: {one.look}" for one in finding.causes))
-    for index, one in enumerate(finding.experiments):
-        yield from _test(f"{'then' if index else 'next'}, {_purpose(finding)}", one)
+    if finding.causes:
+        yield Lines("look at", tuple(f"{one.name}: {one.look}" for one in finding.causes))
 
 
-def _test(title: str, one: Experiment) -> Iterator[Block]:
+def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
+    purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
+    return [_test(f"{'then' if at else 'next'}, {purpose}", one) for at, one in enumerate(finding.experiments)]
+
+
+def _test(title: str, one: Experiment) -> list[Block]:
     """A command line, and what would come of it."""
-    yield Lines(title, (one.command,), verbatim=True)
-    yield Table(_FORETOLD, one.foretold, None, ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note))))
+    foretold = ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note)))
+    return [Lines(title, (one.command,), verbatim=True), Table(_FORETOLD, one.foretold, None, foretold)]
 
 
 def _bound(one: UpperBound) -> str:
@@ -134,34 +169,26 @@ def _bound(one: UpperBound) -> str:
     return f"{what}: {seen} of {one.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
 
 
-def _purpose(finding: DiagnosisFinding) -> str:
-    return "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
-
-
 def verdict(result: Diagnosis) -> str:
     """Whether all is well; what to think of first where it is not."""
     if not result.series:
-        wires = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
-        return f"nothing can be said of {wires}: give the traces of all ranks, or measure it"
+        tiers = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
+        return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
     bar = " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
     if result.ok:
-        judged = any(one.large is not None or one.small is not None for one in result.series)
-        if not judged:
+        if not any(map(_judged, result.series)):
             return "nothing can be said: too few sizes, none of which is large"
-        wires = ", ".join(dict.fromkeys(one.wire for one in result.series))
-        return f"as expected: nothing is below {bar}; what there is to gain is in the fabric itself ({wires})"
-    known = [finding.causes[0] for finding in result.findings if finding.causes]
-    if not known:
-        wires = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low))
-        return (
-            f"below {bar} over {wires}, and no cause that can be priced explains it: "
-            "calibrate a healthy machine, and give that with -f"
-        )
+        tiers = ", ".join(dict.fromkeys(one.wire for one in result.series))
+        return f"as expected: nothing is below {bar}; what there is to gain is in the fabric itself ({tiers})"
+    first = next((finding for finding in result.findings if finding.causes), None)
+    if first is None:
+        tiers = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low))
+        unknown = "no cause that can be priced explains it: calibrate a healthy machine, and give that with -f"
+        return f"below {bar} over {tiers}, and {unknown}"
+    cause, *others = first.causes
+    or_ = f", or {', '.join(one.name for one in others)}" if others else ""
     more = len(result.findings) - 1
-    first = next(finding for finding in result.findings if finding.causes)
-    or_ = f", or {', '.join(one.name for one in first.causes[1:])}" if len(first.causes) > 1 else ""
-    also = f"; and {counted(more, 'finding')} more" if more else ""
-    return f"below {bar}: {known[0].said}{or_}{also}"
+    return f"below {bar}: {cause.said}{or_}" + (f"; and {counted(more, 'finding')} more" if more else "")
 
 
 def _document(result: Diagnosis) -> Document:
@@ -173,54 +200,33 @@ def _document(result: Diagnosis) -> Document:
         "series": [_health(one) for one in result.series],
         "findings": [_finding(one) for one in result.findings],
         "notes": list(result.notes),
-        "bounds": [one._asdict() | {"primitive": str(one.primitive), "missing": list(one.missing)} for one in result.bounds],
+        "bounds": plain(result.bounds),
         "measure": [_experiment(one) for one in result.measure],
-        "left_out": [one._asdict() for one in result.left_out],
-        "skipped": [one._asdict() for one in result.skipped],
+        "left_out": plain(result.left_out),
+        "skipped": plain(result.skipped),
         "verdict": verdict(result),
     }  # fmt: skip
 
 
 def _health(one: SeriesHealth) -> Document:
     series, last = one.judged.series, one.judged.points[-1]
-    return {
-        "collective": str(series.primitive),
-        "ranks": series.ranks,
-        "nodes": series.nodes,
-        **({"run": series.run} if series.run else {}),
-        "wire": one.wire,
-        "bytes": whole_bytes(last.bytes),
-        "busbw_measured_Bps": last.busbw_measured_Bps,
-        "busbw_expected_Bps": last.busbw_expected_Bps,
-        "large": one.large,
-        "small": one.small,
-        "low": one.low,
-        "bar": one.bar,
-        "dtype": series.dtype,
-        "files": list(series.files),
-    }
+    run = {"run": series.run} if series.run else {}
+    head = {"collective": str(series.primitive)} | fields(series, "ranks nodes") | run
+    last_point = {"bytes": whole_bytes(last.bytes)} | fields(last, "busbw_measured_Bps busbw_expected_Bps")
+    return head | {"wire": one.wire} | last_point | fields(one, "large small low bar") | fields(series, "dtype files")
 
 
 def _finding(one: DiagnosisFinding) -> Document:
-    return {
-        "series": list(one.series),
-        "size": one.size,
+    return fields(one, "series size") | {
         "of_expected": {"low": one.low, "high": one.high},
-        "error": one.error,
-        "causes": [cause._asdict() for cause in one.causes],
+        **fields(one, "error causes"),
         "experiments": [_experiment(experiment) for experiment in one.experiments],
         "hints": list(one.hints),
     }
 
 
 def _experiment(one: Experiment) -> Document:
-    fields = one._asdict() | {"bytes": whole_bytes(one.bytes)}
-    return fields | {"foretold": [foretold._asdict() for foretold in one.foretold]}
+    return plain(one) | {"bytes": whole_bytes(one.bytes)}  # type: ignore[no-any-return]
 
 
-def _summary(result: Diagnosis) -> str:
-    where = on_fabric(result.assumed.fabric, result.assumed.overrides)
-    return f"{_counted(result)} against {where}\nverdict: {verdict(result)}"
-
-
-VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, _summary)}
+VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, _answer)}

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from colltool.base.formatting import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
 from colltool.base.primitives import least_n_beta
-from colltool.estimate.explained import Cabled, EstimateParts, Explained, Explanation
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.explain import AlgorithmExplanation, CableDelay, Explanation, NcclEstimateParts
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, slow_words
 from colltool.render.estimate_fields import model_field, row_fields
@@ -21,7 +21,7 @@ class _Use(NamedTuple):
     """One primitive that the algorithm computes, and what was asked."""
 
     asked: Explanation
-    entry: Explained
+    entry: AlgorithmExplanation
 
 
 _COLUMNS = (
@@ -57,7 +57,7 @@ def _blocks(result: Explanation) -> list[Block]:
     return [block for entry in result.entries for block in _explained(entry, result)]
 
 
-def _explained(entry: Explained, result: Explanation) -> list[Block]:
+def _explained(entry: AlgorithmExplanation, result: Explanation) -> list[Block]:
     row = entry.row
     opening = [Headline(f"{entry.algorithm}: {_took(row)}, bound by {row.bound}. {sentence(entry.primitive.spoken)} on "
                         f"{on_fabric(result.fabric, result.overrides)}, {_group(result)}, {format_size(result.bytes)} per rank, "
@@ -77,16 +77,16 @@ def _explained(entry: Explained, result: Explanation) -> list[Block]:
     return out
 
 
-def _took(row: Row) -> str:
+def _took(row: AlgorithmEstimate) -> str:
     return f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
 
 
-def _estimated(one: EstimateParts, result: Explanation) -> str:
+def _estimated(one: NcclEstimateParts, result: Explanation) -> str:
     said = f"{result.library}'s own estimate, {one.algorithm} under {one.protocol}: {format_time(one.seconds)}"
     return f"{said}; its pick" if one.picked else said
 
 
-def _estimate_lines(one: EstimateParts) -> list[str]:
+def _estimate_lines(one: NcclEstimateParts) -> list[str]:
     """Latencies, then channels, a line for each factor."""
     lines = [f"{name}: {times:g} x {format_time(each)} = {format_time(times * each)}" for name, times, each in one.latency]
     if abs(one.plateau - 1) > _SAME:
@@ -98,11 +98,11 @@ def _estimate_lines(one: EstimateParts) -> list[str]:
     return [*lines, f"bytes: {format_time(sent)}"]
 
 
-def _title(entry: Explained) -> str:
+def _title(entry: AlgorithmExplanation) -> str:
     return f"{entry.algorithm}, {entry.primitive.spoken}: {entry.title.rstrip('.')}"
 
 
-def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
+def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation) -> list[str]:
     """The formula with numbers put in, a line for each summand."""
     lines = [f"protocol {row.protocol}"] if row.protocol else []
     lines += [_cable(one) for one in result.cables]
@@ -136,14 +136,14 @@ def _numbers(row: Row, entry: Explained, result: Explanation) -> list[str]:
     return lines
 
 
-def _at_balance(row: Row, balance: float) -> str:
+def _at_balance(row: AlgorithmEstimate, balance: float) -> str:
     """What n* is, and on which side of it the size lies."""
     latency = "latency with the launch" if row.overhead_s else "latency"
     side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so transfer takes more"
     return f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
 
 
-def _cable(one: Cabled) -> str:
+def _cable(one: CableDelay) -> str:
     """What α is put together from: ``alpha of ib spine: 500 ns of it are 100 m of cable``."""
     where = one.tier if one.level == one.tier else f"{one.tier} {one.level}"
     return f"alpha of {where}: {format_time(one.adds_s)} of it are {format_length(one.metres)} of cable, before eta"
@@ -159,7 +159,7 @@ def _document(result: Explanation) -> Document:
     return fields | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
-def _fields(entry: Explained) -> Document:
+def _fields(entry: AlgorithmExplanation) -> Document:
     return (
         {
             "primitive": str(entry.primitive),
@@ -182,7 +182,7 @@ def _fields(entry: Explained) -> Document:
     )
 
 
-def _estimate(one: EstimateParts) -> Document:
+def _estimate(one: NcclEstimateParts) -> Document:
     return {
         "algorithm": one.algorithm,
         "protocol": one.protocol,

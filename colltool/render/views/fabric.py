@@ -10,7 +10,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import FabricFacts, TierFacts
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, details, label, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, described, on_fabric, set_field
 from colltool.render.views.fabric_bill import bill_blocks, bill_document
 from colltool.render.views.fabric_failures import failure_blocks, failure_documents
@@ -41,7 +41,7 @@ def _blocks(result: FabricShown) -> list[Block]:
         *_library(result.fabric.library_facts),
         *_notes(result),
     ]
-    return [*out, *details(more)]
+    return [*out, *map(later, more)]
 
 
 def _sigma(result: FabricShown) -> Column:

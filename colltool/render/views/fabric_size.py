@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from colltool.base.formatting import counted
 from colltool.fabric.results import FabricSized
-from colltool.render.blocks import Block, Headline, Lines, Table, details, label, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View
 from colltool.render.views.fabric_bill import bill_blocks, bill_document
 from colltool.render.views.fabric_failures import failure_blocks, failure_documents
@@ -45,7 +45,7 @@ def _blocks(result: FabricSized) -> list[Block]:
     out: list[Block] = [Headline(f"{_switches(plan.switches)} and {counted(plan.cables + plan.levels[0].cables, 'cable')} join "
                                  f"{_summary(result)}."), _table(result), Lines("in all", tuple(_totals(plan)))]  # fmt: skip
     out += bill_blocks(result.bill) if result.bill.cost else []
-    out += details(failure_blocks(result.failures, ranks=False))
+    out += map(later, failure_blocks(result.failures, ranks=False))
     notes = (*plan.notes, *result.bill.notes)
     return [*out, Lines("notes", notes)] if notes else out
 

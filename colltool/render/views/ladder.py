@@ -15,9 +15,9 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.base.primitives import SHORT
-from colltool.estimate.readings import USUAL
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Ladder, Rung
-from colltool.estimate.row import Row
 from colltool.render.blocks import Block, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_columns import readings_block
 from colltool.render.estimate_fields import model_field, under
@@ -117,12 +117,12 @@ def _rung(rung: Rung, usual: float) -> Document:
     }
 
 
-def _seconds(row: Row) -> Document:
+def _seconds(row: AlgorithmEstimate) -> Document:
     paid = {name: getattr(row, name) for name in ("overhead_s", "software_s") if getattr(row, name)}
     return fields(row, "alpha_s bandwidth_s total_s lower_bound_s") | paid | under(row.protocol)
 
 
-def _etas(row: Row) -> Document:
+def _etas(row: AlgorithmEstimate) -> Document:
     """The coefficients of a rung; None where its phases have different ones."""
     alphas, betas = ({getattr(phase, name) for phase in row.phases} for name in ("eta_alpha", "eta_beta"))
     return {

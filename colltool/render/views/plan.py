@@ -1,20 +1,34 @@
-"""``plan``: a training step on a fabric, its parts, its collectives, the busiest wires, and what to change."""
+"""``plan``: a training step on a fabric: what it takes, what to change, its parts, collectives and busiest links."""
 
 from __future__ import annotations
 
-from colltool.base.formatting import counted, format_bytes, format_count, format_energy, format_time, percent, whole_bytes
-from colltool.render.blocks import Block, Lines, Table, flag, label, number
-from colltool.render.view import Document, View, on_fabric, set_field
+from colltool.base.errors import either, said
+from colltool.base.formatting import (
+    counted,
+    format_bytes,
+    format_count,
+    format_energy,
+    format_factor,
+    format_rate,
+    format_time,
+    percent,
+    whole_bytes,
+    whole_percent,
+)
+from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.render.views.job import numbers_text
-from colltool.render.views.plan_facts import facts
-from colltool.render.views.plan_links import links_blocks, links_fields
+from colltool.render.views.plan_facts import facts, known_error
 from colltool.training.changes import Change
-from colltool.training.compression import GradientCompression
+from colltool.training.link_utilisation import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
+
+_PAIRS = 3  # a tier's protocols have a bandwidth each; JSON has them all
+_MOST_CHANGES = 8
 
 
 def _group(one: PlannedCall) -> str:
-    """``8 x 2``: members in a domain of each tier that it crosses, innermost first; ``16 x 1 in 8``: every eighth rank."""
+    """``8 x 2``: members in a domain of each tier that it crosses, innermost first; ``16, every 8``: every eighth rank."""
     group = one.sent.call.group
     inside = [str(count) for count in one.sent.cost.per_domain if count > 1] or [str(group.ranks)]
     if str(one.sent.call.primitive) == "p2p":
@@ -47,61 +61,42 @@ _COLLECTIVES = (
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("where", "in the", drop=3),
-    label("set", "with", lambda pairs: _pairs(pairs), drop=1),
+    label("set", "with", get=lambda one: typed(one)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
-    label("fits", "fits", {True: "yes", False: "NO", None: "-"}.__getitem__, drop=2),
+    flag("fits", "fits"),
 )
-_WIRES = (
-    label("tier", "busiest wires"),
+_BUSIEST = (
+    label("tier", "tier"),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
     label("dimension", "mostly"),
 )
+_LINKS = (
+    label("link", "busiest link"),
+    label("kind", "of the", drop=3, get=lambda one: f"{one.tier} {one.kind}"),
+    number("bytes", "carries", format_bytes),
+    number("rate_Bps", "at", format_rate, drop=2),
+    number("busy_s", "busy", format_time),
+    number("share", "of the step", percent),
+    number("over_mean", "over the mean", format_factor, drop=1),
+    label("by", "for", get=lambda one: _senders(one)),
+)
 
 
-_PAIRS = 3  # a tier's protocols have a bandwidth each; JSON has them all
+def _senders(one: JobLink) -> str:
+    """``ep 61%, expert dp 38%``: who sends what it carries, but for less than half a percent."""
+    shares = [(name, size / one.bytes) for name, size in one.by]
+    return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
 
 
-def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
-    """The first three of them, and how many more there are."""
-    shown = " ".join(f"{key}={value}" for key, value in pairs[:_PAIRS])
-    return shown + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
-
-
-def _table(result: Plan) -> Table:
-    found = Table(_COLLECTIVES, tuple((result, one) for one in result.collectives), None, "collectives of a step")
-    return found.with_shown("energy_J") if result.energy_J is not None else found
-
-
-def _parts_table(result: Plan) -> Table:
-    columns = (
-        label("name", "part"),
-        number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
-        number("exposed_s", "in the step", format_time),
-        number("share", "of the step", percent, get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0),
-    )
-    return Table(columns, result.parts, None, "what the step consists of")
-
-
-def _blocks(result: Plan) -> list[Block]:
-    out: list[Block] = [Lines(plan_title(result), tuple(facts(result))), _parts_table(result), *_paced(result)]
-    out.append(Table(_WIRES, result.wires, None, "the busiest wire of each tier"))
-    out += links_blocks(result.links)
-    out.append(Table(_CHANGES, result.changes, None, "what to change, each priced again"))
-    return out
-
-
-def _paced(result: Plan) -> list[Block]:
-    """The collectives of the stages that set the pace, whose exposed seconds are those of the parts."""
-    table = _table(result)
-    others = sum(not one.paces for one in result.collectives)
-    paced = table._replace(records=tuple(row for row in table.records if row[1].paces))
-    if not others:
-        return [paced]
-    said = f"{counted(others, 'row')} of other stages, which set no pace, stand in JSON and CSV"
-    return [paced._replace(title=f"{table.title}, on the stages that set its pace"), Lines("not shown", (said,))]
+def typed(change: Change) -> str:
+    """What to type: ``--job-set overlap.tp=true``; of more than three values how many more there are."""
+    pairs = [f"{key}={value}" for key, value in change.set[:_PAIRS]]
+    option = "--set" if change.where == "fabric" else "--job-set"
+    more = f" and {len(change.set) - _PAIRS} more" if len(change.set) > _PAIRS else ""
+    python = f"{'overrides' if change.where == 'fabric' else 'job overrides'}={pairs!r}"
+    return said(either(shell=" ".join(f"{option} {pair}" for pair in pairs), python=python)) + more
 
 
 def plan_title(result: Plan) -> str:
@@ -110,53 +105,138 @@ def plan_title(result: Plan) -> str:
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 
 
+def slow_tier(result: Plan) -> str | None:
+    """The tier that most exposed communication waits for; None where that cannot be said.
+
+    A schedule that keeps several tiers busy at once is booked to the slower of them, which may be so by a hair.
+    """
+    by_tier: dict[str, float] = {}
+    unsure = 0.0
+    for sent in (one.sent for one in result.collectives if one.paces):
+        if sum(count > 1 for count in sent.cost.per_domain) > len(sent.cost.busy):
+            unsure += sent.exposed_s
+        else:
+            by_tier[sent.cost.wire] = by_tier.get(sent.cost.wire, 0.0) + sent.exposed_s
+    worst = max(by_tier, key=lambda tier: by_tier[tier], default="")
+    others = [exposed for tier, exposed in by_tier.items() if tier != worst]
+    return worst if worst and by_tier[worst] > max(others, default=0.0) + unsure else None
+
+
+def answer(result: Plan) -> str:
+    """What a step takes, how far such figures are off, what of it is exposed communication, and what gains most."""
+    return f"{plan_title(result)} {'. '.join(_sentences(result))}."
+
+
+def _sentences(result: Plan) -> list[str]:
+    took, kept = format_time(result.step_s), result.memory
+    if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
+        needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
+        cure = next((one for one in result.changes if one.fits), None)
+        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else "more ranks, or plan --search"
+        return [f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}"]
+    off = known_error(result)
+    out = [f"takes {took} a step" + (f" ({off})" if off else "")]
+    if result.collectives and result.step_s:
+        out.append(f"{percent(result.exposed_s / result.step_s)} of it is exposed communication{_mostly(result)}")
+    if result.changes:
+        best = result.changes[0]
+        out.append(f"Most to gain: {best.change}, {percent(best.gain)}, with {typed(best)}")
+    elif result.collectives:
+        out.append("No change that was tried makes it faster")
+    return out
+
+
+def _mostly(result: Plan) -> str:
+    by: dict[str, float] = {}
+    for sent in (one.sent for one in result.collectives if one.paces):
+        by[sent.call.dimension] = by.get(sent.call.dimension, 0.0) + sent.exposed_s
+    most = max(by, key=lambda name: by[name], default="")
+    if not most or not by[most]:
+        return ""
+    tier = slow_tier(result)
+    return f", mostly {most} ({format_time(by[most])})" + (f"; {tier} is the bottleneck" if tier else "")
+
+
+def _table(result: Plan) -> Table:
+    found = Table(_COLLECTIVES, tuple((result, one) for one in result.collectives), None, "collectives of a step")
+    return found.with_shown("energy_J") if result.energy_J is not None else found
+
+
+def _blocks(result: Plan) -> list[Block]:
+    parts = Table(
+        (
+            label("name", "part"),
+            number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
+            number("exposed_s", "in the step", format_time),
+            number("share", "of the step", percent, get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0),
+        ),
+        result.parts,
+        None,
+        "what the step consists of",
+    )
+    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
+    if all(one.fits is not False for one in result.changes):
+        changes = changes.without("fits")
+    links = result.links
+    asked = (
+        [Table(_LINKS, links.links, None, "the busiest link of each kind, all groups at once, at its full rate")] if links else []
+    )
+    first, *rest = [*asked, *([changes] if result.changes else []), parts]
+    detail: list[Block] = [*rest, Lines("the step", tuple(facts(result))), *_paced(result)]
+    detail.append(Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy"))
+    return [
+        Headline(answer(result)),
+        first,
+        *map(later, detail),
+        *([Lines("notes", links.notes)] if links and links.notes else []),
+    ]
+
+
+def _paced(result: Plan) -> list[Block]:
+    # the collectives of the stages on the critical path, whose exposed seconds are those of the parts
+    table = _table(result)
+    others = sum(not one.paces for one in result.collectives)
+    paced = table._replace(records=tuple(row for row in table.records if row[1].paces))
+    if not others:
+        return [paced]
+    where = Lines(f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ())
+    return [paced._replace(title=f"{table.title}, on the critical path"), where]
+
+
 def _document(result: Plan) -> Document:
-    head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks} | set_field(result.fabric_overrides)
-    kept = result.memory
-    return head | {
+    head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks}
+    kept, links, small, steps = result.memory, result.links, result.compression, result.job.steps
+    return head | set_field(result.fabric_overrides) | {
         "job_set": dict(result.job.overrides),
         "device": result.device,
         "device_from": result.job.device_from or None,
-        "step_s": result.step_s,
-        "control_step_s": result.control_step_s,
-        "network_share": result.network_share,
-        "wire": result.wire,
-        "exposed_s": result.exposed_s,
-        "hidden_s": result.hidden_s,
+        **fields(result, "step_s control_step_s network_share wire exposed_s hidden_s"),
         "measured_step_s": result.job.measured_step_s,
-        "measured_error": result.measured_error,
-        "anchor": result.anchor._asdict() if result.anchor is not None else None,
+        **fields(result, "measured_error anchor"),
         "measured_memory_bytes": result.job.measured_memory_bytes,
         "memory_error": result.memory_error,
-        "steps": result.job.steps,
+        "steps": steps,
         "run_s": result.run_s,
-        "compression": _compression(result.compression, result.job.steps) if result.compression is not None else None,
-        "energy_J": result.energy_J,
-        "grounds": list(result.grounds),
-        "tokens_per_s": result.tokens_per_s,
-        "mfu": result.mfu,
+        "compression": None if small is None else fields(small.given, "on scheme") | fields(small, "ratio times_fewer")
+        | fields(small.given, "overhead_s") | fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s")
+        | fields(small.given, "extra_steps") | fields(small, "break_even_extra_steps gains")
+        | {"run_s": small.run_s(steps) if steps is not None else None,
+           "plain_run_s": small.plain_run_s(steps) if steps is not None else None},
+        **fields(result, "energy_J grounds tokens_per_s mfu"),
         "mfu_convention": MFU_CONVENTION,
-        "parts": [part._asdict() for part in result.parts],
+        "parts": plain(result.parts),
         "collectives": [_planned(one) for one in result.collectives],
-        "memory": [part._asdict() for part in kept.parts] if kept else [],
+        "memory": plain(kept.parts) if kept else [],
         "memory_bytes": kept.bytes if kept else None,
         "fits": kept.fits if kept else None,
-        "busiest": [wire._asdict() for wire in result.wires],
-        **links_fields(result.links),
-        "changes": [_change(one) for one in result.changes],
-    }
-
-
-def _compression(small: GradientCompression, steps: int | None) -> Document:
-    given = small.given
-    return {
-        "on": given.on, "scheme": given.scheme, "ratio": small.ratio, "times_fewer": small.times_fewer,
-        "overhead_s": given.overhead_s, "largest_overhead_s": small.largest_overhead_s, "pays": small.pays,
-        "each_s": small.each_s, "plain_each_s": small.plain_each_s, "plain_step_s": small.plain_step_s,
-        "extra_steps": given.extra_steps, "break_even_extra_steps": small.break_even_extra_steps, "gains": small.gains,
-        "run_s": small.run_s(steps) if steps is not None else None,
-        "plain_run_s": small.plain_run_s(steps) if steps is not None else None,
+        "busiest": plain(result.wires),
+        **({"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)} if links else {}),
+        "changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes],
     }  # fmt: skip
+
+
+def _link(one: JobLink) -> Document:
+    return one._asdict() | {"bytes": whole_bytes(one.bytes), "by": {name: whole_bytes(size) for name, size in one.by}}
 
 
 def _planned(one: PlannedCall) -> Document:
@@ -165,21 +245,10 @@ def _planned(one: PlannedCall) -> Document:
     return {
         "dimension": call.dimension, "primitive": str(call.primitive), "group": group, "tiers": list(cost.tiers),
         "phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes), "algorithm": cost.algorithm,
-        "protocol": cost.protocol or None, "picked_by": cost.pick or None, "each_s": one.sent.each_s,
-        "total_s": one.sent.total_s, "hidden_s": one.sent.hidden_s, "exposed_s": one.sent.exposed_s, "bound": cost.bound,
-        "energy_J": one.energy_J, "hides": call.hides, "stages": list(one.stages), "paces": one.paces,
+        "protocol": cost.protocol or None, "picked_by": cost.pick or None,
+        **fields(one.sent, "each_s total_s hidden_s exposed_s"), "bound": cost.bound, "energy_J": one.energy_J,
+        "hides": call.hides, **fields(one, "stages paces"),
     }  # fmt: skip
 
 
-def _change(one: Change) -> Document:
-    return one._asdict() | {"set": dict(one.set)}
-
-
-def _summary(result: Plan) -> str:
-    head = f"{result.job.name} on {result.ranks} ranks of {result.fabric}: step {format_time(result.step_s)}"
-    best = result.changes[0] if result.changes else None
-    then = f"; {best.change} gains {percent(best.gain)}" if best else ""
-    return f"{head}, {format_time(result.control_step_s)} with a free network{then}"
-
-
-VIEWS = {Plan: View("plan", _blocks, _document, _table, _summary)}
+VIEWS = {Plan: View("plan", _blocks, _document, _table, answer)}

@@ -7,17 +7,18 @@ from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.view import Document, View, on_fabric, set_field
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, set_field
 from colltool.training.files.schema import written
 from colltool.training.plan import MFU_CONVENTION
 from colltool.training.search_results import TIE, LayoutSearch, PricedLayout
 
-LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
+_LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
+_MOST_LAYOUTS = 8
 
 
-def _size(key: str, drop: int = 0) -> Any:
-    return number(key, key, drop=drop, get=lambda row: getattr(row[2].choice, key))
+def _size(key: str) -> Any:
+    return number(key, key, get=lambda row: getattr(row[2].choice, key))
 
 
 _LAYOUTS = (
@@ -27,13 +28,7 @@ _LAYOUTS = (
     number("rank", "#", get=lambda row: row[1]),
     _size("tp"),
     label("sp", "sp", written, get=lambda row: row[2].choice.sp, hidden=True),
-    _size("cp"),
-    _size("ep"),
-    _size("etp"),
-    _size("pp"),
-    _size("virtual"),
-    _size("dp"),
-    _size("micro"),
+    *map(_size, ("cp", "ep", "etp", "pp", "virtual", "dp", "micro")),
     label("shard", "shard", get=lambda row: row[2].choice.shard),
     label("recompute", "recompute", get=lambda row: row[2].choice.recompute),
     label("schedule", "schedule", get=lambda row: row[2].choice.schedule, hidden=True),
@@ -50,71 +45,68 @@ _LAYOUTS = (
 
 def _table(result: LayoutSearch) -> Table:
     rows = tuple((result, place, one) for place, one in enumerate(result.layouts, 1))
-    return Table(_LAYOUTS, rows, 0, f"the best of {counted(result.priced, 'layout')}")
-
-
-def _shown(result: LayoutSearch) -> Table:
-    """Without columns in which no layout has anything to say."""
-    nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
-    choices = [one.choice for one in result.layouts]
-    return _table(result).without(*(key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices)))
+    return Table(_LAYOUTS, rows, 0, f"the best of {counted(result.priced, 'layout')}", _MOST_LAYOUTS)
 
 
 def _blocks(result: LayoutSearch) -> list[Block]:
-    return [Lines(_title(result), tuple(_facts(result))), _shown(result), _in_full(result)]
+    # without columns in which no layout has anything to say
+    nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
+    choices = [one.choice for one in result.layouts]
+    idle = (key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices))
+    return [
+        Headline(_answer(result)),
+        *_to_type(result),
+        _table(result).without(*idle),
+        later(Lines("the search", _facts(result))),
+    ]
 
 
-def _in_full(result: LayoutSearch) -> Lines:
-    """What to add to the command, or to give to ``load_job``, so that plan shows the best with all that it says."""
+def _answer(result: LayoutSearch) -> str:
+    best, own = result.best, result.own.searched
+    where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
+    how = f"{best.choice.spoken}: {format_time(best.step_s)} a step."
+    text = f"{on_fabric(result.job.name, result.job.overrides)} on {where} is fastest as {how}"
+    if own is None:
+        text += f" The job's own layout does not run: {result.own.why}."
+    elif result.values:
+        fits = "" if result.own.fits else f", and needs {format_bytes(own.memory_bytes, 3)}: does not fit"
+        text += f" Its own layout takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}."
+    else:
+        text += " That is its own layout."
+    if result.ties.layouts > 1:
+        text += f" {result.ties.layouts} layouts are within {whole_percent(TIE)}, take any."
+    return text
+
+
+def _to_type(result: LayoutSearch) -> list[Block]:
+    # what to add to the command, or to give to load_job, so that plan shows the best with all that it says
     if not result.values:
-        return Lines(
-            "the best in full", (said(either(shell="the job's own: without --search", python="plan of the job itself")),)
-        )
+        return []
     title = either(
-        shell="the best in full: the same without --search, --keep and --top, and with", python="plan of load_job with"
+        shell="all of it: the same without --search, --keep and --top, and with", python="all of it: plan of load_job with"
     )
     options = [f"{key}={value}" for key, value in result.values]
-    pasted = either(shell=_pasted([f"--job-set\0{option}" for option in options]), python=f"overrides={options!r}")
-    return Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)
+    # a shell takes the lines as one; what stands around a zero is never torn apart
+    lines = wrap(" ".join(f"--job-set\0{option}" for option in options), _LONGEST, break_long_words=False, break_on_hyphens=False)
+    pasted = either(shell=" \\\n".join(line.replace("\0", " ") for line in lines), python=f"overrides={options!r}")
+    return [Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)]
 
 
-def _pasted(options: list[str]) -> str:
-    """Options in lines that a shell takes as one; what stands around a zero is never torn apart."""
-    lines = wrap(" ".join(options), LONGEST, break_long_words=False, break_on_hyphens=False)
-    return " \\\n".join(line.replace("\0", " ") for line in lines)
-
-
-def _title(result: LayoutSearch) -> str:
-    name = on_fabric(result.job.name, result.job.overrides)
-    return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-
-
-def _facts(result: LayoutSearch) -> list[str]:
-    best = result.best
+def _facts(result: LayoutSearch) -> tuple[str, ...]:
+    best, own = result.best, result.own.searched
     kept = f" with {', '.join(f'{name}={value}' for name, value in result.kept)}" if result.kept else ""
-    lines = [f"{counted(result.held, 'layout')}{kept} fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
-             + (f", {result.priced} sit on the fabric" if result.priced < result.fit else "")]  # fmt: skip
+    placed = f", {result.priced} sit on the fabric" if result.priced < result.fit else ""
+    fit = f"{result.fit} fit {format_bytes(result.capacity_bytes, 3)}{placed}"
+    lines = [f"{counted(result.held, 'layout')}{kept} fill the ranks, {fit}"]
     if result.job.device_from != "job":
         whose = f"that of {result.fabric}" if result.job.device_from == "fabric" else f"the job's: {result.fabric} names none"
         lines.append(f"all compute on {result.device}, {whose}")
-    lines.append(f"the best step takes {format_time(best.step_s)}, with a free network {format_time(best.control_step_s)}; "
-                 f"MFU {percent(best.mfu)} ({MFU_CONVENTION})")  # fmt: skip
-    if result.ties.layouts > 1:
-        differ = ", ".join(result.ties.differ)
-        lines.append(f"{result.ties.layouts} layouts within {whole_percent(TIE)}: take any; they differ in {differ}")
-    else:
-        lines.append(f"no other layout is within {whole_percent(TIE)}")
-    lines.append(_own(result))
-    return lines
-
-
-def _own(result: LayoutSearch) -> str:
-    """``the job's own layout (tp 8, pp 4) takes 14.5 s, +7.2%``."""
-    own = result.own.searched
-    if own is None:
-        return f"the job's own layout cannot be had: {result.own.why}"
-    fits = "" if result.own.fits else f"; {format_bytes(own.memory_bytes, 3)} DO NOT FIT"
-    return f"the job's own layout ({own.choice.spoken}) takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}"
+    lines.append(f"{format_time(best.control_step_s)} with a free network; MFU {percent(best.mfu)} ({MFU_CONVENTION})")
+    several = result.ties.layouts > 1
+    lines.append(
+        f"ties differ in {', '.join(result.ties.differ)}" if several else f"no other layout is within {whole_percent(TIE)}"
+    )
+    return (*lines, f"the job's own layout: {own.choice.spoken}") if own else tuple(lines)
 
 
 def _document(result: LayoutSearch) -> Document:
@@ -126,9 +118,7 @@ def _document(result: LayoutSearch) -> Document:
         "device_from": result.job.device_from or None,
         "kept": dict(result.kept),
         "searched": result.held,
-        "fit": result.fit,
-        "priced": result.priced,
-        "capacity_bytes": result.capacity_bytes,
+        **fields(result, "fit priced capacity_bytes"),
         "tie_within": TIE,
         "ties": result.ties.layouts,
         "ties_differ_in": list(result.ties.differ),
@@ -144,12 +134,7 @@ def _document(result: LayoutSearch) -> Document:
 def _layout(one: PricedLayout) -> Document:
     figures = one._asdict()
     figures.pop("choice")
-    return one.choice._asdict() | figures | {"network_share": one.network_share, "tie": one.tie}
+    return one.choice._asdict() | figures | fields(one, "network_share tie")
 
 
-def _summary(result: LayoutSearch) -> str:
-    head = f"{result.job.name} on {result.ranks} ranks of {result.fabric}: {result.best.choice.spoken} takes"
-    return f"{head} {format_time(result.best.step_s)}, the best of {counted(result.priced, 'layout')}"
-
-
-VIEWS = {LayoutSearch: View("plan-search", _blocks, _document, _table, _summary)}
+VIEWS = {LayoutSearch: View("plan-search", _blocks, _document, _table, _answer)}

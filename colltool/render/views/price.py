@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.libraries import NCCL_ALL_REDUCE, OFF
+from colltool.algorithms.libraries import NCCL_ALL_REDUCE
 from colltool.base.formatting import format_factor, format_rate, format_time, title_size
-from colltool.estimate.results import Answer, Price, PriceList
-from colltool.estimate.row import Row
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.results import LibraryChoice, Price, PriceList
+from colltool.nccl.algorithm_map import SPELLED
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import price_fields
@@ -17,7 +18,7 @@ from colltool.render.view import Document, View
 from colltool.render.views.breakdown import links_table
 
 if TYPE_CHECKING:
-    from colltool.nccl.model import Estimate
+    from colltool.nccl.model import NcclEstimate
 
 
 def _blocks(result: Price) -> list[Block]:
@@ -77,7 +78,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     price, best = prices[0], float(prices[0].best.total_s)
     lines: list[str] = []
     for row in sorted(price.others, key=lambda row: float(row.total_s)):
-        if not lines and float(row.total_s) < best and row.elsewhere == OFF["collnet"] and _fits_inside(row, price):
+        if not lines and float(row.total_s) < best and _needs_collnet(row, price):
             seconds = format_time(float(row.total_s))
             lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {seconds} by {row.title}: --set library.collnet=true")
     able = [row for row in price.results if row.status == "shipped"]
@@ -88,10 +89,11 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     return [Lines("faster, but not what runs by default", tuple(lines))] if lines else []
 
 
-def _fits_inside(row: Row, price: Price) -> bool:
-    """Whether CollNet takes so many ranks of a node."""
+def _needs_collnet(row: AlgorithmEstimate, price: Price) -> bool:
+    """Whether switching CollNet on is all that it takes."""
+    off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
     inside = price.group.per_domain[0]
-    return not any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
+    return off and not any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
@@ -99,7 +101,7 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
     if not slow:
         return []
-    known = [(one.total_s, row.title) for row, one in slow if row.leads and one.total_s is not None]
+    known = [(one.total_s, row.title) for row, one in slow if row.selectable and one.total_s is not None]
     lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
     unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
     lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
@@ -111,20 +113,20 @@ class _Pick(NamedTuple):
     """One size: what the library picks, beside what was priced."""
 
     price: Price
-    own: Answer
+    own: LibraryChoice
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> NcclEstimate:
         """What is picked, and what the library takes it to cost."""
         assert self.own.pick is not None  # or there is no table
         return self.own.pick
 
     @property
     def name(self) -> str:
-        return r.NCCL_NAMES.get(self.estimate.algorithm, self.estimate.algorithm)
+        return SPELLED.get(self.estimate.algorithm, self.estimate.algorithm)
 
     @property
-    def best(self) -> Row:
+    def best(self) -> AlgorithmEstimate:
         """The fastest that the library has: of those that were asked for, and what is picked."""
         picked = () if self.own.runs is None else (self.own.runs,)
         return min((*self.price.leading, *picked), key=lambda row: float(row.total_s), default=self.price.best)
@@ -178,7 +180,7 @@ def _table(result: Price) -> Table:
 
 def _every_row(prices: Sequence[Price]) -> Table:
     ranked = [
-        r.Ranked(one, row) for one in prices for row in sorted(one.results, key=lambda row: (row.standing, float(row.total_s)))
+        r.Ranked(one, row) for one in prices for row in sorted(one.results, key=lambda row: (row.rank_class, float(row.total_s)))
     ]
     return r.row_table(ranked, sizes=len(prices) > 1)
 
@@ -205,8 +207,8 @@ class _Winner(NamedTuple):
     """The fastest of a size and who comes next."""
 
     price: Price
-    row: Row
-    second: Row | None
+    row: AlgorithmEstimate
+    second: AlgorithmEstimate | None
 
 
 _WINNER = (

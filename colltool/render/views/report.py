@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.analysis.report import Assumptions, Report, ReportEntry, Section
+from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
 from colltool.base.primitives import Primitive
@@ -42,7 +42,7 @@ def _told(one: ReportEntry) -> str:
 
 
 class _Line(NamedTuple):
-    section: Section
+    section: ReportSection
     exhibit: ReportEntry
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from colltool.analysis.break_even import BreakEven
 from colltool.analysis.contest import Contest
-from colltool.analysis.flips import Flip
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 from colltool.fabric.parameter_ranges import ParameterRange
@@ -85,7 +85,7 @@ def _near(result: Sensitivity) -> bool:
     return any(ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips)
 
 
-def _times(flip: Flip) -> str:
+def _times(flip: BreakEven) -> str:
     return f"{quantity(flip.key, flip.value)} ({format_factor(flip.factor)} of the file's)"
 
 

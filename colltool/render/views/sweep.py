@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from colltool.analysis.axes import Axis
+from colltool.analysis.axes import SweepAxis
 from colltool.analysis.grid import Cell
-from colltool.analysis.sweep import OWN_AXES, At, Changed, Pivot, Sweep, is_close, pivot_tables
+from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
 from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
@@ -44,7 +44,7 @@ def pivot_title(result: Sweep, fixed: At) -> str:
     return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in fixed if len(axis_values(result, key)) > 1)
 
 
-def _axis(index: int, axis: Axis, *, hidden: bool) -> Column:
+def _axis(index: int, axis: SweepAxis, *, hidden: bool) -> Column:
     def get(cell: Cell) -> Any:
         return whole_bytes(cell.at[index]) if axis.key == "bytes" else cell.at[index]
 
@@ -129,7 +129,7 @@ def sweep_title(result: Sweep) -> str:
     if "bytes" in single:
         parts.append(f"{shown('bytes', single['bytes'])} per rank")
     parts += [f"{key}={shown(key, value)}" for key, value in single.items() if key not in OWN_AXES]
-    parts += [running(result.library, leads=any(cell.leads for cell in result.priced))] if result.library else []
+    parts += [running(result.library, leads=any(cell.selectable for cell in result.priced))] if result.library else []
     return ", ".join(
         [*parts, *([] if any(axis.key == "ideal" for axis in result.axes) else ["ideal" if result.ideal else "realistic"])]
     )
@@ -169,7 +169,7 @@ def _changes(result: Sweep) -> list[Block]:
     return [Lines("where the winner changes", (*lines, *more), first=4)]
 
 
-def _changed(one: Changed) -> str:
+def _changed(one: WinnerChange) -> str:
     at = ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in one.at)
     title = axis_title(one.axis)
     between = f"{title} {shown(one.axis, one.last)} to {shown(one.axis, one.first)}"
@@ -184,7 +184,7 @@ def _notes(result: Sweep) -> list[Block]:
         lines.append(
             f"{len(result.close)} of {counted(total, 'cell')}: the runner-up is within 20%, the uncertainty of contention"
         )
-    others = sum(not cell.leads for cell in result.priced)
+    others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         lines.append(f"{others} of {counted(total, 'cell')}: {NONE_RUNS}")
     lines += held_lines(result.cells)
@@ -223,7 +223,7 @@ def _cell(result: Sweep, cell: Cell) -> Document:
         "close": is_close(cell),
         "ideal_algorithm": cell.ideal,
         "ideal_s": cell.ideal_s,
-        "leads": cell.leads,
+        "leads": cell.selectable,
     } | protocol | reason  # fmt: skip
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.quoting import clipped
-from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, on_fabric, plain, set_field, set_text
 from colltool.traces.links import ranks_text
-from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall
 from colltool.training.layout import Axes
 
+_MOST_TOTALS = 8
 CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
 
 
@@ -77,11 +78,14 @@ def _window(result: TraceComparison) -> str:
 def verdict(result: TraceComparison) -> str:
     """What communication takes of the steps, and whether that is what it should."""
     shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
-    reached = result.of_expected
-    if reached is None:
-        return f"{shown}; no call has a price"
+    return f"{shown}; {_speed(result)}"
+
+
+def _speed(result: TraceComparison) -> str:
+    if result.of_expected is None:
+        return "no call has a price"
     least = "at least " if any(total.bound and total.expected_s is not None for total in result.totals) else ""
-    return f"{shown}; it reaches {least}{_reached(reached)} of what is expected"
+    return f"it reaches {least}{_reached(result.of_expected)} of what is expected"
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
@@ -134,9 +138,15 @@ def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
         yield f"next: {', or '.join(filter(None, (record, measure)))}"
 
 
+def _answer(result: TraceComparison) -> str:
+    """What is exposed, how the calls compare with the fabric, and which tier is to blame; what to do next."""
+    share = (
+        f"{percent(result.exposed)} of {_window(result)} is exposed communication ({percent(result.share)} with what is hidden)"
+    )
+    return f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
+
+
 def _facts(result: TraceComparison) -> Iterator[str]:
-    yield verdict(result)
-    yield from _blame(result)
     ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
     each = format_time(result.window_s / (result.steps or len(result.files)))
     spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
@@ -151,13 +161,14 @@ def _facts(result: TraceComparison) -> Iterator[str]:
 
 
 def _blocks(result: TraceComparison) -> list[Block]:
-    out: list[Block] = [Lines(trace_title(result), tuple(_facts(result))), _table(result, "by group, primitive and size")]
+    table = _table(result, "by group, primitive and size")._replace(first=_MOST_TOTALS)
+    out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
     if reasons := _reasons(result):
         out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
     if left := tuple(_left_out(result)):
         out.append(Lines("left out", left))
-    return out
+    return [Headline(_answer(result)), table, *map(later, out)]
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:
@@ -193,12 +204,12 @@ def _document(result: TraceComparison) -> Document:
         "of_expected": result.of_expected,
         "verdict": verdict(result),
         "blame": list(_blame(result)),
-        "wires": [one._asdict() for one in result.wires],
+        "wires": plain(result.wires),
         "totals": [_total(one) for one in result.totals],
         "calls": [_call(one, bool(result.rank_map.given)) for one in result.calls],
-        "findings": [one._asdict() for one in result.findings],
-        "files": [_file(one) for one in result.files],
-        "left_out": [one._asdict() for one in result.left_out],
+        "findings": plain(result.findings),
+        "files": plain(result.files),
+        "left_out": plain(result.left_out),
     }  # fmt: skip
 
 
@@ -210,10 +221,6 @@ def _call(one: TracedCall, mapped: bool) -> Document:
     """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
     known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
     return one._asdict() | known
-
-
-def _file(one: TraceFile) -> Document:
-    return one._asdict()
 
 
 def _summary(result: TraceComparison) -> str:

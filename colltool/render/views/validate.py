@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
-from colltool.estimate.readings import USUAL
+from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
-from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.estimate_fields import model_field
-from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.readings import model_field
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
 
 
 def _signed(error: float) -> str:
@@ -31,6 +31,8 @@ _SERIES: tuple[Column, ...] = (
     number("worst", "worst", _signed),
     label("regimes", "mean error by what bounds the price", drop=2, get=lambda one: ", ".join(map(_regime, one.regimes))),
 )
+
+_MOST_ROWS = 12
 
 
 class _Point(NamedTuple):
@@ -79,22 +81,30 @@ def _points(result: Validation, several: Sequence[ValidatedSeries], title: str =
 
 
 def _blocks(result: Validation) -> list[Block]:
-    """A summary where there are several series; then each with its findings, and the verdict on all."""
+    """The verdict on all, then a table: of several series one line each, of a single one its points."""
     where = on_fabric(result.fabric, result.overrides)
+    several = len(result.series) > 1
     out: list[Block] = []
-    if len(result.series) > 1:
-        out.append(Table(_SERIES, result.series, None, f"measured against {where}: {len(result.series)} series"))
+    if several:
+        out.append(Table(_SERIES, result.series, None, f"measured against {where}: {len(result.series)} series", _MOST_ROWS))
     for one in result.series:
         title = f"{_named(one)} on {where}: {percent(one.mape)} off on average, worst {_signed(one.worst)}"
-        out.append(_points(result, [one], title))
+        out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
         regimes = tuple(map(_regime, one.regimes))
-        out += [Lines("mean error by what bounds the price", regimes)] if len(regimes) > 1 else []
-        out += [Lines("findings", one.findings)] if one.findings else []
+        out += [Lines("mean error by what bounds the price", regimes, first=0)] if len(regimes) > 1 else []
+        out += [Lines("findings", one.findings, first=0)] if one.findings else []
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
         lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
-        out += [Lines(heading, lines)] if lines else []
+        out += [Lines(heading, lines, first=0)] if lines else []
     told = [Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []
-    return [*out, *told, Lines(f"verdict: {result.verdict}", ())]
+    return [Headline(_answer(result)), *out, *told]
+
+
+def _answer(result: Validation) -> str:
+    worst = max(result.series, key=lambda one: abs(one.worst), default=None)
+    whose = f" ({worst.series.title})" if worst and len(result.series) > 1 else ""
+    off = f" Worst: {_signed(worst.worst)}{whose}." if worst else ""
+    return f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}.{off}"
 
 
 def _skipped(one: Skipped) -> str:
@@ -117,25 +127,19 @@ def _document(result: Validation) -> Document:
         "verdict": result.verdict,
         "max_mape": result.max_mape,
         "holds": result.holds,
-        "skipped": [one._asdict() for one in result.skipped],
+        "skipped": plain(result.skipped),
     }  # fmt: skip
 
 
 def _series(one: ValidatedSeries) -> Document:
-    series = one.series
     return {
-        "collective": str(series.primitive),
-        "ranks": series.ranks,
-        "mape": one.mape,
-        "worst": one.worst,
+        "collective": str(one.series.primitive),
+        "ranks": one.series.ranks,
+        **fields(one, "mape worst"),
         "points": [_checked(point) for point in one.points],
         "findings": list(one.findings),
         "regimes": [_bounds(regime) for regime in one.regimes],
-        "nodes": series.nodes,
-        "library": series.library,
-        "version": series.version,
-        "dtype": series.dtype,
-        "files": list(series.files),
+        **fields(one.series, "nodes library version dtype files"),
     }
 
 
@@ -147,10 +151,4 @@ def _bounds(one: Regime) -> Document:
     return one._asdict() | {"from_bytes": whole_bytes(one.from_bytes), "to_bytes": whole_bytes(one.to_bytes)}
 
 
-def _summary(result: Validation) -> str:
-    where = on_fabric(result.fabric, result.overrides)
-    many = f"{len(result.series)} series against {where}, {percent(result.mape)} off on average"
-    return f"{many}\nverdict: {result.verdict}"
-
-
-VIEWS = {Validation: View("validate", _blocks, _document, _table, _summary)}
+VIEWS = {Validation: View("validate", _blocks, _document, _table, _answer)}

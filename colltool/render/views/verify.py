@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colltool.base.formatting import counted, format_count, format_time, ordinal
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, details, gathered, label, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
 from colltool.render.sentences import sentence
 from colltool.render.steps import trace_blocks, trace_fields
 from colltool.render.view import Document, Overrides, View, group_columns, group_field, set_field, set_text
@@ -59,7 +59,7 @@ def _blocks(result: Verification) -> list[Block]:
     reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
     table = _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS))
     out: list[Block] = [Headline(_answer(result)), table, *trace_blocks(result.results)]
-    return [*out, *details([Lines("notes", (*lines, ENDS_HERE)), *([Lines("not executed", reasons)] if reasons else [])])]
+    return [*out, *map(later, [Lines("notes", (*lines, ENDS_HERE)), *([Lines("not executed", reasons)] if reasons else [])])]
 
 
 _MOST_ROWS = 10

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from colltool.definitions.field_types import MAX_LISTED, Flag, Label, Part, PrimitiveName, Size, Words
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
 from colltool.training.files.schema import (
+    ContextMode,
     DeviceFile,
     Dimension,
     Duration,
@@ -18,9 +19,13 @@ from colltool.training.files.schema import (
     ParallelOrAuto,
     PercentOrShare,
     Precision,
+    Recompute,
+    Schedule,
+    ShardMode,
     SmallShare,
     StackFile,
 )
+from colltool.training.modes import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -43,7 +48,7 @@ class ParallelLayoutFile(Part):
     tp: Parallel = 1
     sp: Flag = False
     cp: Parallel = 1
-    cp_mode: Literal["ring", "all-gather", "ulysses"] = "ring"
+    cp_mode: ContextMode = "ring"
     ep: Parallel = 1
     deduplicate: Flag = False
     etp: Annotated[Parallel | None, Accepted("the tensor parallelism of an expert, 1 or tp")] = None
@@ -73,7 +78,7 @@ class ParallelLayoutFile(Part):
 class ShardFile(Part):
     """Who keeps the weights, gradients and optimizer states of a replica."""
 
-    mode: Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"] = "ddp"
+    mode: ShardMode = "ddp"
     group: Annotated[Parallel | None, Accepted("the ranks of a shard group, such as 8")] = None
     gathers: Annotated[Literal[1, 2] | None, Accepted("1 or 2 gathers of a layer a micro-batch")] = None
     reshard: MaybeFlag = None
@@ -83,13 +88,13 @@ class ShardFile(Part):
     @model_validator(mode="after")
     def _agrees(self) -> ShardFile:
         slips = []
-        sharded = self.mode in ("fsdp", "hsdp")
-        if self.group is not None and self.mode != "hsdp":
+        row = SHARDINGS[self.mode]
+        if self.group is not None and not row.grouped:
             slips.append(Slip(f"{self.mode} has no shard group", "mode: hsdp, or leave group out", ("group",)))
-        if self.group is None and self.mode == "hsdp":
-            slips.append(Slip("hsdp needs the size of its shard group", "group: 8", ("mode",)))
+        if self.group is None and row.grouped:
+            slips.append(Slip(f"{self.mode} needs the size of its shard group", "group: 8", ("mode",)))
         for key in ("gathers", "reshard"):
-            if getattr(self, key) is not None and not sharded:
+            if getattr(self, key) is not None and not row.weights:
                 slips.append(Slip(f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)))
         if self.reshard is False and self.gathers == 2:
             slips.append(Slip("what stays gathered is not gathered twice", "gathers: 1, or reshard: true", ("gathers",)))
@@ -219,8 +224,8 @@ class JobFile(Part):
     batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = None
     layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = ParallelLayoutFile()
     shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
-    schedule: Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"] | None = None
-    recompute: Literal["none", "selective", "full"] = "none"
+    schedule: Schedule | None = None
+    recompute: Recompute = "none"
     precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
     device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
     stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None

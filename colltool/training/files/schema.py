@@ -16,6 +16,10 @@ MIN_FLOPS, MAX_FLOPS = 1e9, 1e18
 MAX_DIMENSION = 10_000_000
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
+ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
+Recompute = Literal["none", "selective", "full"]
+ContextMode = Literal["ring", "all-gather", "ulysses"]
 BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
 """Bytes of an element."""
 

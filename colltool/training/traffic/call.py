@@ -104,5 +104,5 @@ class CallBuilder:
 
     def phases(self, *, core: bool = False) -> tuple[Phase, ...]:
         """The passes that send what the forward pass sends; ``core``: also where attention's core alone is computed again."""
-        again = self.config.recompute == "full" or (core and self.config.recompute == "selective")
+        again = self.config.again.layers or (core and self.config.again.core)
         return ("forward", "again") if again else ("forward",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from colltool.base.primitives import A2A, AG, P2P, RS
 from colltool.training.model import Shape
@@ -24,22 +25,21 @@ def context_calls(send: CallBuilder) -> Iterator[Call]:
     shape, width = model.shape, config.precision.activation_bytes
     block = config.tokens * _kv_size(shape, layout.tp) * width
     again = send.phases(core=True)
-    if layout.cp_mode == "ulysses":
-        yield from _ulysses(send, shape)
-        return
-    group = layout.group("cp")
-    hides: Hiding = "attention block" if config.overlap.cp else "nothing"
-    if layout.cp_mode == "ring":
-        around = layout.cp - 1
-        for phase in again:
-            yield send.call("cp", P2P, group, block, per="layer", phase=phase, each=around, hides=hides, source=RING, closed=True)
-        yield send.call("cp", P2P, group, block, per="layer", phase="backward", each=2 * around, hides=hides, source=RING,
-                        closed=True)  # fmt: skip
-        return
-    whole = block * layout.cp
-    for phase in again:
-        yield send.call("cp", AG, group, whole, per="layer", phase=phase, source=GATHER)
-    yield send.call("cp", RS, group, whole, per="layer", phase="backward", source=GATHER)
+    group, whole = layout.group("cp"), block * layout.cp
+    match layout.cp_mode:
+        case "ulysses":
+            yield from _ulysses(send, shape)
+        case "ring":
+            hides: Hiding = "attention block" if config.overlap.cp else "nothing"
+            for phase, passes in (*((phase, 1) for phase in again), ("backward", 2)):
+                yield send.call("cp", P2P, group, block, per="layer", phase=phase, each=passes * (layout.cp - 1), hides=hides,
+                                source=RING, closed=True)  # fmt: skip
+        case "all-gather":
+            for phase in again:
+                yield send.call("cp", AG, group, whole, per="layer", phase=phase, source=GATHER)
+            yield send.call("cp", RS, group, whole, per="layer", phase="backward", source=GATHER)
+        case _:
+            assert_never(layout.cp_mode)
 
 
 def _ulysses(send: CallBuilder, shape: Shape) -> Iterator[Call]:

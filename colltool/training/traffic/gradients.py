@@ -9,9 +9,6 @@ from colltool.training.layout import RankGroup, cut
 from colltool.training.rank_parameters import RankParameters, ends_parameters, layer_parameters_of, stage_parameters
 from colltool.training.traffic.call import Call, CallBuilder, Hiding, Per, Phase
 
-DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
-ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
-FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
 NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
 
 
@@ -68,11 +65,10 @@ def _bucketed(send: CallBuilder, name: str, group: RankGroup, parameters: float)
     grads, weights = config.shard.grad_bytes, config.precision.param_bytes
     bucket = config.bucket_bytes(grads, group.ranks)
     under: Hiding = "last backward" if config.overlap.dp else "nothing"
-    reduced = AR if config.shard.mode == "ddp" else RS
-    source = DDP if config.shard.mode == "ddp" else ZERO
+    reduced, source = RS if config.shard.row.optimizer else AR, config.shard.row.source
     for size, count in buckets(parameters * grads, bucket):
         yield send.call(name, reduced, group, size, per="step", phase="backward", each=count, hides=under, source=source)
-    if config.shard.mode == "ddp":
+    if not config.shard.row.optimizer:
         return
     under = "first forward" if config.overlap.dp else "nothing"
     for size, count in buckets(parameters * weights, bucket * weights / grads):
@@ -93,7 +89,17 @@ def _layered(send: CallBuilder) -> Iterator[Call]:
             if replicas.ranks > 1:
                 size = parameters / shards.ranks * config.shard.grad_bytes
                 hides: Hiding = "last backward" if config.overlap.dp else "nothing"
-                yield send.call(name, AR, replicas, size, per="step", phase="backward", each=layers, hides=hides, source=FSDP)
+                yield send.call(
+                    name,
+                    AR,
+                    replicas,
+                    size,
+                    per="step",
+                    phase="backward",
+                    each=layers,
+                    hides=hides,
+                    source=config.shard.row.source,
+                )
 
 
 def _units(send: CallBuilder) -> Iterator[tuple[Per, int, RankParameters]]:
@@ -115,7 +121,7 @@ def _shard_groups(send: CallBuilder, held: RankParameters) -> Iterator[tuple[str
         ("expert dp", layout.group("dp", experts=True), held.experts),
     ):
         if group.ranks > 1 and parameters:
-            inner, outer = cut(group, shard.group) if shard.mode == "hsdp" else (group, RankGroup(()))
+            inner, outer = cut(group, shard.group) if shard.row.grouped else (group, RankGroup(()))
             yield name, inner, outer, parameters
 
 
@@ -129,5 +135,5 @@ def _unit(send: CallBuilder, per: Per, layers: int, name: str, *, group: RankGro
     weights, grads = parameters * config.precision.param_bytes, parameters * shard.grad_bytes
     passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
     for phase in passes:
-        yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=FSDP)
-    yield send.call(name, RS, group, grads, per=often, phase="backward", each=count, hides=hides, source=FSDP)
+        yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=config.shard.row.source)
+    yield send.call(name, RS, group, grads, per=often, phase="backward", each=count, hides=hides, source=config.shard.row.source)

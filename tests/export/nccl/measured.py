@@ -7,8 +7,8 @@ from typing import Any
 from colltool.base.primitives import AR, Primitive
 from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric
-from colltool.nccl.facts import hardware_on
 from colltool.nccl.model import estimates
+from colltool.nccl.topology_inputs import hardware_on
 from tests.small import clos, fabric, star, switch
 
 FACTS = {"name": "nccl", "version": "2.30", "gpu": "hopper", "cpu": "intel", "collnet": False}

@@ -7,16 +7,16 @@ from itertools import product
 
 import pytest
 
-from colltool.api import price_list
+from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.estimate.price import price
 from colltool.export.tuner import tuner_config
 from colltool.export.tuner_curves import COLLECTIVES
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.facts import hardware_on
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
+from colltool.nccl.topology_inputs import hardware_on
 from tests.export.nccl.measured import FACTS, MEASURED, hurts
 from tests.export.nccl.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch

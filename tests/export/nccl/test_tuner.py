@@ -13,8 +13,8 @@ from colltool.export.tuner import tuner_config, tuner_env
 from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.enabled import HAS
-from colltool.nccl.model import flips
+from colltool.nccl.constants import constants
+from colltool.nccl.model import switch_points
 from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
 from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
@@ -54,7 +54,7 @@ def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
         assert len(words) == 10
         assert words[8:] == ["-1", "-1"]
         assert algorithm in ALGORITHMS
-        assert algorithm in HAS[COLLECTIVES[collective]]
+        assert algorithm in constants().algorithms[COLLECTIVES[collective]]
         assert protocol in PROTOCOLS[0 if algorithm in ("ring", "tree") else 2 :]
         assert 0 <= int(low) <= int(high) <= MAX
         assert 1 <= int(channels) <= 64
@@ -87,7 +87,7 @@ def test_rows_of_one_depth_do_not_overlap() -> None:
 
 def test_without_measurements_the_first_rows_are_nccls_own_flips() -> None:
     lines = [line for line in read(tuner_config(NO_SHARP, [64])) if line.collective == 4]
-    expected = flips(cluster_of(NO_SHARP, 64).hardware, AR)
+    expected = switch_points(cluster_of(NO_SHARP, 64).hardware, AR)
     assert [line[3:5] for line in lines[: len(expected)]] == [flip[1:] for flip in expected]
     for line, flip in zip(lines[1:], expected[1:], strict=False):
         assert line.low - 1 < flip.from_bytes <= line.low

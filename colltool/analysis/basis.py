@@ -1,0 +1,235 @@
+"""What the prices of several fabrics rest on, and where that is not the same: codes, of which rendering makes sentences.
+
+Two times can be held against each other where both have the same terms. A launch overhead that one side has and the other leaves
+out is no difference of the machines, nor is contention that one file states and the other does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Literal, NamedTuple, get_args
+
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import shape_text
+from colltool.base.primitives import Primitive
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.groups import place
+from colltool.estimate.library_selection import library_of
+from colltool.estimate.validity_range import launch_is_known
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+
+Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
+
+LAUNCH_SHARE = 0.1
+"""A launch of a tenth of a time is felt in a ratio: where one side lacks it, the ratio is left out."""
+
+
+class PriceBasis(NamedTuple):
+    """What the prices of a fabric rest on.
+
+    Args:
+        launch: seconds that a call takes to start; None where the file leaves it out.
+        protocols: whether measured protocols stand in the place of a tier's own numbers.
+        software: whether figures of what the library reaches, or takes to get going, are in them.
+        contention: whether every tier states its eta.
+        library: whose schedules are ranked; empty for any.
+        group: members in a domain of each tier, innermost first; empty where the ground is that of a whole fabric.
+        slice: which part of its lattices it has; empty where it has none.
+    """
+
+    launch: float | None
+    protocols: bool
+    software: bool
+    contention: bool
+    library: str
+    group: tuple[int, ...] = ()
+    slice: str = ""
+
+
+class BasisDifference(NamedTuple):
+    """One thing that is not the same everywhere: each value with the columns that have it.
+
+    ``primitives`` and ``ranks``: where; empty for everywhere.
+    """
+
+    code: Code
+    parts: tuple[tuple[Any, tuple[str, ...]], ...]
+    primitives: tuple[Primitive, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+
+def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:
+    """The ground of a primitive on a group; without contention nobody states any, and no library reaches less.
+
+    Raises:
+        ColltoolError: the group does not fit.
+    """
+    placed = place(fabric, group)
+    known = launch_is_known(placed, primitive)
+    tiers = [span.tier for span in placed.spans]
+    return PriceBasis(
+        launch=min(under.overhead_s for under in under_protocols(placed, primitive)) if known else None,
+        protocols=any(tier.protocols_for(primitive) for tier in tiers),
+        software=not ideal and any(primitive in one.primitives for one in fabric.efficiencies),
+        contention=ideal or _contended(tiers),
+        library=library_of(fabric),
+        group=tuple(placed.placement.per_domain),
+        slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
+    )
+
+
+def _sliced(tier: Tier) -> str:
+    """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
+    axes = capabilities_of(tier).axes
+    long = [axis for axis in axes if axis.size > 2]
+    open_ = [str(axis.size) for axis in long if not axis.wrap]
+    along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
+    return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
+
+
+def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
+    """The ground of whatever runs on a fabric."""
+    listed = [one for tier in fabric.tiers for one in tier.protocols or ()]
+    launches = [one.launch_overhead for one in listed if one.launch_overhead is not None]
+    launches += [fabric.launch_overhead] if "launch_overhead" in fabric.model_fields_set else []
+    return PriceBasis(
+        launch=min(launches, default=None),
+        protocols=bool(listed),
+        software=not ideal and bool(fabric.efficiencies),
+        contention=ideal or _contended(fabric.tiers),
+        library=library_of(fabric),
+    )
+
+
+def _contended(tiers: Sequence[Tier]) -> bool:
+    own = (tier.protocols or () for tier in tiers)
+    return all("eta" in tier.model_fields_set or (listed and all(one.eta for one in listed))
+               for tier, listed in zip(tiers, own, strict=True))  # fmt: skip
+
+
+def basis_differences(names: Sequence[str], grounds: Sequence[PriceBasis]) -> tuple[BasisDifference, ...]:
+    """What differs between columns, in the order of :class:`PriceBasis`; of launches only whether there is one, of slices
+    only where several have one."""
+    found = []
+    for code in (one for one in get_args(Code) if one in PriceBasis._fields):
+        parts: dict[Any, list[str]] = {}
+        for name, ground in zip(names, grounds, strict=True):
+            parts.setdefault(getattr(ground, code), []).append(name)
+        alone = {"launch": None not in parts, "slice": len([one for one in parts if one]) < 2}
+        if len(parts) > 1 and not alone.get(code):
+            found.append(BasisDifference(code, tuple((value, tuple(several)) for value, several in parts.items())))
+    return tuple(found)
+
+
+def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
+    """The same thing of several primitives and numbers of ranks once."""
+    found: dict[tuple[Any, ...], BasisDifference] = {}
+    for one in several:
+        key = (one.code, one.parts)
+        before = found.get(key, one)
+        found[key] = one._replace(
+            primitives=tuple(dict.fromkeys((*before.primitives, *one.primitives))),
+            ranks=tuple(dict.fromkeys((*before.ranks, *one.ranks))),
+        )
+    return tuple(found.values())
+
+
+def launch_missing(grounds: Sequence[PriceBasis | None]) -> tuple[float, ...]:
+    """Of each column the largest launch that others have, seconds, where it leaves its own out; 0 where it has one."""
+    most = max((one.launch for one in grounds if one is not None and one.launch is not None), default=0.0)
+    return tuple(most if one is not None and one.launch is None else 0.0 for one in grounds)
+
+
+class PointTimes(NamedTuple):
+    """What columns take at one point: of each the seconds and, of them, those measured beside the bytes; None where nobody did.
+
+    A column without a price, or priced by measured protocols, which have such time in them, is left out.
+    """
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    took: tuple[tuple[str, float, float | None], ...]
+
+    @property
+    def told(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
+        """As :class:`BasisDifference` has it: (seconds, of how many, bytes) where its share is largest; None without."""
+        having = [(fitted, total, name) for name, total, fitted in self.took if fitted]
+        lacking = tuple(name for name, _, fitted in self.took if fitted is None)
+        if not having or not lacking:
+            return ()
+        most = max(having, key=lambda one: one[0] / one[1])
+        return (((most[0], most[1], self.bytes), tuple(name for _, _, name in having)), (None, lacking))
+
+
+def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference, ...]:
+    """Measured time beside the bytes that is in what leads on some columns alone, at the size at which it is most of a time."""
+    found: dict[tuple[Any, ...], list[PointTimes]] = {}
+    for point in points:
+        if told := point.told:
+            found.setdefault((point.primitive, tuple(names for _, names in told)), []).append(point)
+    return tuple(
+        BasisDifference("software_time", max((one.told for one in several), key=lambda told: told[0][0][0] / told[0][0][1]),
+               (primitive,), tuple(dict.fromkeys(one.ranks for one in several if one.ranks)))
+        for (primitive, _), several in found.items()
+    )  # fmt: skip
+
+
+def group_differences(names: Sequence[str], fabrics: Sequence[Fabric], primitive: Primitive, groups: Sequence[GroupSpec], *,
+                  ideal: bool = False) -> tuple[BasisDifference, ...]:  # fmt: skip
+    """What differs between fabrics on any of some groups; a fabric that cannot have a group has no part in it."""
+    found: list[BasisDifference] = []
+    for group in groups:
+        grounds = [basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in fabrics]
+        both = [(name, one) for name, one in zip(names, grounds, strict=True) if one is not None]
+        ranks = (group.ranks,) if group.ranks else ()
+        found += [
+            one._replace(primitives=(primitive,), ranks=ranks)
+            for one in basis_differences([name for name, _ in both], [one for _, one in both])
+        ]
+    return tuple(found)
+
+
+def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis | None:
+    """As :func:`basis_of`; None where the group does not fit."""
+    try:
+        return basis_of(fabric, primitive, group, ideal=ideal)
+    except ColltoolError:
+        return None
+
+
+_DATASHEET = ((64e3, 0.23), (8e6, 0.40), (128e6, 0.26), (inf, 0.11))
+"""Up to so many bytes the median of |price / measured - 1|, of fabrics that no log was fitted to. Source: 1,463 published rows of
+nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, that no coefficient of a shipped fabric was read from."""
+
+_MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
+"""The same of fabrics whose tiers list measured protocols, inside a node and across nodes. Source: series of published logs at
+sizes that were not fitted, 36 inside a node; 12 to 15% across nodes, the upper end."""
+
+
+def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
+    """What the price of a call may be off by, as a share: the median of what is known of its class.
+
+    Args:
+        size: bytes by nccl-tests' convention.
+        measured: the tiers list protocols that a log was fitted to.
+        several_tiers: the group is on more than one tier.
+    """
+    if measured:
+        return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
+    return next(error for most, error in _DATASHEET if size <= most)
+
+
+_STEP = 0.126
+"""The median of |step / measured - 1|. Source: 678 published training runs of sources that no efficiency was read from."""
+
+_OF_A_STEP = 0.26
+"""What a step's collectives are off by: most are of 8 to 128 MB."""
+
+
+def step_error(network_share: float, *, same_device: bool) -> float:
+    """What the ratio of two steps may be off by, as a share: on one device the compute is the same number in both."""
+    return min(_STEP, network_share * _OF_A_STEP) if same_device else _STEP

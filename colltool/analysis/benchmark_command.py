@@ -1,0 +1,66 @@
+"""The measurement that tells one number of a fabric: the command line of nccl-tests or of the OSU micro-benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+
+_TESTS = {AR: "all_reduce_perf", AG: "all_gather_perf", RS: "reduce_scatter_perf", A2A: "alltoall_perf", BC: "broadcast_perf",
+          REDUCE: "reduce_perf", P2P: "sendrecv_perf"}  # fmt: skip
+_OSU = {AR: "osu_allreduce", AG: "osu_allgather", RS: "osu_reduce_scatter", A2A: "osu_alltoall", BC: "osu_bcast",
+        REDUCE: "osu_reduce", P2P: "osu_latency"}  # fmt: skip
+
+
+class BenchmarkSizes(NamedTuple):
+    """A range of sizes as nccl-tests and as OSU take it."""
+
+    nccl: str
+    osu: str
+
+
+SMALL_SIZES = BenchmarkSizes("-b 8 -e 64K -f 2", "8:65536")
+LARGE_SIZES = BenchmarkSizes("-b 256M -e 4G -f 2", "268435456:4294967296")
+_LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
+
+
+def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> str:
+    """What to run to know a number: small messages for what is paid a message, large ones for rates.
+
+    Inside the innermost tier all of its ranks on one host; for a tier between hosts as many of them as a group of ``ranks`` has,
+    one rank each, so that nothing else is in the way. Empty where no such tool runs: on links without a library of messages.
+    """
+    parts = key.split(".")
+    tier = next((index for index, one in enumerate(fabric.tiers) if one.name == parts[0]), len(fabric.tiers) - 1)
+    if capabilities_of(fabric.tiers[tier]).axes:
+        return ""
+    small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
+    inside = fabric.tiers[0].endpoints
+    hosts = max(2, -(-ranks // inside))
+    sizes = SMALL_SIZES if small else LARGE_SIZES
+    if tier == 0:
+        return command_line(primitive, sizes, min(ranks, inside), mpi=fabric.library_name == "mpi")
+    return command_line(primitive, sizes, hosts, hosts, mpi=fabric.library_name == "mpi")
+
+
+def command_line(primitive: Primitive, sizes: BenchmarkSizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
+                 settings: Mapping[str, str] | None = None) -> str:  # fmt: skip
+    """The command line of nccl-tests, or of the OSU micro-benchmarks.
+
+    Args:
+        primitive, sizes: what to run.
+        ranks, hosts: on how many, evenly spread.
+        mpi: whether MPI's own collectives are measured, by OSU's programs.
+        settings: environment variables for every rank, of nccl-tests alone.
+    """
+    spread = ["-N", str(ranks // hosts)] if hosts > 1 else []
+    if mpi:
+        return " ".join(["mpirun", "-np", str(ranks), *spread, _OSU[primitive], "-m", sizes.osu])
+    test, set_ = f"./build/{_TESTS[primitive]}", [f"{name}={value}" for name, value in (settings or {}).items()]
+    if hosts == 1:
+        return " ".join([*set_, test, sizes.nccl, "-g", str(ranks)])
+    passed = [word for one in set_ for word in ("-x", one)]
+    return " ".join(["mpirun", "-np", str(ranks), *spread, *passed, test, sizes.nccl, "-g", "1"])

@@ -1,0 +1,170 @@
+"""The readings of the model that a user may choose: each declared once, with its values, its default and its words.
+
+From the declaration come the arguments of the public functions and their checks, the options of the command line, the echo in
+JSON and the list of unusual readings under a table. A reading more is a field more.
+"""
+
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+from colltool.base.cost import Pipelining
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.quoting import clipped
+
+Phases = Literal["sequential", "pipelined"]
+Placement = Literal["packed", "scattered"]
+RingAlpha = Literal["mean", "worst"]
+Ports = Literal["all", "one"]
+
+_TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
+"""Arguments that functions of several take in the plural, and those of one in the singular."""
+MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
+
+
+class Assumption(NamedTuple):
+    """How one reading is declared: ``help`` is a line for ``--help``; ``least`` and ``most`` bound a number."""
+
+    help: str
+    least: float = 0.0
+    most: float = 0.0
+    echoed: Literal["always", "given", "never"] = "always"
+
+
+class Readings(NamedTuple):
+    """How to read the model where it leaves a choice.
+
+    Args:
+        ideal: every η is 1. Oversubscription stays: it is wiring, not contention.
+        pipelining: ``asymptotic``, ``optimal``, or a number of segments P.
+        phases: how the phases of a composition follow each other; ``auto`` is each composition's own way: what NCCL runs as
+            NVLSTree, NVLS with SHARP or tree streams, and its rows say so.
+        placement: ``packed`` fills the smallest domain first; ``scattered`` is the cautious reading of an unknown layout.
+        ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
+        tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what
+            its schedule carries: 1 on two ranks, 1.5 on three, 2 on more.
+        ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost an α each, links of a full
+            mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
+            (a chain, all-to-all) keeps all of them.
+        order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
+    """
+
+    ideal: Annotated[bool, Assumption("Without contention: every eta is 1.", echoed="never")] = False
+    pipelining: Annotated[Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)] = "asymptotic"
+    phases: Annotated[
+        Literal["auto", Phases], Assumption("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
+    ] = "auto"
+    placement: Annotated[Placement, Assumption("Where the ranks sit.")] = "packed"
+    ring_alpha: Annotated[RingAlpha, Assumption("A ring's latency over unequal hops.")] = "mean"
+    tree_beta: Annotated[float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
+    ports: Annotated[Ports, Assumption("Ports and links that a rank drives at once.", echoed="given")] = "all"
+    order: Annotated[
+        Literal["auto", "outer-first", "inner-first"],
+        Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
+    ] = "auto"
+
+    def in_force(self, own: Phases) -> "Readings":
+        """With ``auto`` phases replaced by those of the compositions in question."""
+        return self._replace(phases=own) if self.phases == "auto" else self
+
+    def echo(self) -> dict[str, Any]:
+        """What machine output repeats, by name, in order."""
+        default = Readings._field_defaults
+        return {
+            name: getattr(self, name)
+            for name, declared in DECLARED.items()
+            if declared.echoed == "always" or (declared.echoed == "given" and getattr(self, name) != default[name])
+        }
+
+    def spoken(self) -> str:
+        """Those that are not the defaults, in words: ``ideal, ring_alpha=worst``; empty where none is."""
+        return ", ".join(
+            [*(["ideal"] if self.ideal else []), *(f"{name}={value}" for name, value in self.unlike(Readings()).items())]
+        )
+
+    def unlike(self, usual: "Readings") -> dict[str, Any]:
+        """The readings that a table is to mention: those that machine output may repeat and that are not the usual ones."""
+        mentioned = [name for name, declared in DECLARED.items() if declared.echoed != "never"]
+        return {name: getattr(self, name) for name in mentioned if getattr(self, name) != getattr(usual, name)}
+
+
+USUAL = Readings()
+"""The defaults."""
+DECLARED: dict[str, Assumption] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
+KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
+
+
+@cache
+def words(name: str) -> tuple[str, ...]:
+    """The words that a reading may be; empty for a number or a flag."""
+    kind = KINDS[name]
+    literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
+    return get_args(literal)
+
+
+@cache
+def takes_count(name: str) -> bool:
+    """Whether a reading may also be a whole number."""
+    return int in get_args(KINDS[name])
+
+
+def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
+    """Readings that may be used: all of ``readings``, or the defaults, with single ones replaced.
+
+    Raises:
+        ColltoolError: no reading of that name, a value of another type or out of range; names the argument.
+    """
+    if readings is None:
+        if not parts:
+            return USUAL
+        readings = USUAL
+    elif not isinstance(readings, Readings):
+        what = f"expected colltool.Readings, got {type(readings).__name__}"
+        raise ColltoolError(what, argument="readings", fix="write readings=colltool.Readings(ideal=True), or ideal=True alone")
+    for name in parts:
+        if name not in DECLARED:
+            hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
+            fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
+            raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
+    whole = readings._asdict() | parts
+    return Readings(**{name: _checked(name, value) for name, value in whole.items()})
+
+
+def _checked(name: str, value: Any) -> Any:
+    kind, declared = KINDS[name], DECLARED[name]
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()  # a scalar of numpy
+    if value is None and "auto" in words(name):
+        return "auto"  # the same thing to somebody in Python, and what 0.2.0 took
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is float and number and declared.least <= value <= declared.most:
+        return float(value)
+    if isinstance(value, str) and value in words(name):
+        return value
+    if takes_count(name) and number and isinstance(value, int) and declared.least <= value <= declared.most:
+        return value
+    raise _refused(name, value)
+
+
+def _refused(name: str, value: Any) -> ColltoolError:
+    kind, declared = KINDS[name], DECLARED[name]
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
+    if kind is bool:
+        return ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
+    if kind is float:
+        what = f"must lie between {declared.least:g} and {declared.most:g}, got {shown}"
+        return ColltoolError(what, argument=name, fix="2 is a single port; 1 needs two ports")
+    known = words(name)
+    if takes_count(name):
+        fix = f"{', '.join(known)}, or a number of segments from {declared.least:g} to {declared.most:,.0f}"
+        return ColltoolError(f"{shown} is not known", argument=name, fix=fix)
+    hint = nearest(value, list(known)) if isinstance(value, str) else ""
+    return ColltoolError(f"{shown} is not known", argument=name, fix=f"{hint} one of {', '.join(known)}".strip())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
+        return "a number of more than 15 digits"
+    text = repr(value) if isinstance(value, bool | int | float | complex | type(None)) else f"a {type(value).__name__}"
+    return text[:40]

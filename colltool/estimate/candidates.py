@@ -1,0 +1,292 @@
+"""What can run for one primitive on one group, under every protocol; and why the rest cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
+from colltool.base.cost import Number
+from colltool.base.errors import ColltoolError, given, said
+from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.best_protocol import under_protocols
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, flat_group, place
+from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
+from colltool.estimate.hierarchical_candidates import AtSizes, HierarchicalCandidates
+from colltool.estimate.library_selection import library_runs
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import cost_flat
+from colltool.estimate.results import Infeasible
+from colltool.fabric.model import Fabric
+
+Benches = tuple[HierarchicalCandidates, ...]
+"""One composition laid out under each protocol."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The schedules of a primitive on a group. Nothing here depends on a size, so one serves any number of prices."""
+
+    placed: PlacedGroup
+    primitive: Primitive
+    readings: Readings
+    flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def runs(self) -> tuple[str, ...]:
+        """What the library runs on this group, where its outermost tier lists it; empty: anything."""
+        return library_runs(self.placed, self.primitive)
+
+    def all(self, sizes: Sequence[Number]) -> list[CostModel]:
+        """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
+
+        Where the fabric says what its library runs, these alone. Under several protocols each schedule stands under each.
+
+        Raises:
+            ColltoolError: nothing runs here.
+        """
+        return [one for one, _ in self.shown((), sizes)]
+
+    def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
+        """As :meth:`named`, without names as :meth:`all`; of an array of sizes each with the elements at which a price of that
+        size alone lists it.
+
+        Raises:
+            ColltoolError: as those.
+        """
+        if names:
+            return self._shown(names, sizes)
+        if self.runs:
+            found = self._shown(self._feasible, sizes)
+        else:
+            composed = (one for benches in self._listed for one in _shown(benches, sizes))
+            found = [*((one, True) for one in self._flat), *composed]
+        if not found:
+            listed = f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
+            raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
+        return found
+
+    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
+        """Exactly these algorithms; a composition without choices as in :meth:`all`.
+
+        Raises:
+            ColltoolError: unknown, or cannot run on this group; with the reason.
+        """
+        return [one for one, _ in self._shown(names, sizes)]
+
+    def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
+        return [(self._as_listed(one), at) for name in names for one, at in self._named(parse_choice(name), sizes)]
+
+    def _as_listed(self, one: CostModel) -> CostModel:
+        return (
+            replace(one, not_selected_reason=None)
+            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs)
+            else one
+        )
+
+    def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
+        """The compositions that may choose what runs on each tier: of those named, or that the library runs."""
+        free = names or self.runs  # a name with choices is no free one
+        found = self._unlisted if free else self._listed
+        return [bench for benches in found for bench in benches if not free or bench.row.name in free]
+
+    def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
+        """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
+        listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
+        tier = listing[-1] if listing else ""
+        what = self.primitive.spoken
+        asked = said(f"{given('algorithms')} prices it all the same")
+        listed = f"not what the library runs by the algorithms of {tier} for {what}; {asked}"
+        return tuple(
+            Infeasible(name, said(reason or listed))
+            for name, reason in self._reasons.items()
+            if name not in priced and (reason or listing)
+        )
+
+    @cached_property
+    def _reasons(self) -> dict[str, str | None]:
+        """Why each algorithm and composition cannot run here; None where it can."""
+        reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
+        bases = {parse_choice(name).base for name in self.runs}
+        composed = compositions(self.primitive)
+        tried = (row.name for row in composed if len(self.placed.spans) == 1 or not self.runs or row.name in bases)
+        return reasons | {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
+
+    @cached_property
+    def _groups(self) -> list[tuple[PlacedGroup, Group, PathClasses]]:
+        return [(under, *flat_group(under, self.readings)) for under in under_protocols(self.placed, self.primitive)]
+
+    def _why_not(self, row: Algorithm) -> str | None:
+        """Why an algorithm runs under none of the protocols: the reason under the last; None where it runs under any."""
+        reasons = [row.why_not(group) for _, group, _ in self._groups]
+        return None if None in reasons else reasons[-1]
+
+    @cached_property
+    def _flat(self) -> list[CostModel]:
+        rows = [row for row in algorithms(self.primitive) if row.name not in self._foreign]
+        return [one for under in self._groups for row in rows for one in self._on(row, under)]
+
+    def _on(self, row: Algorithm, under: tuple[PlacedGroup, Group, PathClasses]) -> list[CostModel]:
+        placed, group, reach = under
+        return [cost_flat(row, group, reach, self.readings, placed)] if row.why_not(group) is None else []
+
+    @cached_property
+    def _foreign(self) -> frozenset[str]:
+        listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
+        rows = algorithms(self.primitive)
+        libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
+        if not libraries:
+            return frozenset()
+        return frozenset(row.name for row in rows if row.name not in listed and not libraries & set(row.shipped_by))
+
+    @cached_property
+    def _listed(self) -> list[Benches]:
+        return self._laid_out(listed=True)
+
+    @cached_property
+    def _unlisted(self) -> list[Benches]:
+        return self._laid_out(listed=False)
+
+    def _laid_out(self, *, listed: bool) -> list[Benches]:
+        found: dict[tuple[str, str], list[HierarchicalCandidates]] = {}
+        for under, _, _ in self._groups:
+            for bench in hierarchical_candidates(under, self.primitive, self.readings, listed=listed):
+                found.setdefault((bench.row.name, bench.phases), []).append(bench)
+        return [tuple(benches) for benches in found.values()]
+
+    @property
+    def _feasible(self) -> list[str]:
+        """The names of what the library runs that can run on the group: it has several because not each runs everywhere."""
+        asked = [row for row in on_request() if row.primitive is self.primitive and self._why_not(row) is None]
+        flat = {row.name for row in algorithms(self.primitive) if self._why_not(row) is None}
+        benches = [bench for several in self._unlisted for bench in several]
+
+        def can_run(choice: Choice) -> bool:
+            if choice.base in [row.name for row in asked]:
+                return True
+            return choice.spec in flat or any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
+
+        return [name for name in self.runs if can_run(parse_choice(name))]
+
+    def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
+        if any(row.name == choice.base for row in compositions(self.primitive)):
+            return self._composed(choice, sizes)
+        if choice in self.flat_by_name:
+            return self.flat_by_name[choice]
+        row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
+        groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
+        found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
+        if not found:
+            raise CannotRun(choice.base, self._why_not(row) or "")
+        self.flat_by_name[choice] = found
+        return found
+
+    def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
+        found = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
+        if not found:
+            raise CannotRun(choice.base, why_not_composed(self.placed))
+        if not choice.tiers:
+            return [one for benches in found for one in _shown(benches, sizes)]
+        return [(one, True) for benches in found for one in _chosen(benches, choice.tiers)]
+
+
+class CannotRun(ColltoolError):
+    """An algorithm that was named and cannot run on the group; ``reason`` is why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{name} cannot run here: {reason}", argument="algorithms", fix=f"price without {given('algorithms')} lists all"
+        )
+
+
+def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
+    """The catalogue of a group, kept for the next size on the same fabric.
+
+    Raises:
+        ColltoolError: a group that does not fit.
+    """
+    placed = place(fabric, group)
+    return _kept(_Same(placed), primitive, readings)
+
+
+class _Same:
+    def __init__(self, placed: PlacedGroup) -> None:
+        self.placed = placed
+
+    def __hash__(self) -> int:
+        return hash((id(self.placed.fabric), self.placed.placement))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Same)
+            and self.placed.fabric is other.placed.fabric
+            and self.placed.placement == other.placed.placement
+        )
+
+
+@lru_cache(maxsize=64)
+def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Candidates:
+    return Candidates(same.placed, primitive, readings)
+
+
+def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:
+    """Exactly these algorithms on a group that is placed already; as :meth:`Catalogue.named`."""
+    return Candidates(placed, primitive, readings).named(names)
+
+
+def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
+    """Each schedule under each protocol, in the order given."""
+    grouped: dict[str, list[CostModel]] = {}
+    for one in candidates:
+        grouped.setdefault(one.title, []).append(one)
+    return grouped
+
+
+def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
+    """Whether each tier can run its part of a choice; a name that nothing has is left for pricing to refuse."""
+    known = {row.name for row in every_algorithm()}
+    offered = [{option.name for option in options} for options in bench.options]
+    fits = len(choice.tiers) == len(offered)
+    each = zip(choice.tiers, offered, strict=False)
+    return not choice.tiers or (fits and all(name in own or name not in known for name, own in each))
+
+
+def _shown(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
+    """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
+
+    Each under every protocol; of a library every way in which it runs the composition.
+    """
+    found = [one for bench in benches for size in sizes for one in bench.leading_shown(size)]
+    found += [one for bench in benches for size in sizes for one in bench.any_shown(size)]
+    found += [(bench.usual(), True) for bench in benches]
+    distinct: dict[Choice, AtSizes] = {}
+    for one, at in found:
+        before = distinct.get(one.choice)
+        distinct[one.choice] = (one, at if before is None else at | before[1])
+    if len(benches) == 1:
+        return list(distinct.values())
+    return [(one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)]
+
+
+def _chosen(benches: Benches, tiers: Sequence[str]) -> list[CostModel]:
+    """A composition with one algorithm per tier, under every protocol that can run these.
+
+    Raises:
+        ColltoolError: none can.
+    """
+    found, refused = [], []
+    for bench in benches:
+        try:
+            found.append(bench.named(tiers))
+        except ColltoolError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found

@@ -1,0 +1,266 @@
+"""A costed schedule: its charges before any size. A price is then one multiply-add, and its curve gives exact crossovers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any, NamedTuple
+
+from colltool.algorithms.libraries import NotRun
+from colltool.algorithms.registry import Choice, Status, rank_class
+from colltool.base.arrays import anywhere, largest, pick
+from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
+from colltool.base.errors import said
+from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.result import same
+from colltool.estimate.algorithm_estimate import NO_SECONDS, AlgorithmEstimate, LatePhases, LateSeconds, PhaseCost, titled
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.curve import NO_SOFTWARE_TIME, Curve, Pieces, SoftwareTime
+from colltool.estimate.cut_bound import CutBound
+from colltool.estimate.link_cost import LinkCost
+
+ALL_OF_IT = 1.0
+"""The share of a bandwidth that is reached where nobody says another."""
+
+
+class CostTerm(NamedTuple):
+    """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent.
+
+    ``reached`` is the share of its bandwidth that the library is known to reach.
+    """
+
+    primitive: Primitive
+    algorithm: str
+    ranks: int
+    payload: float
+    cost: LinkCost
+    fill: float | None
+    label: str
+    route: Route | None
+    reached: Any = ALL_OF_IT
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """The stream of segments that it may be cut into, or None."""
+        return None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
+
+    def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
+        """(n_α, n_β) at a payload in bytes."""
+        own = self.cost
+        if self.pipeline is None:
+            return own.n_alpha, own.n_beta
+        return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
+
+    def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
+        """The part at a size, in bytes of the whole collective, which so many ranks take part in."""
+        own, payload = self.cost, _scaled(size, self.payload)
+        n_alpha, n_beta = self.counts(payload, readings)
+        alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
+        return PhaseCost(
+            tier=own.tier,
+            level=own.level,
+            primitive=self.primitive,
+            algorithm=self.algorithm,
+            ranks=self.ranks,
+            bytes=payload,
+            n_alpha=n_alpha,
+            n_beta=n_beta,
+            alpha_s=alpha,
+            bandwidth_s=bandwidth,
+            eta_alpha=own.eta_alpha,
+            eta_beta=own.eta_beta,
+            bandwidth_Bps=own.bandwidth_Bps,
+            share=own.share,
+            label=self.label,
+            energy_J=None if own.energy is None else energy_J(ranks, n_beta, payload, own.energy),
+        )
+
+    def curve(self, readings: Readings) -> Curve:
+        """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
+        own, slope = self.cost, self.cost.n_beta * self.payload / self.cost.effective_Bps
+        if self.pipeline is None or readings.pipelining == "asymptotic":
+            return Curve(own.n_alpha * own.alpha_s, slope)
+        if readings.pipelining == "optimal":
+            filling = 2 * ((self.pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
+            return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling)
+        n_alpha, n_beta = map(float, self.pipeline.counts(readings.pipelining))
+        return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta)
+
+
+@dataclass(frozen=True, eq=False)
+class CostModel:
+    """A schedule ready to be priced at any size.
+
+    Args:
+        choice: its name, and the algorithms of a composition.
+        variant: readings of a composition beside its own, such as ``pipelined``.
+        parts: its charges in order.
+        phases: ``sequential`` adds all parts up; ``pipelined`` adds α and takes the largest bandwidth term of a tier.
+        composed: whether parts stand on several tiers.
+        readings: under which it was charged.
+        protocol: under which it runs; empty where the fabric lists none.
+        not_selected_reason: why the user's library does not run it.
+        software_time: what the library takes beside wires and latencies, as measured.
+        cut_bound: below which no schedule gets on the same wires; None where it runs on others.
+    """
+
+    primitive: Primitive
+    ranks: int
+    choice: Choice
+    variant: tuple[str, ...]
+    parts: tuple[CostTerm, ...]
+    overhead_s: float
+    phases: Phases
+    composed: bool
+    status: Status
+    shipped_by: tuple[str, ...]
+    notes: tuple[str, ...]
+    readings: Readings
+    protocol: str = ""
+    not_selected_reason: NotRun | None = None
+    software_time: SoftwareTime = NO_SOFTWARE_TIME
+    cut_bound: CutBound | None = None
+
+    @property
+    def rank_class(self) -> int:
+        """Where it is listed: 0 is what the user can run."""
+        return rank_class(self.status, self.not_selected_reason)
+
+    @cached_property
+    def title(self) -> str:
+        """The name with its choices, for people."""
+        return titled(self.choice, self.variant)
+
+    def at(self, size: Number) -> AlgorithmEstimate:
+        """The price at one size or an array of sizes, in bytes."""
+        if isinstance(size, float) or self.readings.pipelining == "optimal":
+            phases = self._phases(size)
+            alpha = reduce(add, (phase.alpha_s for phase in phases))
+            took = [phase.bandwidth_s for phase in phases]
+            moved = self._bandwidth(took)
+            return self._row(size, alpha, moved, self._short(took, moved), phases)
+        line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
+        extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
+        short: LateSeconds = NO_SECONDS if line is slowed else partial(_moved, extra, size)
+        return self._row(size, line.a, partial(_moved, line, size), short, partial(self._phases, size))
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The price as a curve over M, without what the library takes by :attr:`software_time`."""
+        line = self._slowed
+        return Curve(self.overhead_s + line.a, line.b, line.c)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The whole price as curves, each from some size on."""
+        return tuple((start, self.curve.plus(term)) for start, term in self.software_time.pieces())
+
+    @property
+    def measured(self) -> bool:
+        """Whether the library's own figures are in it: a share of the bandwidth, a time beside the bytes."""
+        return self._falls_short or self.software_time is not NO_SOFTWARE_TIME
+
+    @property
+    def balance(self) -> float | None:
+        """n* of the whole price, bytes: see :attr:`Curve.balance`; None where it is another curve at other sizes."""
+        return self.pieces[0][1].balance if len(self.pieces) == 1 else None
+
+    def seconds(self, size: Number) -> Any:
+        """The total at one size, or at many; by the curve where that is exact."""
+        if self.readings.pipelining == "optimal":
+            return self.at(size).total_s
+        took = self.curve.at(size)
+        return took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
+
+    @cached_property
+    def _line(self) -> Curve:
+        return self._lined(slowed=False)
+
+    @cached_property
+    def _slowed(self) -> Curve:
+        return self._lined(slowed=True) if self._falls_short else self._line
+
+    @cached_property
+    def _falls_short(self) -> bool:
+        return any(part.reached is not ALL_OF_IT for part in self.parts)
+
+    def _lined(self, *, slowed: bool) -> Curve:
+        by_tier: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0])
+        a = 0.0
+        for part in self.parts:
+            piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
+            a += piece.a
+            own = by_tier[part.cost.tier]
+            own[0] += piece.b / share
+            own[1] += piece.c / share
+        slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
+        if self.phases == "pipelined":
+            slopes = [pick(slopes, lambda one: one.b, most=True)]
+        return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
+
+    def _short(self, took: Sequence[Number], moved: Number) -> Number:
+        if not self._falls_short:
+            return NO_SECONDS
+        return self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - moved
+
+    def _bandwidth(self, took: Sequence[Number]) -> Number:
+        if self.phases == "sequential":
+            return reduce(add, took)
+        tiers: dict[str, Number] = {}
+        for seconds, part in zip(took, self.parts, strict=True):
+            tier = part.cost.tier
+            tiers[tier] = tiers[tier] + seconds if tier in tiers else seconds
+        return reduce(largest, tiers.values())
+
+    def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
+        return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
+
+    def _row(
+        self, size: Number, alpha_s: Number, moved: LateSeconds, short: LateSeconds, phases: LatePhases
+    ) -> AlgorithmEstimate:
+        n_alpha, n_beta = self._counts(size)
+        return AlgorithmEstimate(
+            choice=self.choice,
+            variant=self.variant,
+            n_alpha=n_alpha,
+            n_beta=n_beta,
+            alpha_s=alpha_s,
+            late_bandwidth=moved,
+            late_shortfall=short,
+            late_software=NO_SECONDS if self.software_time is NO_SOFTWARE_TIME else partial(self.software_time.at, size),
+            overhead_s=self.overhead_s,
+            status=self.status,
+            shipped_by=self.shipped_by,
+            notes=(*map(said, self.notes), *(() if self.software_time is NO_SOFTWARE_TIME else self.software_time.notes(size))),
+            late_phases=phases,
+            bytes=size,
+            busbw_factor=busbw_factor(self.primitive, self.ranks),
+            protocol=self.protocol,
+            not_selected_reason=self.not_selected_reason,
+            cut_bound=self.cut_bound,
+            software_time=self.software_time,
+        )
+
+    def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
+        """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
+        sent = [part for part in self.parts if part.route is not None]
+        if self.composed or not all(_pays_alike(part.cost, sent[0].cost) for part in sent[1:]):
+            return None, None
+        counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
+        scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
+        return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
+
+
+def _pays_alike(one: LinkCost, other: LinkCost) -> bool:
+    return same(one.alpha_s, other.alpha_s) and same(one.effective_Bps, other.effective_Bps)
+
+
+def _moved(line: Curve, size: Number) -> Number:
+    return line.b * size + line.c * size**0.5 if anywhere(line.c != 0) else line.b * size
+
+
+def _scaled(number: Number, factor: float) -> Number:
+    return number if factor == 1 else number * factor

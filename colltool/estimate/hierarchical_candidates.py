@@ -1,0 +1,262 @@
+"""A composition laid out on a group: what each tier may run, the choices worth showing, and those that a library runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+from colltool.algorithms.composed import Composition, TierPhase
+from colltool.algorithms.group import Group
+from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
+from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, find, row_of, selectable
+from colltool.base.arrays import winning
+from colltool.base.cost import Number
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import AG, Primitive
+from colltool.base.quoting import clipped
+from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.library_selection import running_on
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import own_part, with_efficiency
+
+Tier = TypeVar("Tier")
+MOST_COMBINATIONS = 20_000
+_IN_CALLS = "no library ships it as one: a call for each of its phases"
+
+
+class PlacedStep(NamedTuple):
+    """A step of a composition, by its number, with the group that runs it."""
+
+    number: int
+    step: TierPhase
+    group: Group
+    reach: PathClasses
+
+
+@dataclass(frozen=True, eq=False)
+class TierOption:
+    """One choice for a tier: the parts of every phase that runs there, by phase, and a schedule of these alone."""
+
+    name: str
+    parts: dict[int, tuple[CostTerm, ...]]
+    own: CostModel
+    status: Status
+    shipped_by: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+TierOptions = tuple[TierOption, ...]
+AtSizes = tuple[CostModel, Any]
+"""A schedule, and the elements of an array of sizes that it is shown at; True for all of them, and for a single size."""
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchicalCandidates:
+    """A composition laid out on a group: its steps, and each tier's options in registry order.
+
+    ``phases`` follow each other so in every choice but those that a library streams, unless a reading says otherwise; ``order``
+    is one that is not its own.
+    """
+
+    row: Composition
+    placed: PlacedGroup
+    steps: tuple[PlacedStep, ...]
+    options: tuple[TierOptions, ...]
+    readings: Readings
+    phases: Phases
+    order: str
+    made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
+    streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
+
+    def costed(self, chosen: TierOptions) -> CostModel:
+        """The schedule of one choice per tier, innermost first; made once."""
+        names = tuple(option.name for option in chosen)
+        return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
+
+    def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
+        parts: dict[int, tuple[CostTerm, ...]] = {}
+        for option in chosen:
+            parts |= option.parts
+        status = max((option.status for option in chosen), key=STATUSES.index)
+        known = [one for one in self._shipped_as if all(_has(one, tier) for tier in _by_tier(chosen))]
+        own, phases, streaming = self._phases(known)
+        notes = (*streaming, *(note for option in chosen for note in option.notes), *self._nobody_s(known, status))
+        return CostModel(
+            primitive=self.row.primitive,
+            ranks=self.placed.ranks,
+            choice=Choice(self.row.name, names),
+            variant=tuple(filter(None, (phases if phases != own else "", self.order))),
+            parts=tuple(part for index in sorted(parts) for part in parts[index])
+            + own_part(self.placed, self.row.primitive, self.row.name),
+            overhead_s=self.placed.overhead_s,
+            phases=phases,
+            composed=True,
+            status=status,
+            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
+            notes=tuple(dict.fromkeys(notes)),
+            readings=self.readings,
+            protocol=self.placed.protocol,
+            not_selected_reason=self._not_selected(known),
+            cut_bound=cut_bound_of(self.placed, self.row.primitive, self.readings),
+        )
+
+    @cached_property
+    def _running(self) -> Running | None:
+        return running_on(self.placed.fabric)
+
+    @cached_property
+    def _shipped_as(self) -> tuple[ShippedAs, ...]:
+        lattice = any(one.group.axes for one in self.steps)
+        return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
+
+    def _phases(self, known: Sequence[ShippedAs]) -> tuple[Phases, Phases, tuple[str, ...]]:
+        streamed = next((one for one in known if one.streams), None)
+        if streamed is None:
+            return self.row.phases, self.phases, ()
+        if self.readings.phases != "auto":
+            return "pipelined", self.phases, ()
+        return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
+
+    def _nobody_s(self, known: Sequence[ShippedAs], status: Status) -> tuple[str, ...]:
+        return (_IN_CALLS,) if selectable(status) and not known and self._running is None else ()
+
+    def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
+        """Why the user's library does not run a choice; None where it does."""
+        running = self._running
+        if running is None:
+            return None
+        reasons = [self._off(one, running) for one in known if one.library == running.name]
+        return None if None in reasons else [*reasons, NotRun("no_composition", running.name)][0]
+
+    def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
+        """Why a library does not run a composition that it ships on this group; None where it does."""
+        return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
+
+    def leading(self, size: Number) -> list[CostModel]:
+        """At one size the fastest choice of the best standing that there is; at many every one that is fastest anywhere.
+
+        Of each way in which the user's library runs it; where any library may run, of those that lead, if there are any.
+        """
+        return [one for one, _ in self.leading_shown(size)]
+
+    def leading_shown(self, size: Number) -> list[AtSizes]:
+        """As :meth:`leading`, of many sizes each with those at which it is the fastest."""
+        return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
+
+    def any_shown(self, size: Number) -> list[AtSizes]:
+        """The fastest choices, references and what no hardware does included, of many sizes each with those at which it is."""
+        return self._winning(self.options, size)
+
+    @cached_property
+    def _ways(self) -> list[tuple[TierOptions, ...]]:
+        running = self._running
+        if running is None:
+            return []
+        mine = [one for one in self._shipped_as if one.library == running.name and not self._off(one, running)]
+        found = [tuple(tuple(filter(_shipped, own)) for own in _fitting(one, self.options)) for one in mine]
+        return [tiers for tiers in found if all(tiers)]
+
+    def usual(self) -> CostModel:
+        """The textbook choice: a ring on every tier, or what stands for it there."""
+        return self.costed(tuple(self._usual_of(options) for options in self.options))
+
+    def _usual_of(self, options: TierOptions) -> TierOption:
+        ranked = [option for name in self.row.usual for option in options if option.name == name]
+        return ranked[0] if ranked else options[0]
+
+    def fastest(self, size: float) -> CostModel:
+        """The fastest of those that lead, at one size."""
+        return min(self.leading(size), key=lambda costed: costed.seconds(size))
+
+    @cached_property
+    def _best(self) -> tuple[TierOptions, ...]:
+        ranks = [[STATUSES.index(option.status) for option in options] for options in self.options]
+        best = max(map(min, ranks))
+        return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
+
+    def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
+        """Phases in turn are independent; of streamed ones every combination counts."""
+        if self.phases == "pipelined":
+            return winning(self._combinations(options), lambda costed: costed.seconds(size))
+        each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
+        in_turn = [self.costed(chosen) for chosen in product(*each)]
+        return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
+
+    def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
+        """The choices that stream where the rest does not; found once for each of the sets of options that a bench keeps."""
+        if id(options) not in self.streams:
+            rules = [one for one in self._shipped_as if one.streams] if self.readings.phases == "auto" else []
+            self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
+        return self.streams[id(options)]
+
+    def _combinations(self, options: Sequence[TierOptions]) -> list[CostModel]:
+        count = prod(map(len, options))
+        if count > MOST_COMBINATIONS:
+            what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
+            fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
+            raise ColltoolError(what, argument="phases", fix=fix)
+        return [self.costed(chosen) for chosen in product(*options)]
+
+    def named(self, names: Sequence[str]) -> CostModel:
+        """The schedule of one algorithm per spanned tier, innermost first.
+
+        Raises:
+            ColltoolError: another number of names than tiers, an unknown name, or one that cannot run there.
+        """
+        tiers = [span.tier.name for span in self.placed.spans]
+        if len(names) != len(tiers):
+            typed = clipped(Choice(self.row.name, tuple(names)).spec)
+            what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
+            raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+        chosen = []
+        for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):
+            by_name = {option.name: option for option in options}
+            if name not in by_name:
+                raise self._cannot(tier, name, tiers[tier], list(by_name))
+            chosen.append(by_name[name])
+        return self.costed(tuple(chosen))
+
+    def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
+        mine = [one for one in self.steps if one.step.tier == tier]
+        row = find(mine[0].step.primitive, name)
+        reasons = (why_not(row, one) for one in mine)
+        what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
+        return ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(feasible)}")
+
+
+def why_not(row: Algorithm, laid: PlacedStep) -> str | None:
+    """Why an algorithm, or its counterpart on the way back, cannot serve a phase."""
+    partner = counterpart(row, laid.step.primitive)
+    return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
+
+
+def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
+    """The algorithm that serves another phase: itself, the mirror of a reduce-scatter, the broadcast of a reduce."""
+    if primitive is row.primitive:
+        return row
+    return row_of(primitive, row.mirror if primitive is AG else row.name)
+
+
+def _by_tier(tiers: Sequence[Tier]) -> list[tuple[Tier, bool]]:
+    return [(own, index == len(tiers) - 1) for index, own in enumerate(tiers)]
+
+
+def _shipped(option: TierOption) -> bool:
+    return selectable(option.status)
+
+
+def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+    return [tuple(option for option in own if _has(one, (option, outermost))) for own, outermost in _by_tier(options)]
+
+
+def _has(one: ShippedAs, tier: tuple[TierOption, bool]) -> bool:
+    option, outermost = tier
+    names = one.outer if outermost else one.inner
+    return option.name in names if names else ships(one.library, option.shipped_by)

@@ -1,0 +1,283 @@
+"""What the messages of a route cost on the path classes of a group.
+
+A :class:`LinkCost` is a run of messages that all pay the same α and bandwidth; one term may make several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, assert_never
+
+from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
+from colltool.base.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
+from colltool.base.primitives import log2_ceil
+from colltool.base.result import Same
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.path_classes import Flows, PathClass, PathClasses, at_most, everybody, leaving, one_alone, tree_flows
+
+
+class LinkCost(NamedTuple):
+    """A run of equal messages.
+
+    Args:
+        tier, level: where they meet (several classes: the slowest).
+        n_alpha, n_beta: counts; n_beta in units of the term's payload.
+        alpha_s: seconds per message, η included.
+        eta_alpha: the inflation within it.
+        bandwidth_Bps: without η.
+        eta_beta: what survives of it: min(η_β, share).
+        share: what oversubscription leaves of it, 1 where it is not felt.
+        crosses: whether messages cross an oversubscribed boundary at all.
+        energy: J for a bit of n_beta, the mean of the tiers that the bytes go over; None where those give none.
+    """
+
+    tier: str
+    level: str
+    n_alpha: float
+    n_beta: float
+    alpha_s: float
+    eta_alpha: float
+    bandwidth_Bps: float
+    eta_beta: float
+    share: float = 1.0
+    crosses: bool = False
+    energy: float | None = None
+
+    @property
+    def effective_Bps(self) -> float:
+        """The bandwidth that divides the bytes."""
+        return self.bandwidth_Bps * self.eta_beta
+
+
+def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
+    """What one term costs on a group: at least one run of messages, nearest class first."""
+    match terms.route:
+        case Ring() as route:
+            if route.via in ("outermost", "innermost"):
+                return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, everybody)]
+            lanes = _lanes(reach.hops, reach, route, readings)
+            one = _blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")
+            return [_scaled(one, _links_at_work(route, reach))]
+        case Chain() as route:  # an open ring: of the farthest class it crosses one edge less than a closed one
+            *near, (far, hops) = reach.hops
+            counts = [*near, (far, hops - 1)] if hops > 1 else near
+            one = _blend(_lanes(counts, reach, route, readings), terms.n_alpha, terms.n_beta)
+            return [_scaled(one, _links_at_work(route, reach))]
+        case Trees() as route:
+            return [_trees(route, terms, reach)]
+        case Rounds() as route:
+            return _rounds(route, reach)
+        case Peers() as route:
+            return _peers(route, terms, reach)
+        case AllPeers() as route:
+            return [_all_peers(route, terms, reach)]
+        case Pair():
+            return [_scaled(_at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone), 1 / reach.ranks)]
+        case Servers():  # a server's port, or a rank's where there are many servers; every rank sends M and takes M
+            return [_scaled(_at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone), 2 / terms.n_beta)]
+        case Links():
+            return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, one_alone)]
+        case Switch() as route:  # every rank sends at once, so oversubscription caps the bandwidth; n_α counts the switch levels
+            top, hardware = reach.top(), reach.in_switch
+            assert hardware is not None  # the requirement switch_can let nobody else in
+            share = top.share(everybody)
+            beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
+            return [_cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)]
+        case _:
+            assert_never(terms.route)
+
+
+def _at(level: PathClass, n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows) -> LinkCost:
+    """Messages within one class, ``flows(g)`` of them leaving a domain of g at once; all, where scattered.
+
+    β is min(η_β, share): contention and oversubscription never count twice.
+    """
+    share = level.share(everybody if reach.scattered else flows)
+    return _cost(level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share)
+
+
+def _slowest(met: Sequence[PathClass], n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows) -> LinkCost:
+    """Pairs that meet in several classes at once, the farthest first: the longest α, the least bandwidth."""
+    costs = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
+    if len(costs) == 1:
+        return costs[0]
+    slowest = pick(costs, lambda c: c.effective_Bps)
+    return _latest(costs, slowest)._replace(crosses=any(one.crosses for one in costs))
+
+
+def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
+    """``carrying``, but it waits for the longest α."""
+    latest = pick(costs, lambda c: c.alpha_s, most=True)
+    return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
+
+
+def _cost(level: PathClass, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> LinkCost:
+    """A cost on a class; ``alpha_s`` before contention."""
+    return LinkCost(
+        tier=level.tier,
+        level=level.name,
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        alpha_s=alpha_s * level.eta_alpha,
+        eta_alpha=level.eta_alpha,
+        bandwidth_Bps=level.bandwidth_Bps,
+        eta_beta=beta,
+        share=share,
+        crosses=bool(level.thinned),
+        energy=level.energy,
+    )
+
+
+def _scaled(one: LinkCost, share: float) -> LinkCost:
+    """With the energy of so many senders a rank."""
+    return one if one.energy is None else one._replace(energy=one.energy * share)
+
+
+def _links_at_work(route: Ring | Chain, reach: PathClasses) -> float:
+    """Over all links of a full mesh n_β is one link's, and a rank's others carry as much."""
+    return reach.ranks - 1 if route.via == "links" else 1
+
+
+def _blend(costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> LinkCost:
+    """Messages that flow through several classes at once, each with its weight: the mean (or worst) α, the slowest bandwidth."""
+    slowest = pick([c for c, _ in costs], lambda c: c.effective_Bps)
+    if worst:
+        farthest = pick([c for c, _ in costs], lambda c: c.alpha_s, most=True)
+        alpha, eta = farthest.alpha_s, farthest.eta_alpha
+    else:
+        weight = sum(w for _, w in costs)
+        alpha = sum(c.alpha_s * w for c, w in costs) / weight
+        eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in costs)
+    return slowest._replace(
+        n_alpha=n_alpha,
+        n_beta=n_beta,
+        alpha_s=alpha,
+        eta_alpha=eta,
+        crosses=any(c.crosses for c, _ in costs),
+        energy=mean_energy([(c.energy, w) for c, w in costs]),
+    )
+
+
+def _lanes(
+    hops: Sequence[tuple[PathClass, int]], reach: PathClasses, route: Ring | Chain, readings: Readings
+) -> list[tuple[LinkCost, float]]:
+    """What a walk from rank to rank pays on each level, with its hops there.
+
+    Over rails as many walks go at once as a domain has NICs: outside each by its own NIC, inside over links of their own where
+    pairs have any, for paths through all ranks, one from each, share the links of a full mesh out evenly; else over one port.
+    """
+    inner = reach.levels[0].tier
+    nics = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
+    lanes: list[tuple[LinkCost, float]] = []
+    for level, count in hops:
+        lane = _at(level, 0, 0, reach, at_most(nics))
+        apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
+        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
+    return lanes
+
+
+def _edge_level(reach: PathClasses, via: str) -> PathClass:
+    """The top class of the outermost or of the innermost tier."""
+    inner = reach.levels[0].tier
+    return reach.levels[-1] if via == "outermost" else [level for level in reach.levels if level.tier == inner][-1]
+
+
+def _trees(route: Trees, terms: Terms, reach: PathClasses) -> LinkCost:
+    """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges counted as flows."""
+    flows = tree_flows(terms, reach.ranks, route)
+    lanes = [(_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1) for k in range(log2_ceil(reach.ranks))]
+    edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
+    return _blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))
+
+
+def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
+    """Every round pays its slowest pair; neighbouring rounds of one class, share and α are merged."""
+    costs = []
+    for stride, load in route.steps:
+        level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
+        swapped = at_most(2 * stride) if route.folded else everybody
+        flows = {"xor": swapped, "shift": leaving(stride, reach.ranks), "fanout": one_alone}[route.partner]
+        apart = min(stride, reach.ranks - stride) if route.partner == "shift" else stride
+        one = _slowest(reach.met(apart, level), 1, load, reach, flows)
+        match route.partner:
+            case "shift":
+                one = one._replace(energy=_shift_energy(stride, reach))
+            case "fanout":  # one in every block of 2·stride ranks sends
+                one = _scaled(one, 1 / (2 * stride))
+            case "xor":
+                pass
+        costs.append(one)
+    merged = []
+    for _, run in groupby(costs, key=lambda c: (c.tier, c.level, Same(c.eta_beta), Same(c.alpha_s), c.energy)):
+        alike = list(run)
+        merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
+    return merged
+
+
+def _met(stride: int, folded: int, reach: PathClasses) -> PathClass:
+    """Where partners at a stride meet. Folded pairs are twice as far apart, and shift the blocks of all others behind them."""
+    if folded % (2 * stride):
+        return reach.top()
+    return reach.block(4 * stride if folded else 2 * stride)
+
+
+def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
+    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
+    if route.via != "packed":
+        edge = _edge_level(reach, route.via)
+        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, everybody)]
+    per_peer = terms.n_beta / terms.n_alpha
+    views = [[_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers] for view in reach.views]
+    slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
+    farthest = first_by([sum(c.n_alpha * c.alpha_s for c in seen) for seen in views], most=True)
+    met = [{(c.tier, c.level): c for c in seen} for seen in views]
+    places = dict.fromkeys(place for seen in met for place in seen)
+    costs = []
+    for place in places:
+        somebody = next(seen[place] for seen in met if place in seen)
+        absent = somebody._replace(n_alpha=0, n_beta=0)
+        mine = [seen.get(place, absent) for seen in met]
+        messages = taken(farthest, [c.n_alpha for c in mine])
+        carried = record_at(slowest, mine)
+        if anywhere(messages + carried.n_beta > 0):
+            costs.append(carried._replace(n_alpha=messages))
+    return costs
+
+
+def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
+    """One α, the longest, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
+
+    A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
+    """
+    lanes = []
+    for peers, flows in reach.views:
+        own = 1
+        for index, (level, count) in enumerate(peers):
+            beyond = [more for other, more in peers[index:] if other.tier == level.tier]
+            lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
+            own += count
+    busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
+    peers = reach.views[0].peers
+    waited = _latest(lanes, busiest)
+    posts = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
+    sent = mean_energy([(level.energy, count) for level, count in peers])
+    per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
+    return waited._replace(alpha_s=waited.alpha_s + posts * waited.eta_alpha, energy=per_load)
+
+
+def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
+    """J a bit of bytes that go over several tiers in such parts; a tier that gives none adds none, and all of them give None."""
+    known = [energy * part for energy, part in parts if energy is not None]
+    return sum(known) / sum(part for _, part in parts) if known else None
+
+
+def _shift_energy(stride: int, reach: PathClasses) -> float | None:
+    """J a bit where every rank sends ``stride`` further: of a domain as many messages leave as it is far, at most all."""
+    far, parts = min(stride, reach.ranks - stride), []
+    left = 1.0
+    for level in reach.used:
+        beyond = min(1.0, far / level.span) if level.span < reach.ranks else 0.0
+        parts.append((level.energy, left - beyond))
+        left = beyond
+    return mean_energy(parts)

@@ -1,0 +1,299 @@
+"""Distance classes: what a message meets between two ranks, from the same leaf to across the spine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from colltool.algorithms.lattice_paths import busiest_link
+from colltool.algorithms.routes import edges_leaving
+from colltool.base.arrays import anywhere, least
+from colltool.base.cost import Terms, Trees
+from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.group_spec import PACKED, Occupancy
+from colltool.fabric.capabilities import cable_s
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import Limits
+from colltool.fabric.topology import capabilities_of
+from colltool.sizing.size_clos import levels_under
+
+Flows = Callable[[int], float]
+"""Messages that leave a domain of so many endpoints at once: what shares its uplinks."""
+
+
+def everybody(endpoints: int) -> float:
+    """One from each endpoint."""
+    return float(endpoints)
+
+
+def at_most(count: float) -> Flows:
+    """So many, or one from each endpoint where there are fewer."""
+    return lambda endpoints: min(count, endpoints)
+
+
+one_alone = at_most(1)
+
+
+def leaving(stride: int, ranks: int) -> Flows:
+    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
+
+    def crossing(domain: int) -> int:
+        return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
+
+    return lambda endpoints: max(crossing(min(endpoints, ranks)), crossing(ranks % endpoints))
+
+
+def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
+    """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
+
+    def edges(domain: int) -> float:
+        halves = edges_leaving(ranks, domain, both_ways=route.both_ways)
+        return min(max(halves / 2 / terms.n_beta, 1e-9), domain)
+
+    return edges
+
+
+class Boundary(NamedTuple):
+    """Uplinks between two levels: the ``ports`` of ``endpoints`` below share uplinks thinned out by ``oversubscription``."""
+
+    endpoints: int
+    ports: int
+    oversubscription: float
+
+
+class PathClass(NamedTuple):
+    """One distance class.
+
+    Args:
+        tier, name: where a pair of this class meets.
+        span: endpoints (or ranks, in a flat reach) under one domain of this class.
+        alpha_s: α of the pair, seconds, without η.
+        eta_alpha: >= 1.
+        bandwidth_Bps: of an endpoint's port, or of one link; all parallel ports together, without η.
+        eta_beta: in (0, 1].
+        boundaries: uplinks that a message of this class crosses inside its tier.
+        thinned: those of them that are oversubscribed; others carry whatever the endpoints below can send.
+        dedicated: every pair has a link of its own.
+        energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
+        cable_s: what cables have in α.
+        post_s: what each further message takes of those that one rank posts at once, seconds, without η.
+        crowd: of a lattice, what its busiest link carries of messages between all pairs for each byte that an endpoint sends; 1
+            where every endpoint has a port of its own, or where that is less.
+    """
+
+    tier: str
+    name: str
+    span: int
+    alpha_s: float
+    eta_alpha: float
+    bandwidth_Bps: float
+    eta_beta: float
+    boundaries: tuple[Boundary, ...] = ()
+    thinned: tuple[Boundary, ...] = ()
+    dedicated: bool = False
+    energy: float | None = None
+    cable_s: float = 0.0
+    post_s: float = 0.0
+    crowd: float = 1.0
+
+    def share(self, flows: Flows) -> Any:
+        """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
+        if not self.thinned:
+            return 1.0
+        return least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
+
+
+class PeerView(NamedTuple):
+    """What one rank sees: (class, peers) nearest first, and how many ranks of its own domain of g endpoints send at once."""
+
+    peers: tuple[tuple[PathClass, int], ...]
+    flows: Flows
+
+
+class InSwitch(NamedTuple):
+    """Switches that reduce or multicast for the group: α per switch passed (without η), their own η_β, and what they refuse."""
+
+    alpha_s: float
+    levels: int
+    own_eta: Mapping[Primitive, float]
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True)
+class PathClasses:
+    """The distance classes of a group of consecutive ranks, or of equally spaced ones, nearest first.
+
+    ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
+    cross the whole tier but the number of peers in one's own leaf is still known. ``unit`` ranks stay together then: the
+    domain that is one endpoint of the outermost tier. A reach serves many algorithms: what follows from it is worked out once.
+    """
+
+    ranks: int
+    levels: tuple[PathClass, ...]
+    peer_levels: tuple[PathClass, ...]
+    scattered: bool
+    unit: int = 1
+    in_switch: InSwitch | None = None
+
+    @cached_property
+    def in_a_phase(self) -> PathClasses:
+        """As a phase of another collective meets it: the switches' own η_β are of whole collectives."""
+        if self.in_switch is None or not self.in_switch.own_eta:
+            return self
+        return replace(self, in_switch=self.in_switch._replace(own_eta={}))
+
+    def top(self) -> PathClass:
+        """The nearest class that holds the whole group."""
+        return self.used[-1]
+
+    @cached_property
+    def used(self) -> tuple[PathClass, ...]:
+        """The classes that pairs of the group fall in."""
+        top = next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)
+        return self.levels[: top + 1]
+
+    @cached_property
+    def hops(self) -> tuple[tuple[PathClass, int], ...]:
+        """(class, hops) of one closed ring through all ranks: a packed ring leaves each domain once."""
+        counts, domains = [], self.ranks
+        for level in self.used:
+            above = -(-self.ranks // level.span)
+            counts.append((level, domains - above if above > 1 else domains))
+            domains = above
+        return tuple((level, count) for level, count in counts if count)
+
+    def block(self, size: int) -> PathClass:
+        """The nearest class in which aligned blocks of that many ranks never cross a domain's edge."""
+        for level in self.used:
+            if level.span % size == 0:
+                return level
+        return self.used[-1]
+
+    def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
+        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one.
+
+        Without nearer ones of the same tier: they have the same ports, and fewer uplinks on the way.
+        """
+        if far.tier == self.levels[0].tier:
+            return (far,)
+        inner = takewhile(lambda level: level.tier != far.tier, self.used)
+        return (far, *(level for level in inner if level.span > apart))
+
+    @cached_property
+    def views(self) -> tuple[PeerView, ...]:
+        """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
+        first, last = self._view(full=True), self._view(full=False)
+        return (first,) if first.peers == last.peers else (first, last)
+
+    def _view(self, *, full: bool) -> PeerView:
+        counts, near = [], 1
+        for level in self.peer_levels:
+            inside = self._own_domain(level.span, full=full)
+            counts.append((level, inside - near))
+            near = inside
+        return PeerView(tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full))
+
+    def _own_domain(self, span: int, *, full: bool) -> int:
+        if self.scattered and span > self.unit:
+            total = self.peer_levels[-1].span // self.unit
+            return self.unit * max(1, -(-(self.ranks // self.unit) * (span // self.unit) // total))
+        if full or span >= self.ranks:
+            return min(span, self.ranks)
+        return self.ranks % span or span
+
+
+def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupancy: Occupancy) -> tuple[PathClass, ...]:
+    """A tier's classes. ``inside`` members make one endpoint; ``nics`` ports of an endpoint are there for each one that sends.
+
+    Sibling groups send as the group does, each over its own ports, so that uplinks leave each group its members' part of them.
+    """
+    kind = capabilities_of(tier)
+    eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
+    bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
+    levels: list[PathClass] = []
+    boundaries: tuple[Boundary, ...] = ()
+    beyond = 1
+    for one in kind.classes:
+        if levels:
+            below = levels[-1].span
+            boundaries += (Boundary(below, below * nics * occupancy.ports(beyond), one.oversubscription),)
+        beyond = one.group
+        levels.append(
+            PathClass(
+                tier=tier.name,
+                name=one.name,
+                span=occupancy.members(one.group) * inside,
+                alpha_s=one.alpha_s,
+                eta_alpha=eta_alpha,
+                bandwidth_Bps=bandwidth,
+                eta_beta=eta_beta,
+                boundaries=boundaries,
+                thinned=tuple(boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)),
+                dedicated=dedicated,
+                energy=None if tier.energy is None else tier.energy / nics,
+                cable_s=cable_s(one.cable_m),
+                post_s=tier.post or 0.0,
+            )
+        )
+    return tuple(levels)
+
+
+def _placed(levels: tuple[PathClass, ...], readings: Readings) -> tuple[PathClass, ...]:
+    return levels[-1:] if readings.placement == "scattered" else levels
+
+
+def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, occupancy: Occupancy = PACKED) -> PathClasses:
+    """The reach of a group on one tier alone, counted in the endpoints that are its own."""
+    levels = _tier_levels(tier, 1, readings, idle_nics, occupancy)
+    scattered = readings.placement == "scattered"
+    hardware = _in_switch(tier, levels, ranks, readings, occupancy)
+    return PathClasses(ranks, _placed(levels, readings), levels, scattered, in_switch=hardware)
+
+
+def _in_switch(
+    tier: Tier, levels: tuple[PathClass, ...], ranks: int, readings: Readings, occupancy: Occupancy
+) -> InSwitch | None:
+    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit.
+
+    A tier of one class has as many as its sizing takes. The way through is as long as from one endpoint to another: each pass has
+    its part of that cable.
+    """
+    kind, scattered = capabilities_of(tier), readings.placement == "scattered"
+    spec, block = kind.in_network, kind.sizing
+    if spec is None:
+        return None
+    spanned = len(levels) if scattered else 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
+    if len(levels) > 1:
+        height = min(spec.levels or spanned, spanned)
+    elif spec.levels or kind.levels or block is None:
+        height = spec.levels or 1
+    else:
+        endpoints = tier.endpoints if scattered else min(ranks * occupancy.stride, tier.endpoints)
+        height = levels_under(tier.endpoints, block.rails, block.nics_per_rail, block.radix, endpoints)
+    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)  # up and down again
+    return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)
+
+
+def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Readings) -> PathClasses:
+    """The reach of a flat group over several tiers, counted in ranks."""
+    placed: list[PathClass] = []
+    counted: list[PathClass] = []
+    inside = 1
+    for tier, occupancy in tiers:
+        unit = inside
+        inside *= occupancy.members(tier.endpoints)
+        levels = _tier_levels(tier, unit, readings, 1, occupancy)
+        if tier is not tiers[-1][0]:  # its switches may join more endpoints than a domain has
+            levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
+        placed += _placed(levels, readings)
+        counted += levels
+    tier, occupancy = tiers[-1]
+    endpoints = ranks // unit
+    axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
+    crowd = max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
+    placed[-1] = placed[-1]._replace(crowd=crowd)
+    return PathClasses(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)

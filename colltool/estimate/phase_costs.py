@@ -1,0 +1,231 @@
+"""From an algorithm to its charged parts: what each of its messages pays on a reach, and what a reader should know of that."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from math import inf, log2, sqrt
+from typing import NamedTuple
+
+from colltool.algorithms.group import SEVERAL_TIERS, Group
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.registry import Algorithm, parse_choice, row_of
+from colltool.base.arrays import anywhere, is_array
+from colltool.base.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
+from colltool.base.formatting import format_bytes, format_time, percent
+from colltool.base.primitives import Primitive, own_share
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.curve import NO_SOFTWARE_TIME, Knots, SoftwareTime, mixed
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.library_selection import running_on
+from colltool.estimate.link_cost import LinkCost, link_costs
+from colltool.estimate.path_classes import PathClasses
+from colltool.fabric.library import Efficiency
+from colltool.fabric.topology import capabilities_of
+
+
+def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0) -> tuple[CostTerm, ...]:
+    """The parts of one registered algorithm on one reach, its payload a fraction of M."""
+    return tuple(
+        CostTerm(
+            primitive=terms.primitive or row.primitive,
+            algorithm=row.name,
+            ranks=terms.ranks or group.ranks,
+            payload=payload * terms.payload,
+            cost=one,
+            fill=terms.fill,
+            label=terms.label,
+            route=terms.route,
+        )
+        for terms in row.schedule(group)
+        for one in link_costs(terms, reach, readings)
+    )
+
+
+def cost_flat(
+    row: Algorithm, group: Group, reach: PathClasses, readings: Readings, placed: PlacedGroup | None = None
+) -> CostModel:
+    """A registered algorithm that runs on the whole group at once; without ``placed``, its messages alone."""
+    parts = parts_of(row, group, reach, readings)
+    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *switch_notes(reach, parts)]
+    kept = own_part(placed, row.primitive, row.name) if placed else ()
+    running = running_on(placed.fabric) if placed else None
+    found = CostModel(
+        primitive=row.primitive,
+        ranks=group.ranks,
+        choice=row.chosen(group),
+        variant=(),
+        parts=parts + kept,
+        overhead_s=placed.overhead_s if placed else 0.0,
+        phases="sequential",
+        composed=False,
+        status=row.status_on(group),
+        shipped_by=row.shipped_by,
+        notes=tuple(notes),
+        readings=readings,
+        protocol=placed.protocol if placed else "",
+        not_selected_reason=row.not_run_by(running, group),
+        cut_bound=cut_bound_of(placed, row.primitive, readings) if placed and on_own_wires(row) else None,
+    )
+    return with_efficiency(found, placed) if placed else found
+
+
+def on_own_wires(row: Algorithm) -> bool:
+    """Whether an algorithm runs on the ranks and wires of its group alone: no stretched fabric, no machines beside the ranks."""
+    return row.status != "hypothetical" and not row.counts
+
+
+def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
+    """The share of M that a rank keeps, copied by itself: no messages, but time where a protocol gives it a rate."""
+    payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
+    if rate is None or not payload:
+        return ()
+    tier = placed.spans[-1].tier.name
+    copied = LinkCost(
+        tier=tier, level=tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0
+    )  # fmt: skip
+    return (
+        CostTerm(
+            primitive=primitive,
+            algorithm=algorithm,
+            ranks=placed.ranks,
+            payload=payload,
+            cost=copied,
+            fill=None,
+            label="own share",
+            route=None,
+        ),
+    )
+
+
+def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
+    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
+    routes = {type(part.route) for part in parts}
+    shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
+    if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
+        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
+    single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
+    if group.joined_by == "tiers" and single:
+        return ["one stream: a single NIC of each domain carries it"]
+    return []
+
+
+def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
+    """What oversubscription does to these parts: nothing, or which share it leaves."""
+    shares = [part.cost.share for part in parts]
+    if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
+        return []
+    least = min(shares)
+    if least < 1:
+        return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
+    return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
+
+
+def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
+    """What the switches do not compute: prices do not know what is reduced."""
+    limits = reach.in_switch.limits if reach.in_switch else None
+    if limits is None or not any(isinstance(part.route, Switch) for part in parts):
+        return []
+    what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
+    said = [f"the switches reduce {what} alone"] if what else []
+    return said + ([f"what is not aligned to {format_bytes(limits.alignment)} goes by software"] if limits.alignment else [])
+
+
+_GB = 1e9
+
+
+class _Figure(NamedTuple):
+    """A figure that counts for a schedule: on how many nodes and ranks, and on which tier; on all of them where it is empty."""
+
+    figure: Efficiency
+    nodes: int
+    ranks: int
+    tier: str = ""
+
+
+def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
+    """A schedule with the share of its bandwidth, and the time beside it, that the fabric's library is known for."""
+    figures = placed.fabric.efficiencies
+    known = _known(figures, costed, placed) if figures and not costed.readings.ideal else None
+    return costed if known is None else _reaching(costed, known, LIBRARIES[placed.fabric.library_name].spoken)
+
+
+def _known(figures: tuple[Efficiency, ...], costed: CostModel, placed: PlacedGroup) -> _Figure | None:
+    own = next((one for one in figures if _is_of(one, costed, placed)), None)
+    if own is not None:
+        return _Figure(own, placed.nodes, placed.ranks)
+    first = placed.spans[0]
+    if not costed.choice.tiers or placed.one_a_node or capabilities_of(first.tier).joins != "accelerators":
+        return None
+    inside = parse_choice(costed.choice.tiers[0])
+    part = next((one for one in figures if costed.primitive in one.primitives and parse_choice(one.algorithm) == inside), None)
+    return None if part is None else _Figure(part, 1, first.endpoints, first.tier.name)
+
+
+_ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
+"""What a library's ring and tree are called with a rank on each node, and with all ranks of each: one rail, or all."""
+
+
+def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
+    if costed.primitive not in one.primitives:
+        return False
+    if not placed.one_a_node:
+        return parse_choice(one.algorithm) == costed.choice
+    row = row_of(costed.primitive, one.algorithm)
+    across = row is None or bool(row.topologies & SEVERAL_TIERS)
+    wanted = _ON_A_RAIL.get(costed.choice.spec, costed.choice.spec)
+    return across and parse_choice(one.algorithm) == parse_choice(wanted)
+
+
+def _reaching(costed: CostModel, known: _Figure, library: str) -> CostModel:
+    share, fitted = known.figure.share_on(known.nodes), _fitted(known, library)
+    parts = [part._replace(reached=share) if known.tier in ("", part.cost.tier) else part for part in costed.parts]
+    said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
+    said += _takes(fitted)
+    where = f" on {known.tier}" if said and known.tier else ""
+    note = (f"{library} {' and '.join(said)}{where}, by the figures of the fabric file",) if said else ()
+    return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))
+
+
+def _takes(fitted: SoftwareTime) -> list[str]:
+    times = [format_time(float(seconds)) for _, seconds in fitted.knots]
+    said = [f"takes {times[0]} to get going"] if len(set(times)) == 1 else []
+    said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
+    rise = format_time(float(fitted.rise) * sqrt(_GB)) if anywhere(fitted.rise != 0) else ""
+    return said + ([f"takes {rise} times sqrt(M / 1 GB) to get up to speed"] if rise else [])
+
+
+def _fitted(known: _Figure, library: str) -> SoftwareTime:
+    figure, limits = known.figure, known.figure.measured
+    counts = sorted(limits.ranks) if limits and limits.ranks else []
+    ranks = min(max(known.ranks, counts[0]), counts[-1]) if counts else known.ranks
+    fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * ranks
+    rise = (figure.rise_per_rank or 0.0) * ranks
+    knots = _between(figure.took(), known.ranks)
+    if fixed:
+        knots = tuple((size, fixed + seconds) for size, seconds in knots) or ((0.0, fixed),)
+    if not knots and not rise:
+        return NO_SOFTWARE_TIME
+    measured = sorted({*counts, *figure.took()})
+    out = bool(measured) and not measured[0] <= known.ranks <= measured[-1]
+    return SoftwareTime(
+        knots=knots,
+        rise=rise / sqrt(_GB),
+        smallest=limits.smallest if limits else 0.0,
+        largest=limits.largest if limits else inf,
+        what=f"what {library} takes beside the bytes of {figure.algorithm}",
+        beyond=f"on {known.ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
+    )
+
+
+def _between(took: dict[int, Knots], ranks: int) -> Knots:
+    counts = list(took)
+    if not counts:
+        return ()
+    at = bisect_right(counts, ranks)
+    if at in (0, len(counts)):
+        return took[counts[max(at - 1, 0)]]
+    low, high = counts[at - 1], counts[at]
+    return mixed(took[low], took[high], log2(ranks / low) / log2(high / low))

@@ -1,0 +1,243 @@
+"""The walk of a group through the tiers, innermost first: its stride is used up, then its ranks fill whole domains.
+
+Where a tier's size divides the stride that is left, each domain holds one member and the rest of the stride goes on; where the
+stride divides the size, the domain holds every so many-th endpoint and consecutive domains follow (source: the mixed-radix
+numbering of ranks, as launchers make groups of parallel training: Megatron-LM, core/parallel_state.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import Shape, shape_text
+from colltool.base.units import parse_count
+from colltool.estimate.group_spec import GroupSpec, spoken
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+
+
+class TierShare(NamedTuple):
+    """A tier on the walk: the stride there, how many members one of its domains holds, and of a lattice the slice they take."""
+
+    stride: int
+    members: int
+    tier: Tier
+
+
+def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
+    """Where the members of a group sit, tier by tier.
+
+    Raises:
+        ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number of ranks
+            that leaves one half full; the message names the nearest that fit.
+    """
+    stride = parse_count(who.stride, "stride")
+    if not 1 <= stride < max(2, fabric.ranks):
+        fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
+        raise ColltoolError(f"must be at least 1 and leave {fabric.name} two ranks, got {stride}", argument="stride", fix=fix)
+    steps = strides(fabric, stride)
+    boxes = None if who.shape is None else boxes_of(fabric, who)
+    ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
+    _check_ranks(fabric, ranks)
+    if steps is None:
+        raise _uneven(fabric, who.ranks or 2, stride)
+    _check_room(fabric, ranks, stride)
+    stops = _stops(fabric, steps, ranks, in_order=who.in_order or stride > 1)
+    if stops is None:
+        raise _half_full(fabric, ranks, stride)
+    return stops if boxes is None else _boxed(fabric, stops, boxes, who)
+
+
+def everybody(fabric: Fabric, who: GroupSpec) -> int:
+    """Ranks of a group that does not say how many: those of its shape, or all that the stride leaves of the fabric."""
+    return fabric.ranks // who.stride if who.shape is None else ranks_of(fabric, boxes_of(fabric, who))
+
+
+def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
+    """What of a stride each tier takes, None where one cannot: it leaves domains uneven, or goes beyond the fabric."""
+    steps, left = [], stride
+    for tier in fabric.tiers:
+        step = tier.endpoints if left % tier.endpoints == 0 else left
+        if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
+            return None
+        steps.append(step)
+        left //= step
+    return tuple(steps) if left == 1 else None
+
+
+def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[TierShare, ...] | None:
+    """How many ranks each domain holds, and where; None where one, or an axis of a lattice, is left half full."""
+    stops, left = [], ranks
+    for tier, step in zip(fabric.tiers, steps, strict=True):
+        here = min(tier.endpoints // step, left)
+        taken = None if left % here else _taken(tier, here, step, in_order=in_order)
+        if taken is None:
+            return None
+        stops.append(TierShare(step, here, taken))
+        left //= here
+    return tuple(stops) if left == 1 else None
+
+
+def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
+    kind = capabilities_of(tier)
+    if in_order or members in (1, tier.endpoints):
+        return None if kind.part(members, step) is None else tier
+    return kind.slice(members)
+
+
+def _boxed(fabric: Fabric, stops: tuple[TierShare, ...], boxes: Boxes, who: GroupSpec) -> tuple[TierShare, ...]:
+    if any(box is not None and box.endpoints != stop.members for stop, box in zip(stops, boxes, strict=True)):
+        raise contradiction(fabric, boxes, who, tuple(stop.tier for stop in stops))
+    return tuple(stop if box is None else stop._replace(tier=box) for stop, box in zip(stops, boxes, strict=True))
+
+
+def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
+    """Whether so many ranks at a stride fill whole domains."""
+    steps = strides(fabric, stride)
+    return ranks > 1 and steps is not None and _stops(fabric, steps, ranks, in_order=stride > 1) is not None
+
+
+def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
+    """Half of the innermost domain and all of it, then twice, four times ... it up to each further tier; those that fit."""
+    found, whole = [], 1
+    for tier in fabric.tiers:
+        found += [whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints]
+        whole *= tier.endpoints
+        found.append(whole)
+    return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
+
+
+def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
+    """Every stride at which so many ranks fill whole domains, ascending."""
+    found, inside = set(), 1
+    for tier in fabric.tiers:
+        found |= {inside * step for step in _divisors(tier.endpoints)}
+        inside *= tier.endpoints
+    return sorted(stride for stride in found if fits(fabric, ranks, stride))
+
+
+def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
+    """The largest number of ranks up to ``most`` that fills whole domains; None where none does."""
+    steps = strides(fabric, stride)
+    if steps is None:
+        return None
+    counts = range(min(most, fabric.ranks // stride), 1, -1)
+    return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
+
+
+def _count_from(fabric: Fabric, least: int, stride: int) -> int | None:
+    steps = strides(fabric, stride)
+    counts = range(least, fabric.ranks // stride + 1) if steps else ()
+    return next((n for n in counts if steps and _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
+
+
+def _divisors(number: int) -> Iterator[int]:
+    for low in range(1, int(number**0.5) + 1):
+        if number % low == 0:
+            yield from (low, number // low)
+
+
+def _check_ranks(fabric: Fabric, ranks: int) -> None:
+    if ranks < 2:
+        what = f"a collective needs at least 2 ranks, got {ranks}"
+        raise ColltoolError(what, argument="ranks", fix=f"take 2 to {fabric.ranks}")
+    if ranks > fabric.ranks:
+        what = f"{ranks} ranks do not fit: {fabric.name} has {fabric.ranks}"
+        raise ColltoolError(what, argument="ranks", fix=f"take at most {fabric.ranks}")
+
+
+def _check_room(fabric: Fabric, ranks: int, stride: int) -> None:
+    most = fabric.ranks // stride
+    if ranks <= most:
+        return
+    near = max((one for one in every_stride(fabric, ranks) if one < stride), default=None)
+    closer = f", or {spoken(ranks, near)}" if near else ""
+    what = f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}"
+    raise ColltoolError(what, argument="stride", fix=f"take at most {spoken(most, stride)}{closer}")
+
+
+def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    known = every_stride(fabric, ranks) or every_stride(fabric)
+    near = [*[one for one in known if one < stride][-1:], *[one for one in known if one > stride][:1]]
+    what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_shape(fabric)})"
+    fix = f"the nearest that fits is {near[0]}" if len(near) == 1 else f"the nearest that fit are {' and '.join(map(str, near))}"
+    return ColltoolError(what, argument="stride", fix=fix)
+
+
+def _half_full(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    near = (count_within(fabric, ranks - 1, stride), _count_from(fabric, ranks + 1, stride))
+    counts = " and ".join(str(n) for n in near if n is not None)
+    what = f"{spoken(ranks, stride)}{',' if stride > 1 else ''} leave a domain half full on {fabric.name} ({_shape(fabric)})"
+    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
+
+
+def _shape(fabric: Fabric) -> str:
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
+
+
+Boxes = tuple[Tier | None, ...]
+"""Of each tier its slice as a lattice of its own; None of what is no lattice."""
+
+
+def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
+    """The boxes of a shape, which goes through the axes of all lattices, innermost first; those it leaves out are 1.
+
+    Raises:
+        ColltoolError: no lattice, more axes than there are, a stride beside it, or a box that does not fit.
+    """
+    lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
+    axes = sum(len(capabilities_of(tier).axes) for tier in lattices)
+    shape = who.shape or ()
+    if not lattices:
+        fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
+        raise ColltoolError(f"{fabric.name} has no torus and no mesh, so that a group has no shape", argument="shape", fix=fix)
+    if len(shape) > axes:
+        what = f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {axes} ({_extents(lattices)})"
+        raise ColltoolError(what, argument="shape", fix=f"write {_asked(_axes(lattices))}, or less along an axis")
+    if who.stride > 1:
+        what = f"{shape_text(shape)} is a slice of consecutive ranks, without a stride"
+        raise ColltoolError(what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}")
+    left = list(shape) + [1] * (axes - len(shape))
+    boxes: list[Tier | None] = []
+    for tier in fabric.tiers:
+        own = tuple(left.pop(0) for _ in capabilities_of(tier).axes)
+        boxes.append(_box(tier, own) if own else None)
+    return tuple(boxes)
+
+
+def _box(tier: Tier, shape: Shape) -> Tier:
+    kind, ranks = capabilities_of(tier), prod(shape)
+    found = kind.slice(ranks, shape)
+    if found is not None:
+        return found
+    best = kind.slice(ranks) if ranks <= tier.endpoints else None
+    fix = f"write {_asked(_axes([best]))}" if best is not None else f"at most {kind.extent}"
+    raise ColltoolError(f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix)
+
+
+def ranks_of(fabric: Fabric, boxes: Boxes) -> int:
+    """Ranks of the slice: the boxes, and all of the tiers that are further in than the last of more than one endpoint."""
+    used = max((at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1)
+    return prod((box or tier).endpoints for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True))
+
+
+def contradiction(fabric: Fabric, boxes: Boxes, who: GroupSpec, usual: Sequence[Tier]) -> ColltoolError:
+    """A shape that holds other ranks than were asked for: what to write in its place."""
+    ranks, asked = ranks_of(fabric, boxes), who.ranks or 0
+    what = f"{shape_text(who.shape or ())} holds {ranks} ranks, not {asked}"
+    return ColltoolError(what, argument="shape", fix=f"write {given('ranks', ranks)}, or {_asked(_axes(usual))}")
+
+
+def _asked(shape: Shape) -> str:
+    return given("shape", shape, text=shape_text(shape))
+
+
+def _axes(tiers: Sequence[Tier]) -> Shape:
+    return tuple(axis.size for tier in tiers for axis in capabilities_of(tier).axes)
+
+
+def _extents(lattices: Sequence[Tier]) -> str:
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in lattices)

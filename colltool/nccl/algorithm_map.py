@@ -1,0 +1,147 @@
+"""NCCL's algorithms and protocols: our schedule behind each, their names in fabrics, and why one is not available.
+
+Source of what is available: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel), src/init.cc.
+"""
+
+from __future__ import annotations
+
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.nccl.hardware import Hardware
+
+
+def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
+    """The schedule that prices what NCCL picked, as ``--algorithm`` takes it.
+
+    The widest of its ways: over all NICs, with a tree between nodes only. Empty where there is none: on one node NCCL's tree is a
+    chain up and down, which no schedule of ours is; of NVLS and CollNet an all-gather across nodes has none.
+    """
+    return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
+
+
+def _shape(ranks: int, nodes: int) -> str:
+    return "node" if nodes == 1 else "alone" if nodes == ranks else "across"
+
+
+def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
+    """The algorithm of NCCL that a schedule of ours is on such a group, as NCCL's documentation and logs spell it; empty where it
+    is none."""
+    shape = _shape(ranks, nodes)
+    return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
+
+
+SPELLED = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollNetDirect",
+    "collnet_chain": "CollNetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+}
+
+
+def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
+    """NCCL's algorithms that a schedule of ours stands for, on any group."""
+    return frozenset(algorithm for (algorithm, _, own), name in _SPECS.items() if (own, name) == (primitive, spec))
+
+
+# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
+# the same. CollNetDirect reads all peers at once. NVLS between nodes is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS":
+# it, and not one of the two CollNet algorithms, is what in-network / in-network prices.
+_SPECS = {
+    **{("ring", shape, primitive): "ring" for shape in ("node", "alone") for primitive in (AR, AG, RS)},
+    **{("ring", "across", primitive): "multi-rail-ring" for primitive in (AR, AG, RS)},
+    **{("ring", shape, primitive): "chain" for shape in ("node", "alone") for primitive in (BC, REDUCE)},
+    **{("ring", "across", primitive): "multi-rail-chain" for primitive in (BC, REDUCE)},
+    ("tree", "alone", AR): "double-binary-tree",
+    ("tree", "across", AR): "hierarchical:ring/double-binary-tree",
+    **{("nvls", "node", primitive): "in-network" for primitive in (AR, AG, RS)},
+    ("nvls", "across", AR): "hierarchical:in-network/in-network",
+    ("nvls_tree", "across", AR): "hierarchical:in-network/double-binary-tree",
+    ("collnet_direct", "across", AR): "hierarchical:direct/in-network",
+    ("collnet_chain", "across", AR): "hierarchical:ring/in-network",
+    ("collnet_chain", "alone", AR): "in-network",
+    **{("pat", "alone", primitive): "pat" for primitive in (AG, RS)},
+}
+
+
+SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+"""NCCL's names as NCCL_PROTO and fabrics have them, by those of its tuner file; from least latency to most bandwidth."""
+
+SHORT = ("short-", "shorter-", "shortest-")
+"""Before a name that a segment of larger messages has: one protocol in several segments, of fewer channels below."""
+
+SEGMENT = "segment-"
+"""Begins the name of a calibrated segment whose protocol is not known."""
+
+
+def protocol_of(name: str) -> str:
+    """Which of NCCL's protocols a fabric's is, as its tuner file writes it; empty where its name does not say.
+
+    Args:
+        name: as a fabric lists it, capitals or not.
+    """
+    bare = name.lower()
+    for before in SHORT:
+        bare = bare.removeprefix(before)
+    return bare if bare in SPOKEN else ""
+
+
+def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
+    """Why NCCL cannot run an algorithm under a protocol here; empty where it can."""
+    if algorithm not in on.constants.algorithms[primitive]:
+        return f"NCCL has no {algorithm} for {primitive.spoken}"
+    if protocol == "simple" or algorithm in ("ring", "tree"):
+        return _wires(on, protocol) or _switched_off(on, primitive, algorithm)
+    return "runs under Simple alone"
+
+
+def _wires(on: Hardware, protocol: str) -> str:
+    if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
+        return "LL128 needs NVLink between the GPUs of a node"
+    return ""
+
+
+def _switched_off(on: Hardware, primitive: Primitive, algorithm: str) -> str:
+    match algorithm:
+        case "nvls":
+            return _without_nvls(on) or (_without_sharp(on, primitive) if on.nodes > 1 else "") or _gather_ranks(on, primitive)
+        case "nvls_tree":
+            return "needs more than one node" if on.nodes == 1 else _without_nvls(on)
+        case "collnet_direct":
+            return _without_collnet(on, primitive) or ("" if on.nvswitch else "needs NVSwitch")
+        case "collnet_chain":
+            return _without_collnet(on, primitive)
+        case "pat":
+            return "" if on.ranks_per_node == 1 else "needs one rank a node"
+    return ""
+
+
+def _without_nvls(on: Hardware) -> str:
+    if on.ranks_per_node < 2:
+        return "needs two GPUs of a node"
+    if not on.nvls:
+        return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
+    least = on.constants.nvls["least_channels"]
+    return "" if on.nvls_graph and on.nvls_graph.channels >= least else f"needs {least} channels or more"
+
+
+def _gather_ranks(on: Hardware, primitive: Primitive) -> str:
+    most = on.constants.nvls["most_ranks_gather"]
+    return f"needs at most {most} ranks a node" if primitive is not AR and on.ranks_per_node > most else ""
+
+
+def _without_collnet(on: Hardware, primitive: Primitive) -> str:
+    limits = on.constants.collnet
+    if on.nodes < limits["least_nodes"]:
+        return f"needs {limits['least_nodes']} nodes or more"
+    if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
+        return f"needs at most {limits['most_ranks_per_node']} ranks a node"
+    return _without_sharp(on, primitive)
+
+
+def _without_sharp(on: Hardware, primitive: Primitive) -> str:
+    """CollNet, that is SHARP, between nodes; an all-gather and a reduce-scatter with a NIC for each GPU."""
+    if not on.collnet or on.collnet_graph is None:
+        return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
+    return "needs a NIC for each GPU" if primitive is not AR and on.nics < on.ranks_per_node else ""

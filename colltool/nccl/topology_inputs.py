@@ -1,0 +1,221 @@
+"""From a group on a fabric to the hardware that NCCL's model prices; what the fabric lacks is named, with what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.nccl.constants import Constants, constants
+from colltool.nccl.hardware import GpuNodes, Graph, Hardware
+from colltool.nccl.rules import rules_of
+
+_MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not
+_PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+
+
+class _Node(NamedTuple):
+    nodes: int
+    ranks: int
+    nics: int
+    nic_GBps: float
+
+
+class _Graphs(NamedTuple):
+    ring: Graph
+    tree: Graph
+    nvls: Graph | None
+    collnet: Graph | None
+    total: int
+
+
+def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
+    """The hardware of a group, by its fabric and who is in it; all of the fabric without one.
+
+    Raises:
+        ColltoolError: a group that does not fit, or as :func:`hardware_of`.
+    """
+    found = _found_on(fabric, group)
+    if isinstance(found, ColltoolError):
+        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
+    """What is missing is kept too: every price of a fabric that lacks a fact asks again."""
+    try:
+        return hardware_of(place(fabric, group))
+    except ColltoolError as error:
+        return error
+
+
+def hardware_of(placed: PlacedGroup) -> Hardware:
+    """The hardware of a group.
+
+    Nodes are NVLink domains: those of the innermost tier where it is a star, else every rank is one. A node has the NICs that
+    ``sizing`` counts, at most ``ports`` for each of the group's ranks; the rate of one is the bandwidth of the next tier.
+
+    Raises:
+        ColltoolError: NCCL does not run on the fabric, there is no data of its version, or facts are missing.
+    """
+    fabric = placed.fabric
+    check_switched(fabric)
+    facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
+    numbers, node = constants(facts.version or ""), _node(placed, facts)
+    _refuse_missing(fabric, facts, node, numbers)
+    graphs = _graphs(numbers, facts, node, nvls=_has_nvls(placed, facts))
+    assert facts.gpu is not None  # not missing
+    across, alone = node.nodes > 1, node.ranks == 1
+    return Hardware(
+        version=numbers.version,
+        gpu=facts.gpu,
+        cpu=facts.cpu or "intel",  # on one node nothing asks for it
+        nodes=node.nodes,
+        ranks_per_node=node.ranks,
+        nics=node.nics,
+        link=facts.link or "nvlink",
+        nvswitch=not alone and facts.link != "pci",
+        nvls=graphs.nvls is not None,
+        collnet=bool(facts.collnet),
+        ring=graphs.ring,
+        tree=graphs.tree,
+        nvls_graph=graphs.nvls,
+        collnet_graph=graphs.collnet,
+        channels=graphs.total,
+        simple_tree=across and (alone or facts.gpu in ("hopper", "blackwell")),
+        same_channels=alone or not across,
+    )
+
+
+def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
+    """The facts of a node as a group meets them that has some of its ranks: their part of the NICs, and of the channels.
+
+    NCCL searches anew for the ranks of a communicator; channels that somebody gave are of whole nodes.
+    """
+    whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
+    if placed.nodes == 1 or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
+        return facts
+
+    def part(count: int | None) -> int | None:
+        return None if count is None else max(1, count * own // whole)
+
+    return facts.model_copy(update={"nics": part(facts.nics), "channels": facts.channels and _fewer(facts.channels, part)})
+
+
+def _fewer(given: LibraryChannels, part: Callable[[int | None], int | None]) -> LibraryChannels:
+    graphs = {name: getattr(given, name) for name in ("ring", "tree", "nvls", "collnet")}
+    fewer = {
+        name: graph.model_copy(update={"channels": part(graph.channels)}) for name, graph in graphs.items() if graph is not None
+    }
+    return given.model_copy(update=fewer | {"total": part(given.total)})
+
+
+def check_switched(fabric: Fabric) -> None:
+    """NCCL's model knows switched fabrics alone.
+
+    Raises:
+        ColltoolError: a tier is a lattice or a full mesh.
+    """
+    for tier in fabric.tiers:
+        if capabilities_of(tier).joined_by != "switches":
+            where = f"on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            what = "NCCL does not run" if capabilities_of(tier).axes else "NCCL's own choice is not known"
+            raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
+
+
+def _can_nvls(tier: Tier) -> bool:
+    kind = capabilities_of(tier)
+    return kind.joins == "accelerators" and {"reduce", "multicast"} <= kind.operations
+
+
+def _node(placed: PlacedGroup, facts: LibraryFacts) -> _Node:
+    ranks = placed.ranks_per_node
+    nodes = placed.ranks // ranks
+    if nodes == 1:
+        return _Node(1, ranks, 0, 0.0)
+    tier = placed.spans[1 if ranks > 1 else 0].tier
+    sizing, most = capabilities_of(tier).sizing, ranks * tier.ports
+    nics = min(most, sizing.rails * sizing.nics_per_rail) if sizing else most
+    return _Node(nodes, ranks, facts.nics or nics, tier.bandwidth / 1e9)
+
+
+def _has_nvls(placed: PlacedGroup, facts: LibraryFacts) -> bool:
+    return facts.nvls is not False and placed.ranks_per_node > 1 and _can_nvls(placed.spans[0].tier)
+
+
+def _refuse_missing(fabric: Fabric, facts: LibraryFacts, node: _Node, numbers: Constants) -> None:
+    missing = []
+    if facts.gpu is None:
+        missing.append(("the GPU generation", "gpu: hopper"))
+    if facts.cpu is None and node.nodes > 1:
+        missing.append(("the hosts' CPU", "cpu: intel"))
+    if facts.gpu is not None and (why := _not_derived(facts, node, numbers)):
+        absent = [name for name in ("ring", "tree", "nvls") if _wanted(facts, name)]
+        if absent:
+            graphs = ", ".join(f"{name}: {{channels: 8, inside: 40GB/s, across: 40GB/s}}" for name in absent)
+            missing.append((f"the channels of {why}", f"channels: {{{graphs}}}"))
+    if not missing:
+        return
+    what = f"NCCL's model needs {' and '.join(name for name, _ in missing)}, which {fabric.name} does not give"
+    told = [f"{key}: {value}" for key, value in _told(facts)]
+    fix = f"write library: {{{', '.join([*told, *(key for _, key in missing)])}}}"
+    channels = any(key.startswith("channels") for _, key in missing)
+    raise ColltoolError(what, where="library", fix=f"{fix} with your numbers; {_PRINTED}" if channels else fix)
+
+
+def _told(facts: LibraryFacts) -> Iterator[tuple[str, Any]]:
+    for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls"):
+        if (value := getattr(facts, key)) is not None:
+            yield key, f'"{value}"' if key == "version" else str(value).lower()
+
+
+def _wanted(facts: LibraryFacts, name: str) -> bool:
+    if name == "nvls" and (facts.nvls is False or facts.gpu not in ("hopper", "blackwell")):
+        return False
+    return getattr(facts.channels or LibraryChannels(), name) is None
+
+
+def _not_derived(facts: LibraryFacts, node: _Node, numbers: Constants) -> str:
+    """What machine it is whose channels the rules of ``graphs`` do not give; empty where they do."""
+    search = numbers.search.get(facts.gpu) if facts.gpu else None
+    if search is None or facts.link == "pci":
+        return f"GPUs of {facts.gpu} joined by {'PCIe' if facts.link == 'pci' else 'NVLink'}"
+    if node.ranks > _MOST_GPUS:
+        return f"a node of {node.ranks} GPUs"
+    if node.nodes > 1 and node.nics != node.ranks:
+        return f"a node of {node.ranks} GPUs with {node.nics} NICs"
+    if facts.gpu == "blackwell" and node.nic_GBps > 50:
+        return "NICs of more than 400 Gbps"
+    return ""
+
+
+def _graphs(numbers: Constants, facts: LibraryFacts, node: _Node, *, nvls: bool) -> _Graphs:
+    """Those that the fabric gives; else those of the rules, which were asked whether they hold."""
+    assert facts.gpu is not None
+    given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
+    rules = rules_of(numbers)
+    ring = _given(given.ring) or rules.ring_graph(numbers, machine)
+    known = machine.gpu in numbers.search
+    own_collnet = _given(given.collnet) or (rules.collnet_graph(numbers, machine) if known else ring)
+    total = given.total or rules.communicator_channels(numbers, machine, ring)
+    return _Graphs(
+        ring=ring,
+        tree=_given(given.tree) or rules.tree_graph(numbers, machine),
+        nvls=(_given(given.nvls) or rules.nvls_graph(numbers, machine)) if nvls and machine.from_hopper else None,
+        collnet=own_collnet if facts.collnet and node.nodes > 1 else None,
+        total=total,
+    )
+
+
+def _given(graph: LibraryGraph | None) -> Graph | None:
+    if graph is None:
+        return None
+    across = graph.inside if graph.across is None else graph.across
+    return Graph(graph.channels, graph.inside / 1e9, across / 1e9)
