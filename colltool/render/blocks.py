@@ -11,6 +11,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from colltool.base.formatting import counted
+
 
 class Column(NamedTuple):
     """One column of a table.
