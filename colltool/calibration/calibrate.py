@@ -97,7 +97,6 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
-    """Series by the outermost tier that they span, innermost tier first."""
     names = [tier.name for tier in fabric.tiers]
     if only is not None and only not in names:
         fix = f"{nearest(only, names)} tiers: {', '.join(names)}".strip()
@@ -114,11 +113,6 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
 
 
 def _read_back(data: dict[str, Any]) -> Fabric:
-    """The calibrated fabric as its file gives it.
-
-    Raises:
-        ColltoolError: numbers beyond what a fabric may say, as from a log in the wrong unit.
-    """
     try:
         return read_fabric(fabric_text(data), "the calibrated fabric")
     except ColltoolError as error:
@@ -127,7 +121,6 @@ def _read_back(data: dict[str, Any]) -> Fabric:
 
 
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
-    """One series beside the prices of the finished fabric."""
     residuals = _residuals(fabric, fit)
     used = [one.relative_error for one in residuals if one.used]
     if mape(np.array(used)) > _ABSURD:
@@ -148,7 +141,6 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
 
 
 def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
-    """Each size as the finished fabric prices it."""
     series = fit.member.series
     found = []
     for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):

@@ -21,6 +21,7 @@ from colltool.estimate.groups import PlacedGroup, Span, flat_group
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
+from colltool.measurements.series import LogLibrary, log_library
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
     AR: (
@@ -60,7 +61,7 @@ def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -
     """
     if joined_by == "pair_links" and primitive in _DIRECT:
         return _DIRECT[primitive]
-    if library == "MPI":
+    if log_library(library) is LogLibrary.MPI:
         return _MPI[primitive]
     if primitive is A2A and tiers > 1:  # every message to another node is sent by its host: they queue
         return ("pairwise", "direct")
@@ -150,10 +151,6 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     return replace(span, tier=tier.model_copy(update=update))
 
 
-_NAMES: dict[str, LibraryName] = {"NCCL": "nccl", "RCCL": "rccl", "MPI": "mpi", "MVAPICH": "mpi"}
-"""What logs call them; one says MPI and seldom whose."""
-
-
 def library_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
 ) -> list[str]:
@@ -161,13 +158,9 @@ def library_candidates(
 
     A fabric that says nothing of its library may be any hardware: a star the GPUs of a node, or hosts on one switch. There what
     the library runs on either counts.
-
-    Args:
-        library: as the log gives it; where it does not, the fabric's own; of one that is unknown, whatever anybody ships.
-        sizes: at which compositions are at their fastest.
     """
     own: LibraryName = "all" if library else placed.fabric.library_name
-    known: LibraryName = next((name for word, name in _NAMES.items() if word in library.upper()), own)
+    known: LibraryName = log_library(library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
     found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
     hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)

@@ -24,7 +24,7 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.measurements.series import Series
+from colltool.measurements.series import Series, log_library
 from colltool.nccl.hardware import Hardware
 
 _LEAST = 2
@@ -44,11 +44,9 @@ class _TierSeries(NamedTuple):
 
     @property
     def primitive(self) -> Primitive:
-        """What ran."""
         return self.series[0].primitive
 
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
-        """The series with the costs of algorithms that run on all of their groups."""
         found = []
         for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
             outer = [one for name in names if (one := _costs(placed, self.primitive, self.tier.name, name))]
@@ -90,7 +88,6 @@ def fit_collective(
 
 
 def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None) -> tuple[str, ...]:
-    """The algorithms to try that run on all groups; likeliest first."""
     first, spans = site.series[0], max(len(group.spans) for group in site.placed)
     joined_by = capabilities_of(site.tier).joined_by
     names = own_names(first, algorithms) if algorithms else tried(first.primitive, first.library, joined_by, spans)
@@ -102,7 +99,6 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
 
 
 def _by(able: Sequence[str], known: LibraryRuns | None) -> Authority | None:
-    """Whose word the first option is: nobody's where nothing of it can run."""
     return known.by if known and set(known.algorithms) & set(able) else None
 
 
@@ -123,7 +119,6 @@ def _options(
 
 
 def _cannot(placed: Sequence[PlacedGroup], primitive: Primitive, missing: Sequence[str], series: Series) -> ColltoolError:
-    """Why algorithms cannot be fitted to a series, in the words of pricing where it has any."""
     for group in placed:
         for name in missing:
             try:
@@ -166,10 +161,9 @@ def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns)
 
 def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
     """What is known before any measurement; on hosts a call is all messages, and launches nothing."""
-    launch = 0.0 if library == "MPI" else fabric.launch_overhead or None
+    launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
     return Prior(_alpha_s(tier), launch)
 
 
 def _alpha_s(tier: Tier) -> float:
-    """α of a tier before any measurement, seconds."""
     return capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha

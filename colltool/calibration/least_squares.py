@@ -37,7 +37,6 @@ class Prior(NamedTuple):
 
     @property
     def loose(self) -> float:
-        """By how much it is widened."""
         return 1.0 if self.launch_s is None else LOOSE
 
 
@@ -66,7 +65,6 @@ def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
 
 
 def _median(values: Array, mine: NDArray[np.bool_]) -> Array:
-    """The median of each set's values; of none an infinity."""
     ordered = np.sort(np.where(mine, values, np.inf), axis=-1)
     count = np.maximum(mine.sum(axis=-1, keepdims=True), 1)
     low, high = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in ((count - 1) // 2, count // 2))
@@ -99,7 +97,6 @@ def _products(mixed: Array, y: Array) -> Array:
 
 
 def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
-    """:func:`solve` from what does not change with the weights."""
     sums = weight @ products
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
     right = sums[..., len(_UPPER[0]) :] / scale

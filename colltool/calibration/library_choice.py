@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, Primitive
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Series
+from colltool.measurements.series import LogLibrary, Series, log_library
 from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
@@ -58,15 +58,9 @@ class LibraryRuns(NamedTuple):
 
 
 def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
-    """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs.
-
-    Args:
-        fabric: whose ``library`` names NCCL, with the facts.
-        placed: the groups.
-        library: as the logs have it; empty where they do not say.
-    """
+    """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs."""
     facts = fabric.library_facts
-    if library not in ("", "NCCL") or facts is None or facts.name != "nccl":
+    if not log_library(library).may_be_nccl or facts is None or facts.name != "nccl":
         return ()
     try:
         return tuple(hardware_of(group) for group in placed)
@@ -75,14 +69,9 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What a library would have run of one collective; None where nothing says.
-
-    Args:
-        series: of one collective.
-        on: what NCCL ran on, series by series; empty of another library.
-    """
+    """What a library would have run of one collective; None where nothing says."""
     primitive, library = series[0].primitive, series[0].library
-    if library == "MPI":
+    if log_library(library) is LogLibrary.MPI:
         return _mpich(primitive, series)
     return _nccl(primitive, series, on) if on and primitive in on[0].constants.algorithms else None
 

@@ -49,7 +49,6 @@ class Sample(NamedTuple):
     unlikely: NDArray[np.bool_] | None = None
 
     def only(self, which: NDArray[np.bool_]) -> "Sample":
-        """Some of the points."""
         return self._replace(
             seconds=self.seconds[which],
             sizes=self.sizes[which],
@@ -69,7 +68,6 @@ class Envelope(NamedTuple):
 
 
 def evaluate(theta: Array, sample: Sample) -> Envelope:
-    """The envelope's times at the points of a sample."""
     fits = _evaluated(theta[None], sample)
     return fits.one(0)
 
@@ -88,7 +86,6 @@ class _Fits(NamedTuple):
 
 
 def _evaluated(theta: Array, sample: Sample) -> _Fits:
-    """Envelopes of many θ, (starts, components, 4)."""
     starts, components, _ = theta.shape
     algorithms, points, _ = sample.x.shape
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset
@@ -136,7 +133,6 @@ def _starts(sample: Sample) -> tuple[Labels, Labels]:
 
 
 def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
-    """For each component the first algorithm in that order that it may run."""
     return [int(next(a for a in order if may[a])) for may in allowed]
 
 

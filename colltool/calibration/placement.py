@@ -15,12 +15,7 @@ MOST_IN_A_HOST = 16
 
 
 def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
-    """The group of a series on a fabric.
-
-    Raises:
-        ColltoolError: times that no hardware takes, more ranks than the fabric has, a number that leaves a domain half full,
-            or hosts that are not the innermost domains; says where the series begins, and what to set.
-    """
+    """The group of a series on a fabric."""
     check_series(series)
     where = series.points[0].where
     try:
@@ -51,10 +46,6 @@ def _elsewhere(fabric: Fabric, series: Series) -> str:
 
 
 def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
-    """What to type so that the ranks fit: sizes of the innermost and outermost tier where some do, else another fabric.
-
-    ``nearest`` says which counts would fit as the fabric is.
-    """
     tiers = list(fabric.tiers)
     inner, last = tiers[0], tiers[-1]
     per_domain = _per_domain(inner, series)
@@ -78,7 +69,6 @@ def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
 
 
 def _per_domain(inner: Tier, series: Series) -> int | None:
-    """Ranks of an innermost domain, as the log gives them, or as many as may be without it; None where neither says."""
     if series.nodes is not None and series.ranks % series.nodes == 0:
         return series.ranks // series.nodes
     shared = gcd(series.ranks, inner.endpoints)
@@ -86,12 +76,10 @@ def _per_domain(inner: Tier, series: Series) -> int | None:
 
 
 def _can_be(tier: Tier, size: int) -> bool:
-    """Whether the file accepts that size of a tier."""
     return size <= min(capabilities_of(tier).most, tier.max_size or size)
 
 
 def _holds(fabric: Fabric, tiers: list[Tier], series: Series) -> bool:
-    """Whether the ranks run where they should with these tiers."""
     changed = fabric.model_copy(update={"tiers": tuple(tiers)})
     try:
         place(changed, series.ranks)

@@ -83,11 +83,7 @@ def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
-    """What a reader should know of segments without a name, and of names that stand for a part of a protocol; each once.
-
-    Args:
-        fits: each series, and the names of its protocols.
-    """
+    """What a reader should know of segments without a name, and of names that stand for a part of a protocol; each once."""
     notes = []
     for member, names in fits:
         what = member.series.primitive.spoken
@@ -117,12 +113,10 @@ def _known(chosen: ChosenFit) -> Iterator[IdentifiedPoint]:
 
 
 def _slope(times: Callable[[float], Mapping[str, float]], size: float) -> float:
-    """Seconds a byte that LL takes by NCCL's model."""
     return (times(2 * size)["ll"] - times(size)["ll"]) / size
 
 
 def _fitted_slope(chosen: ChosenFit, point: int) -> float:
-    """Seconds a byte at a point of a fit; little where what it takes does not grow with its size."""
     sample, fit = chosen.sample, chosen.fit
     component, algorithm = int(fit.component[point]), int(fit.algorithm[point])
     row = sample.x[algorithm, point, 2:] @ fit.theta[component, 2:]

@@ -67,7 +67,6 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
 
 
 def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
-    """How far the measurements reach: sizes, collectives, and which library was assumed."""
     sizes = [point.bytes for one in results for point in one.series.points]
     measured = {one.series.primitive for one in results}
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
@@ -123,7 +122,6 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
 
 
 def _some(sizes: Sequence[_T], most: int) -> Sequence[_T]:
-    """All of them, or as many as may be listed, evenly from the first to the last."""
     if len(sizes) <= most:
         return sizes
     return [sizes[round(i * (len(sizes) - 1) / (most - 1))] for i in range(most)]

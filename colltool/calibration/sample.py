@@ -43,7 +43,6 @@ class Member(NamedTuple):
 
     @property
     def switched(self) -> NDArray[np.bool_]:
-        """Which of its algorithms run inside the switch."""
         return np.array([one.switched for one in self.costs])
 
 

@@ -48,7 +48,6 @@ class ChosenFit(NamedTuple):
 
     @property
     def cv_mape(self) -> float:
-        """Mean absolute relative error on unseen sizes."""
         return mape(self.errors)
 
 
@@ -97,7 +96,6 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: P
 
 
 def _as_the_library(first: ChosenFit, tried: Sequence[ChosenFit], line_Bps: float, worth: float) -> ChosenFit | None:
-    """What the library would have run, unless another set predicts unseen sizes clearly better."""
     within = [one.cv_mape for one in tried if above_line(one, line_Bps) is None]
     anything = min(one.cv_mape for one in tried)
     limit = worth * min(min(within, default=anything), _DOUBTED * anything) + _EXACT
@@ -105,7 +103,6 @@ def _as_the_library(first: ChosenFit, tried: Sequence[ChosenFit], line_Bps: floa
 
 
 def _alike(one: ChosenFit, rivals: Sequence[ChosenFit]) -> str:
-    """What predicts unseen sizes as well as the library's choice, so that the data do not speak for it."""
     best = min(rivals, key=lambda rival: rival.cv_mape, default=None)
     if best is None or best.cv_mape > one.cv_mape * _WORTH or set(best.algorithms) == set(one.algorithms):
         return ""
@@ -114,7 +111,6 @@ def _alike(one: ChosenFit, rivals: Sequence[ChosenFit]) -> str:
 
 
 def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
-    """The same fit without algorithms that explain no point."""
     kept = sorted({int(index) for index in one.fit.algorithm})
     if len(kept) == len(one.algorithms):
         return one
@@ -160,7 +156,6 @@ def fewest(chosen: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def _unexplained(one: ChosenFit) -> float:
-    """Mean absolute relative error at the points of the fit itself."""
     return mape(relative_errors(one.fit, one.sample))
 
 
@@ -194,7 +189,6 @@ def _padded(member: Member, width: int) -> Member:
 
 
 def _most(members: Sequence[Member]) -> int:
-    """How many protocols the points could tell apart at all."""
     return most_protocols(sum(int(member.used.sum()) for member in members))
 
 
@@ -227,7 +221,6 @@ def _best(sample: Sample) -> Envelope:
 
 
 def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
-    """Protocols by the sizes that they serve; the switch stays last."""
     served = [np.log(sample.sizes[fit.component == c]).mean() if (fit.component == c).any() else np.inf for c in range(count)]
     order = [*np.argsort(served, kind="stable"), *range(count, len(fit.theta))]
     rank = np.empty(len(order), dtype=np.intp)
@@ -263,7 +256,6 @@ def _fastest_wire(one: ChosenFit) -> float:
 
 
 def _confidence(chosen: ChosenFit, rivals: Sequence[ChosenFit], beyond: Sequence[ChosenFit], line_Bps: float) -> str:
-    """In words how sure the choice of algorithms is."""
     said = []
     if rivals:
         next_best = min(rivals, key=lambda one: one.cv_mape)

@@ -158,12 +158,7 @@ def without_intervals(data: dict[str, Any]) -> None:
 
 
 def note_intervals(data: dict[str, Any], fitted: Mapping[str, Sequence[FittedProtocol]]) -> None:
-    """Put the ranges of every protocol that the data tell into the fabric's data.
-
-    Args:
-        data: of the calibrated fabric.
-        fitted: the protocols of each tier that was fitted. Where two collectives share a name its key would mean both: left out.
-    """
+    """Put the ranges of every protocol that the data tell into the fabric's data."""
     found = dict(data.get("uncertainty") or {})
     for tier in data["tiers"]:
         listed = {one["name"]: one for one in tier.get("protocols") or ()}
@@ -200,6 +195,5 @@ def without_cables(data: dict[str, Any]) -> None:
 
 
 def _add(part: dict[str, Any], key: str, length: str | None, passes: int = 1) -> None:
-    """The delay of a cable, in so many parts, on top of a time of the file, where both are given."""
     if length and part.get(key) is not None:
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)

@@ -78,11 +78,7 @@ def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[st
 
 
 def own_names(series: Series, only: Sequence[str]) -> list[str]:
-    """The algorithms among these that compute what a series measured; another may be for another series.
-
-    Raises:
-        ColltoolError: none does, or one computes nothing at all.
-    """
+    """The algorithms among these that compute what a series measured; another may be for another series."""
     everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
     known = _known(series.primitive)
     for name in only:
@@ -104,7 +100,6 @@ def _known(primitive: Primitive) -> set[str]:
 
 
 def _quotes(row: AlgorithmEstimate, count: int) -> tuple[Quote, ...]:
-    """A row of arrays, some of them plain numbers, as a quote for each size."""
     import numpy as np
 
     def column(values: Any) -> list[Any]:

@@ -95,7 +95,6 @@ def _fits(
     groups: Sequence[ChosenFit], joint: ChosenFit | None, left_out: Sequence[tuple[ExcludedSize, ...]], nominal_Bps: float,
     line_Bps: float | None, prefix: str,
 ) -> list[SeriesFit]:  # fmt: skip
-    """A fit for each series, from the fit of its collective or from the joint one."""
     errors = iter(np.split(joint.errors, _ends(joint.members)) if joint else [])
     found: list[SeriesFit] = []
     for chosen in groups:
@@ -115,7 +114,6 @@ def _ends(members: Sequence[Member]) -> Any:
 
 
 def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict[str, Any]]:
-    """The tier's protocols, for the collectives that were measured alone: one list for all, or one for each where they differ."""
     by_primitive: dict[Primitive, list[SeriesFit]] = {}
     for fit in fits:
         by_primitive.setdefault(fit.member.series.primitive, []).append(fit)
@@ -129,7 +127,6 @@ def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict
 
 
 def note_algorithms(tier_data: dict[str, Any], chosen: ChosenFit) -> None:
-    """What the library runs of a collective."""
     listed: Mapping[str, Any] = tier_data.get("algorithms") or {}
     primitive = chosen.members[0].series.primitive
     tier_data["algorithms"] = {**listed, str(primitive): list(chosen.algorithms)}
@@ -156,7 +153,6 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, la
 
 
 def _others_eta(fabric: Fabric, tier: str, primitive: Primitive) -> dict[str, float]:
-    """The switches' bandwidth coefficients of what was not measured, by primitive."""
     spec = next(capabilities_of(one).in_network for one in fabric.tiers if one.name == tier)
     return {str(other): value for other, value in (spec.own_eta if spec else {}).items() if other is not primitive}
 

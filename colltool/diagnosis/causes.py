@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from colltool.diagnosis.hypotheses import Hypothesis
+from colltool.diagnosis.hypotheses import Fitted, Hypothesis
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.size_classes import SizeClass, off
+from colltool.diagnosis.thresholds import SizeClass, off
 
 BETTER = 0.6
 """How much of the fabric's own error may be left under a cause."""
@@ -18,23 +18,24 @@ ACCURACY = 0.13
 """How far prices of a fabric that was never calibrated are from published times: causes that differ by less are not told apart,
 and a number that is fitted to the times meets them by as much better than a setting, which has none."""
 
-FOLLOWS: dict[str, tuple[Literal["large", "small"], ...]] = {
+FOLLOWS: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
+    "setting": (),
     "share": ("large",),
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
-"""The messages that tell the number of a cause, by what it fits, one kind after the other."""
+"""The messages that tell the number of a cause, one kind after the other."""
 
 STEPS, SETTLED = 6, 0.003
 """Tries at a number that is fitted, and the relative change that ends them."""
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis with the value that explains most: which units, and how far its prices are there and over all sizes."""
+    """A hypothesis with the value that explains most: which size classes, and how far its prices are there and over all sizes."""
 
     cause: Hypothesis
     value: float
-    world: Scenario
+    scenario: Scenario
     units: frozenset[int]
     error: float
     error_all: float
@@ -45,14 +46,13 @@ class SupportedCause(NamedTuple):
         return (self.error + self.error_all) / 2
 
     @property
-    def held(self) -> float:
-        """The same, a free number held against it."""
+    def score(self) -> float:
+        """The same, a free number score against it."""
         return self.fit + (ACCURACY if self.cause.free else 0.0)
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What explains more comes first, then what is nearer."""
-        return -len(self.units), self.held
+        return -len(self.units), self.score
 
 
 class Scoring(NamedTuple):
@@ -62,56 +62,52 @@ class Scoring(NamedTuple):
     units: tuple[SizeClass, ...]
     base: Scenario
 
-    def error(self, unit: SizeClass, world: Scenario, *, everywhere: bool = False) -> float | None:
-        """How far a world's prices are from a unit, or from all sizes of its series; None where nothing runs."""
+    def error(self, unit: SizeClass, scenario: Scenario, *, everywhere: bool = False) -> float | None:
         one = self.series[unit.at]
-        priced = world.times(one.series)
+        priced = scenario.times(one.series)
         if priced is None:
             return None
         measured = [point.measured_s for point in one.points]
         return off(measured, priced, unit.trusted if everywhere else unit.focus)
 
     def supported(self, cause: Hypothesis, left: Sequence[int]) -> SupportedCause | None:
-        """The value of a cause that explains most of the units that are left; None where none explains any."""
+        """The value of a cause that explains most of the size classes that are left; None where none explains any."""
         found: list[SupportedCause] = []
-        for values in self._fitted(cause, left) if cause.fits else iter([(0.0,)]):
+        for values in self._fitted(cause, left) if cause.fits != "setting" else [(0.0,)]:
             found += [one for value in values if (one := self._tried(cause, value, left)) is not None]
             if any(len(one.units) == len(left) for one in found):
                 break  # other numbers explain no more
         return min(found, key=lambda one: one.rank, default=None)
 
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> SupportedCause | None:
-        world = cause.world(value)
-        errors = {at: error for at in left if (error := self._explained(self.units[at], world)) is not None}
+        scenario = cause.scenario(value)
+        errors = {at: error for at in left if (error := self._explained(self.units[at], scenario)) is not None}
         runs = {self.series[self.units[at].at].series.run for at in errors}  # what ails one host leaves the others as they are
         beside = (unit for unit in self.units if not unit.low and self.series[unit.at].series.run in runs)
-        if not errors or any(self._spoilt(unit, world) for unit in beside):
+        if not errors or any(self._spoilt(unit, scenario) for unit in beside):
             return None
         return self.over(cause, value, frozenset(errors))
 
     def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
         """A cause and how far its prices are from these units."""
-        world = cause.world(value)
-        errors = [self.error(self.units[at], world) or 0.0 for at in units]
-        everywhere = [self.error(self.units[at], world, everywhere=True) or 0.0 for at in units]
-        return SupportedCause(cause, value, world, units, fmean(errors), fmean(everywhere))
+        scenario = cause.scenario(value)
+        errors = [self.error(self.units[at], scenario) or 0.0 for at in units]
+        everywhere = [self.error(self.units[at], scenario, everywhere=True) or 0.0 for at in units]
+        return SupportedCause(cause, value, scenario, units, fmean(errors), fmean(everywhere))
 
-    def _explained(self, unit: SizeClass, world: Scenario, times: float = 1.0) -> float | None:
-        """How far a world's prices are from a unit that they explain; None where they do not."""
-        error, plain = self.error(unit, world), self.error(unit, self.base)
+    def _explained(self, unit: SizeClass, scenario: Scenario, times: float = 1.0) -> float | None:
+        error, plain = self.error(unit, scenario), self.error(unit, self.base)
         return error if error is not None and plain and error <= min(times * unit.within, BETTER * plain) else None
 
-    def in_part(self, unit: SizeClass, world: Scenario) -> bool:
-        """Whether a world's prices explain a unit in the main: what is left is smaller than other ailments are."""
-        return self._explained(unit, world, times=2) is not None
+    def in_part(self, unit: SizeClass, scenario: Scenario) -> bool:
+        """Whether a scenario's prices explain a unit in the main: what is left is smaller than other ailments are."""
+        return self._explained(unit, scenario, times=2) is not None
 
-    def _spoilt(self, unit: SizeClass, world: Scenario) -> bool:
-        """Whether a cause contradicts times that are as the fabric says."""
-        error, plain = self.error(unit, world), self.error(unit, self.base)
+    def _spoilt(self, unit: SizeClass, scenario: Scenario) -> bool:
+        error, plain = self.error(unit, scenario), self.error(unit, self.base)
         return error is None or error > max(unit.within, 1.2 * (plain or 0.0))
 
     def _fitted(self, cause: Hypothesis, left: Sequence[int]) -> Iterator[tuple[float, ...]]:
-        """The numbers that meet what is left, of one kind of messages after the other; the counts on both sides of each."""
         for size in FOLLOWS[cause.fits]:
             units = [self.units[at] for at in left if self.units[at].size == size]
             for centre in (median, _middle) if len(units) > 1 else (median,):
@@ -119,7 +115,6 @@ class Scoring(NamedTuple):
                     yield _counted(value, cause.of) if cause.of else (value,)
 
     def _met(self, cause: Hypothesis, units: Sequence[SizeClass], centre: Callable[[Iterable[float]], float]) -> float | None:
-        """The number at which prices are as the centre of what units ask for; None where nothing runs."""
         value = 0.0 if cause.fits == "extra" else 1.0
         for _ in range(STEPS):
             pairs = [found for unit in units if (found := self._pairs(cause.at_share(value), unit))]
@@ -136,15 +131,13 @@ class Scoring(NamedTuple):
                 break
         return value
 
-    def _pairs(self, world: Scenario, unit: SizeClass) -> list[tuple[float, float]]:
-        """The measured and the priced time of every point of a unit."""
+    def _pairs(self, scenario: Scenario, unit: SizeClass) -> list[tuple[float, float]]:
         one = self.series[unit.at]
-        times = world.times(one.series)
+        times = scenario.times(one.series)
         return [(one.points[index].measured_s, times[index]) for index in unit.focus] if times else []
 
 
 def _middle(values: Iterable[float]) -> float:
-    """Half way between the least and the largest."""
     several = list(values)
     return (min(several) + max(several)) / 2
 
@@ -165,10 +158,10 @@ def explained(bench: Scoring, causes: Sequence[Hypothesis]) -> list[tuple[frozen
             out.append((frozenset(left), []))
             break
         best = found[0]
-        same = [one for one in found if all(bench.in_part(bench.units[at], one.world) for at in best.units)]
+        same = [one for one in found if all(bench.in_part(bench.units[at], one.scenario) for at in best.units)]
         same = sorted((bench.over(one.cause, one.value, best.units) for one in same), key=lambda one: one.rank)
-        alike = [one for one in same if one.held <= min(other.fit for other in same) + 2 * ACCURACY]
-        found_here = best.units | {at for at in left if bench.in_part(bench.units[at], best.world)}
+        alike = [one for one in same if one.score <= min(other.fit for other in same) + 2 * ACCURACY]
+        found_here = best.units | {at for at in left if bench.in_part(bench.units[at], best.scenario)}
         out.append((frozenset(found_here), alike))
         left = [at for at in left if at not in found_here]
     return out

@@ -10,15 +10,12 @@ from colltool.base.formatting import size_text, whole_percent
 from colltool.calibration.placement import check_fits
 from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
-from colltool.diagnosis.checks_to_run import maker_of
-from colltool.diagnosis.evidence import Evidence
+from colltool.diagnosis.evidence import Evidence, given_fabric, nearest_fabric
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
-from colltool.diagnosis.hardware import given_fabric, nearest_fabric
-from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, hypotheses
+from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, hypotheses, maker_of
 from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth, ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.size_classes import SizeClass, bar_for, size_classes
-from colltool.diagnosis.thresholds import EXPECT, FASTER, of_few
+from colltool.diagnosis.thresholds import EXPECT, FASTER, SizeClass, bar_for, of_few, size_classes
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
@@ -57,7 +54,7 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         expect=EXPECT if expect is None else expect,
         series=tuple(_health(at, one, wires[at], bench.units, bars[at]) for at, one in enumerate(judged)),
         findings=found,
-        notes=(*(f"{file} is empty: not judged" for file in seen.empty), *said),
+        notes=(*(f"{file} is empty: skipped" for file in seen.empty), *said),
         skipped=measured.skipped,
         bounds=bounds,
         measure=measure,
@@ -71,7 +68,6 @@ def _library(seen: Evidence) -> str:
 
 
 def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
-    """What is off, with its causes, and what is odd."""
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
@@ -82,7 +78,6 @@ def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, 
 
 
 def _machine(series: Sequence[ValidatedSeries], inside: int) -> ExperimentMachine:
-    """What experiments run on: the largest group of the logs."""
     largest = max((one.series for one in series), key=lambda one: one.ranks)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     return ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
@@ -126,7 +121,7 @@ SHORT, EXACT = 0.9, 0.06
 def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
     """All of them, as sentences."""
     yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
-    settings = [cause for cause in causes if not cause.fits]
+    settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in bench.units:
         one = bench.series[unit.at]
         found = (_faster(unit), *((_as_if(bench, unit, settings), _dip(one, unit)) if unit.size == "large" else ()))
@@ -136,7 +131,7 @@ def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
 def _faster(unit: SizeClass) -> str:
     if unit.share <= FASTER:
         return ""
-    what = "another algorithm ran, or the machine is another than this fabric"
+    what = "another algorithm ran, or this is another machine than the fabric"
     return f"{unit.size} messages at {whole_percent(unit.share)} of expected: {what}"
 
 
@@ -146,18 +141,17 @@ def _as_if(bench: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]) -> s
     if unit.low or unit.share >= SHORT:
         return ""
     for cause in settings:
-        error = bench.error(unit, cause.world(0.0))
+        error = bench.error(unit, cause.scenario(0.0))
         if error is not None and error <= min(EXACT, plain / 2):
-            return f"{whole_percent(unit.share)} of expected, as if {cause.said(0.0)}; look at {cause.look}"
+            return f"{whole_percent(unit.share)} of expected, as if {cause.said(0.0)}; check {cause.look}"
     return ""
 
 
 def _dip(one: ValidatedSeries, unit: SizeClass) -> str:
-    """Sizes below the largest that fall short of what these reach."""
     below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
     short = [point for point in below if point.of_expected < NEAR * unit.share]
     if unit.low or not short or min(point.of_expected for point in short) >= DIP * unit.share:
         return ""
     first = next(point for point in one.points if point.bytes > short[-1].bytes)
     reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
-    return f"{reached}, as expected from {size_text(first.bytes)} on: not the wire"
+    return f"{reached}, as expected from {size_text(first.bytes)} on: the link is fine"

@@ -6,19 +6,27 @@ A finding is a function from a :class:`SeriesContext` to a sentence, or None whe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from statistics import median
+from typing import NamedTuple
 
+from colltool.algorithms.registry import parse_choice
+from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time, of_rates, percent, size_text, whole_percent
 from colltool.base.primitives import A2A, P2P
-from colltool.diagnosis.context import CLOSE, WITHIN, SeriesContext
+from colltool.calibration.candidates import IN_SWITCH
+from colltool.calibration.series_prices import Priced, Quote, price_series
 from colltool.diagnosis.outliers import SHAPE, breaks, cliff_in
-from colltool.fabric.model import Tier
+from colltool.diagnosis.results import ValidatedPoint
+from colltool.diagnosis.thresholds import CLOSE, LARGE, WITHIN
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import scaled_bandwidth, without_in_network
-from colltool.measurements.series import Point
+from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
+from colltool.measurements.series import Point, Series
 
 SMALL = 5
 """How many of the smallest sizes make a floor."""
@@ -28,6 +36,8 @@ FASTER = 0.8
 
 FLOOR_APART, SPREAD = 1.25, 0.20
 """Floors and repeats that are worth a word: their ratio, and how far apart relative to the median."""
+
+_BOUNDS = {"overhead": "launch overhead", "latency": "latency", "software": "software time"}
 
 FEWEST = 3
 """Neighbouring sizes that make a curve."""
@@ -53,9 +63,9 @@ def reach(case: SeriesContext) -> str | None:
     last = case.checked[-1]
     got, due, size = last.busbw_measured_Bps, last.busbw_expected_Bps, size_text(last.bytes)
     if abs(got / due - 1) > CLOSE:
-        return f"reaches {_share(got, due)} of the busbw that {case.who} should give at {size} ({of_rates(got, due)})"
+        return f"reaches {_share(got, due)} of the busbw predicted for {case.who} at {size} ({of_rates(got, due)})"
     short = [case.checked[i] for i in case.wide if case.checked[i].relative_error < -CLOSE]
-    said = f"reaches what {case.who} should give: {of_rates(got, due)} busbw at {size}"
+    said = f"reaches the busbw predicted for {case.who}: {of_rates(got, due)} at {size}"
     if not short:
         return said
     worst = min(short, key=lambda point: point.relative_error)
@@ -78,15 +88,14 @@ def faster(case: SeriesContext) -> str | None:
         return None
     last = case.checked[-1]
     got, due = format_rate(last.busbw_measured_Bps, 3), format_rate(last.busbw_expected_Bps, 3)
-    said = f"faster than {case.who} can: {got} busbw at {size_text(last.bytes)}, the price gives {due}{_port(case)}"
+    said = f"faster than {case.who} allows: {got} busbw at {size_text(last.bytes)}, predicted {due}{_port(case)}"
     if case.algorithms:
         return f"{said}; another algorithm ran, or the fabric file understates bandwidth"
-    in_switch = case.series.primitive not in (A2A, P2P) and "in-network" not in last.algorithm
+    in_switch = case.series.primitive not in (A2A, P2P) and not _in_switch(last.spec)
     return f"{said}; the fabric file understates bandwidth{', or the library reduces in the switch' if in_switch else ''}"
 
 
 def _port(case: SeriesContext) -> str:
-    """The port that the busbw exceeds, on a single tier of ports."""
     tier = case.placed.spans[-1].tier
     rate = tier.bandwidth * tier.ports
     exceeds = case.checked[-1].busbw_measured_Bps > rate
@@ -112,18 +121,16 @@ def rails(case: SeriesContext) -> str | None:
     causes = [f"what {used} of {nics} rails {'carries' if used == 1 else 'carry'}", *_inner(case), *fitting]
     share = case.checked[-1].predicted_s / case.checked[-1].measured_s
     said = f"large messages get {_share(share, 1)} of the expected bandwidth, about {', or '.join(causes)}"
-    return f"{said}: these numbers do not tell them apart" if len(causes) > 1 else said
+    return f"{said}: the measurements cannot tell them apart" if len(causes) > 1 else said
 
 
 def _on_a_cliff(case: SeriesContext) -> bool:
-    """Whether large messages are among times that no price explains, or follow a rise of that kind."""
     points, wide, large = case.series.points, case.wide, case.large
     steps = [at for at in breaks(points) if at in wide]
     return bool(steps) and (steps[-1] in large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
 
 
 def _inner(case: SeriesContext) -> list[str]:
-    """The share of the innermost tier's bandwidth that explains large messages, if one does."""
     tier, last = case.placed.spans[0].tier, case.checked[-1]
     share, off = last.predicted_s / last.measured_s, inf
     for _ in range(TRIES):  # as other tiers take their part of the time, it is not just the share that arrives
@@ -156,15 +163,20 @@ def _off_over_share(case: SeriesContext, share: float) -> float:
 
 def in_network(case: SeriesContext) -> str | None:
     """Large messages take what they would without reduction in the switch."""
-    if not case.large or "in-network" not in case.checked[-1].algorithm or not case.slower(case.large[-1]):
+    if not case.large or not _in_switch(case.checked[-1].spec) or not case.slower(case.large[-1]):
         return None
-    named = tuple(name for name in case.algorithms if "in-network" not in name)
+    named = tuple(name for name in case.algorithms if not _in_switch(name))
     if case.algorithms and not named:
         return None
     without = case._replace(algorithms=named).repriced(without_in_network)
     if without is None or case.worst_large(without.best) > WITHIN:
         return None
     return f"matches {without.best[-1].algorithm} without in-network reduction (NVLS, SHARP): is it off?"
+
+
+def _in_switch(spec: str) -> bool:
+    choice = parse_choice(spec)
+    return IN_SWITCH in (choice.base, *choice.tiers)
 
 
 def algorithm(case: SeriesContext) -> str | None:
@@ -181,7 +193,7 @@ def algorithm(case: SeriesContext) -> str | None:
         return None
     first, last = (size_text(case.checked[i].bytes) for i in (runs[title][0], runs[title][-1]))
     winners = " or ".join(dict.fromkeys(case.checked[i].algorithm for i in runs[title]))
-    return f"from {first} to {last} the times are those of {title}, where {winners} should win"
+    return f"from {first} to {last} the times match {title}, although {winners} should win"
 
 
 def _has_shape(case: SeriesContext, run: range) -> bool:
@@ -191,7 +203,6 @@ def _has_shape(case: SeriesContext, run: range) -> bool:
 
 
 def _longest(flags: Sequence[bool]) -> range:
-    """The longest run of neighbours that are true; the first of several."""
     best = start = range(0)
     for i, flag in enumerate(flags):
         start = range(start.start, i + 1) if flag and start else range(i, i + 1) if flag else range(0)
@@ -204,13 +215,13 @@ def floor(case: SeriesContext) -> str | None:
     if not case.small:
         return None
     bounds = Counter(case.checked[i].bound for i in case.small)
-    cause = {"overhead": "launch overhead"}.get(bounds.most_common(1)[0][0], "latency")
+    cause = _BOUNDS[bounds.most_common(1)[0][0]]
     upto = len(case.small)
     where = f"below {size_text(case.checked[upto].bytes)}" if upto < len(case.checked) else "at every size"
     floor_points = case.checked[: min(upto, SMALL)]
     took, due = (median(both) for both in zip(*((one.measured_s, one.predicted_s) for one in floor_points), strict=True))
-    times = f"small messages take {format_time(took, 3)}, {case.who} says {format_time(due, 3)}"
-    said = f"{where} the price is bound by {cause}; {times}"
+    times = f"small messages take {format_time(took, 3)}, {format_time(due, 3)} predicted"
+    said = f"{where} {cause} dominates the prediction; {times}"
     apart = format_time(abs(took - due), 3)
     if took > FLOOR_APART * due:
         return f"{said}: about {apart} more launch overhead, a higher alpha, or another algorithm"
@@ -236,3 +247,52 @@ def spread(case: SeriesContext) -> str | None:
 
 def _spread(point: Point) -> float:
     return (point.high_s - point.low_s) / point.seconds
+
+
+class SeriesContext(NamedTuple):
+    """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
+
+    fabric: Fabric
+    placed: PlacedGroup
+    series: Series
+    readings: Readings
+    algorithms: tuple[str, ...]
+    priced: Priced
+    checked: tuple[ValidatedPoint, ...]
+
+    @property
+    def wide(self) -> range:
+        """The indices of the largest points that bandwidth bounds, up to the last."""
+        count = len(self.checked)
+        return range(next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1, count)
+
+    @property
+    def large(self) -> range:
+        """The last few of these, which speak for them."""
+        return self.wide[-LARGE:]
+
+    @property
+    def small(self) -> range:
+        """The indices of the points below the first that bandwidth bounds."""
+        return range(next((i for i, point in enumerate(self.checked) if point.bound == "bandwidth"), len(self.checked)))
+
+    @property
+    def who(self) -> str:
+        return " or ".join(self.algorithms) or "this fabric"
+
+    def slower(self, index: int) -> bool:
+        return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
+
+    def off(self, quotes: Sequence[Quote], index: int) -> float:
+        """How far a quote is from the time of a point, a fraction of that."""
+        return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
+
+    def worst_large(self, quotes: Sequence[Quote]) -> float:
+        return max(self.off(quotes, index) for index in self.large)
+
+    def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
+        """The quotes on a fabric of changed tiers; None where nothing of these algorithms runs there."""
+        try:
+            return price_series(with_tiers(self.fabric, change), self.series, self.readings, self.algorithms)
+        except ColltoolError:
+            return None

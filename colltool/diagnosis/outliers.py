@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from math import log
 
 from colltool.base.formatting import format_time, percent, size_text
-from colltool.diagnosis.context import CLOSE, WITHIN
+from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.measurements.series import Point
 
 SHAPE = 1.5
@@ -87,11 +87,10 @@ def _run(points: Sequence[Point], at: int) -> str:
     said = f"no alpha-beta curve {place}: {_at(before)}, {_at(after)}"
     if sum(factor >= SHAPE for factor in slow) < 2:
         return said
-    return f"{said}, as where a library changes protocol or algorithm; no fabric does that"
+    return f"{said}, as when a library changes protocol or algorithm"
 
 
 def _broken(before: Point, after: Point) -> float:
-    """By what factor a step defies every price; 0 where it does not."""
     ratio, growth = after.seconds / before.seconds, after.bytes / before.bytes
     if ratio < 1 - WITHIN:
         return 1 / ratio

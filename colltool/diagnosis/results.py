@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.diagnosis.evidence import LeftOutKernels
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.measurements.series import Series, Skipped
 
@@ -80,7 +79,6 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
-        """Whether every series stays within ``max_mape``."""
         return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)
 
 
@@ -160,6 +158,30 @@ class Experiment(NamedTuple):
     bytes: float
     foretold: tuple[Prediction, ...]
     note: str = ""
+
+
+class LeftOutKernels(NamedTuple):
+    """Communication that is in no row: why, how many kernels, and the first file with one."""
+
+    reason: str
+    kernels: int
+    file: str
+
+
+class BoundedCalls(NamedTuple):
+    """Calls that took at most what was measured: a kernel waits for the slowest rank, and not all ranks were seen.
+
+    Args:
+        primitive, ranks: of the calls; how many ranks their group has.
+        calls: how many.
+        missing: the ranks without a trace; empty where the traces do not tell, or where all are there and their calls do not
+            pair off.
+    """
+
+    primitive: Primitive
+    ranks: int
+    calls: int
+    missing: tuple[int, ...]
 
 
 class UpperBound(NamedTuple):

@@ -1,4 +1,4 @@
-"""Worlds: a fabric as it would be if a cause were true, and what the measured series would take in it."""
+"""Scenarios: a fabric as it would be if a cause were true, and what the measured series would take in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Scenario(NamedTuple):
         return found and tuple(one * self.factor + self.extra_s for one in found)
 
     def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
-        """Seconds of one call."""
         one = Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library)
         found = self.times(one)
         return None if found is None else found[0]
@@ -61,7 +60,6 @@ _Key = tuple[Primitive, int, int | None, str, tuple[float, ...]]
 
 @lru_cache(maxsize=4096)
 def _priced(same: _SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
-    """The fastest price at each size; a restricted library runs what is left to it."""
     primitive, ranks, nodes, library, sizes = key
     points = tuple(Point(size, 1.0, 1.0, 1.0, 1, "") for size in sizes)
     series = Series(primitive, ranks, nodes, points, library)

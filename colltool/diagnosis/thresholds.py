@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import log
+from statistics import fmean, median
+from typing import Literal, NamedTuple
+
+from colltool.base.primitives import A2A
 from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.diagnosis.results import ValidatedSeries
+from colltool.measurements.series import Series, log_library
 
 EXPECT = 0.80
 """On whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their shipped fabric."""
@@ -12,7 +20,7 @@ FEW, EXPECT_FEW, EXPECT_PART = 4, 0.55, 0.75
 NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator.
 """
 
-OF_FEW = "so few reach 55 to 85% of the price on healthy nodes too, and are held to that; measure all GPUs of a host"
+OF_FEW = "healthy nodes also reach only 55-85% of the price on so few; measure all GPUs of a host"
 """NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
 
 SLACK = 0.20
@@ -41,3 +49,97 @@ def threshold_of(ranks: int, whole: int, *, across: bool) -> float:
 def of_few(ranks: int) -> str:
     """What to expect of so few ranks; empty of more."""
     return f"{ranks} ranks: {OF_FEW}" if ranks < FEW else ""
+
+
+CLOSE = 0.10
+"""Relative error up to which one of several prices explains a time."""
+
+LARGE = 3
+"""How many of the largest sizes speak for all that bandwidth bounds."""
+
+WITHIN, WITHIN_ACROSS = 0.15, 0.30
+"""Relative error up to which a price explains a time, of a cause on average; and for small messages between hosts,
+which hang on NICs and proxies that no log names."""
+
+PLATEAU = 16
+"""Sizes down to this part of the largest speak for the rate."""
+
+SMALL = 5
+"""How many of the smallest sizes speak for the time of a call; fewer than three say nothing."""
+
+
+class SizeClass(NamedTuple):
+    """Large or small messages of a series.
+
+    Args:
+        at: the index of the series.
+        size: which messages.
+        focus: the indices of their points.
+        trusted: the indices of all points of the series whose prices a healthy machine meets.
+        share: of the expected rate, their median.
+        within: how far prices that explain them may be from their times, on average; a fraction.
+        low: whether that is below the bar.
+    """
+
+    at: int
+    size: Literal["large", "small"]
+    focus: tuple[int, ...]
+    trusted: tuple[int, ...]
+    share: float
+    within: float
+    low: bool
+
+
+def bar_for(series: Series, whole: int, expect: float | None) -> float:
+    """The bar of a series on hosts of ``whole`` ranks: as set, else what a healthy machine reaches."""
+    return threshold_of(series.ranks, whole, across=_across(series)) if expect is None else expect
+
+
+def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[SizeClass, ...]:
+    """The units of all series, large messages first, each held to the bar of its series; ``launch_s`` as the fabric says."""
+    large = (_unit(at, one, "large", _plateau(one), bars[at], launch_s) for at, one in enumerate(series))
+    small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0), launch_s) for at, one in enumerate(series))
+    return tuple(unit for unit in (*large, *small) if unit is not None)
+
+
+def small_told(series: Series, launch_s: float) -> bool:
+    """Whether the fabric can say what small messages take.
+
+    Not of an all-to-all: that hangs on how the library gathers them for a host (NCCL_PXN_DISABLE) and posts them to peers, and
+    healthy machines reach 40 to 160% of the price. Not of MPI, whose calls cost other than the launch of a kernel. Not where the
+    fabric says nothing of a launch.
+    """
+    return series.primitive is not A2A and log_library(series.library).launches_kernels and launch_s > 0
+
+
+def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float,
+          launch_s: float) -> SizeClass | None:  # fmt: skip
+    told = small_told(one.series, launch_s)
+    chosen = tuple(focus) if told or size == "large" else ()
+    if not chosen:
+        return None
+    share = median(one.points[index].of_expected for index in chosen)
+    within = WITHIN_ACROSS if size == "small" and _across(one.series) else WITHIN
+    trusted = tuple(index for index, point in enumerate(one.points) if told or point.bound == "bandwidth")
+    return SizeClass(at=at, size=size, focus=chosen, trusted=trusted, share=share, within=within, low=share < bar)
+
+
+def _across(series: Series) -> bool:
+    return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
+
+
+def _plateau(one: ValidatedSeries) -> Iterable[int]:
+    points, count = one.points, len(one.points)
+    wide = next((index for index in reversed(range(count)) if points[index].bound != "bandwidth"), -1) + 1
+    near = [index for index in range(wide, count) if points[index].bytes * PLATEAU >= points[-1].bytes]
+    return near[-LARGE:]
+
+
+def _floor(one: ValidatedSeries) -> Iterable[int]:
+    end = next((index for index, point in enumerate(one.points) if point.bound == "bandwidth"), len(one.points))
+    return range(min(end, SMALL)) if end > 2 else ()
+
+
+def off(measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]) -> float:
+    """How far prices are from times on average, by ratio: 0.1 is 10% either way."""
+    return fmean(abs(log(priced[index] / measured[index])) for index in focus)

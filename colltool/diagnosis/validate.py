@@ -11,8 +11,7 @@ from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import percent, range_text, size_text, whole_percent
 from colltool.calibration.placement import check_fits
 from colltool.calibration.series_prices import Priced, price_series
-from colltool.diagnosis.context import SeriesContext
-from colltool.diagnosis.findings import findings
+from colltool.diagnosis.findings import SeriesContext, findings
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
@@ -23,19 +22,7 @@ _AGAIN = "measure again, and give the whole output of the benchmark"
 
 def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
              algorithms: Sequence[str] = ()) -> Validation:  # fmt: skip
-    """Hold every measured size against the fastest price among what the library that ran may have chosen.
-
-    Args:
-        fabric: whose prices.
-        measurements: the series.
-        max_mape: the mean absolute relative error up to which a series holds, a fraction; None: any.
-        readings: of the model; the defaults when None.
-        algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
-
-    Raises:
-        ColltoolError: no series, ranks that the fabric does not hold or places elsewhere, a ``max_mape`` that is no positive
-            number, an algorithm that cannot run.
-    """
+    """Hold every measured size against the fastest price among what the library that ran may have chosen."""
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
         fix = f"write {either(shell='15% or 0.15', python='0.15')}"
         raise ColltoolError(f"must be a positive share, got {max_mape}", argument="max_mape", fix=fix)
@@ -57,7 +44,6 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
 
 
 def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
-    """No series, and why the first rows of the logs are none."""
     what = "nothing to validate: the logs hold no usable series"
     first = next((one for one in skipped if not one.used), None)
     if first is None:
@@ -160,7 +146,6 @@ def _trust(points: list[ValidatedPoint]) -> tuple[str, Trusted] | None:
 
 
 def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[str]:
-    """The series that are off where prices can be trusted on the whole."""
     inside = [(one.series, [point for point in one.points if trusted(point)]) for one in judged]
     among = [one.series for one in judged]
     off = [(series, mine) for series, mine in inside if mine and not _good(mine)]
@@ -168,14 +153,12 @@ def _series_apart(judged: Sequence[ValidatedSeries], trusted: Trusted) -> list[s
 
 
 def _strays(points: Sequence[ValidatedPoint]) -> list[str]:
-    """Neighbouring sizes far off, as ranges; nothing where these are many."""
     runs = [list(run) for far, run in groupby(points, key=lambda point: _error(point) > STRAY) if far]
     named = [f"{range_text(run[0].bytes, run[-1].bytes)} ({_percent(run)})" for run in runs]
     return named if len(named) < FEWEST else []
 
 
 def _named(series: Series, among: Sequence[Series]) -> str:
-    """``all-reduce on 8 ranks``; what else the log says where another series is called so, too."""
     alike = [one for one in among if (one.primitive, one.ranks) == (series.primitive, series.ranks)]
     what = f" of {series.dtype}" if series.dtype and len(alike) > 1 else ""
     where = f" on {series.nodes} node{'s' * (series.nodes != 1)}" if series.nodes and len(alike) > 1 else ""

@@ -80,9 +80,7 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
     Raises:
         ColltoolError: tiers list protocols for the primitive but share none.
     """
-    if primitive not in placed.under:
-        placed.under[primitive] = tuple(_under_each(placed, primitive))
-    return placed.under[primitive]
+    return placed.once(("protocols", primitive), lambda: tuple(_under_each(placed, primitive)))
 
 
 def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
+from colltool.algorithms.libraries import Running
 from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
 from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
@@ -19,7 +20,7 @@ from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
 from colltool.estimate.hierarchical_candidates import AtSizes, HierarchicalCandidates
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.library_selection import library_runs, running_on
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.results import Infeasible
@@ -37,6 +38,16 @@ class Candidates:
     primitive: Primitive
     readings: Readings
     flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def overrides(self) -> tuple[tuple[str, str], ...]:
+        """Those of the fabric."""
+        return self.placed.fabric.overrides
+
+    @cached_property
+    def library(self) -> Running | None:
+        """The library that runs on the fabric; None where any may."""
+        return running_on(self.placed.fabric)
 
     @cached_property
     def runs(self) -> tuple[str, ...]:
@@ -175,10 +186,10 @@ class Candidates:
         return [name for name in self.runs if can_run(parse_choice(name))]
 
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
-        if any(row.name == choice.base for row in compositions(self.primitive)):
-            return self._composed(choice, sizes)
         if choice in self.flat_by_name:
             return self.flat_by_name[choice]
+        if any(row.name == choice.base for row in compositions(self.primitive)):
+            return self._composed(choice, sizes)
         row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
         found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
@@ -213,27 +224,7 @@ def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readin
         ColltoolError: a group that does not fit.
     """
     placed = place(fabric, group)
-    return _kept(_Same(placed), primitive, readings)
-
-
-class _Same:
-    def __init__(self, placed: PlacedGroup) -> None:
-        self.placed = placed
-
-    def __hash__(self) -> int:
-        return hash((id(self.placed.fabric), self.placed.placement))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Same)
-            and self.placed.fabric is other.placed.fabric
-            and self.placed.placement == other.placed.placement
-        )
-
-
-@lru_cache(maxsize=64)
-def _kept(same: _Same, primitive: Primitive, readings: Readings) -> Candidates:
-    return Candidates(same.placed, primitive, readings)
+    return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 
 
 def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:

@@ -136,16 +136,66 @@ class CostModel:
 
     def at(self, size: Number) -> AlgorithmEstimate:
         """The price at one size or an array of sizes, in bytes."""
-        if isinstance(size, float) or self.readings.pipelining == "optimal":
-            phases = self._phases(size)
-            alpha = reduce(add, (phase.alpha_s for phase in phases))
-            took = [phase.bandwidth_s for phase in phases]
-            moved = self._bandwidth(took)
-            return self._row(size, alpha, moved, self._short(took, moved), phases)
-        line, slowed = self._line, self._slowed  # one multiply-add for the whole array, and that only when somebody asks
-        extra = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
-        short: LateSeconds = NO_SECONDS if line is slowed else partial(_moved, extra, size)
-        return self._row(size, line.a, partial(_moved, line, size), short, partial(self._phases, size))
+        late_phases: LatePhases = partial(self._phases, size)
+        short: LateSeconds = NO_SECONDS
+        if self.readings.pipelining == "optimal":
+            late_phases = phases = self._phases(size)
+            alpha, took = reduce(add, (phase.alpha_s for phase in phases)), [phase.bandwidth_s for phase in phases]
+            counts = self._counts(size)
+        else:
+            alpha, rates, counts = self._of_any_size
+            took = [rate * _scaled(size, payload) for rate, payload in rates] if isinstance(size, float) else []
+        if took:
+            carried = self._bandwidth(took)
+            moved: LateSeconds = carried
+            if self._falls_short:
+                short = self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - carried
+        else:  # one multiply-add for the whole array, and that only when somebody asks
+            line, slowed = self._line, self._slowed
+            alpha, moved = line.a, partial(_moved, line, size)
+            if line is not slowed:
+                short = partial(_moved, Curve(0.0, slowed.b - line.b, slowed.c - line.c), size)
+        term, notes = self.software_time, tuple(map(said, self.notes)) if self.notes else ()
+        made = object.__new__(
+            AlgorithmEstimate
+        )  # a frozen dataclass sets its fields one by one, which takes longer than the rest
+        vars(made).update(
+            self._same_at_any_size,
+            n_alpha=counts[0],
+            n_beta=counts[1],
+            alpha_s=alpha,
+            late_bandwidth=moved,
+            late_shortfall=short,
+            late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
+            late_phases=late_phases,
+            notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
+            bytes=size,
+        )
+        return made
+
+    @cached_property
+    def _same_at_any_size(self) -> dict[str, Any]:
+        return {
+            "choice": self.choice,
+            "variant": self.variant,
+            "overhead_s": self.overhead_s,
+            "status": self.status,
+            "shipped_by": self.shipped_by,
+            "busbw_factor": busbw_factor(self.primitive, self.ranks),
+            "protocol": self.protocol,
+            "not_selected_reason": self.not_selected_reason,
+            "slow": None,
+            "cut_bound": self.cut_bound,
+            "software_time": self.software_time,
+        }
+
+    @cached_property
+    def _of_any_size(self) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
+        """α, each term's seconds for a byte of its payload, and the counts; of any pipelining but the best for a size."""
+        counts = [part.counts(0.0, self.readings) for part in self.parts]
+        each = list(zip(self.parts, counts, strict=True))
+        alpha = reduce(add, (n_alpha * part.cost.alpha_s for part, (n_alpha, _) in each))
+        return alpha, [(n_beta / part.cost.effective_Bps, part.payload) for part, (_, n_beta) in each], self._counts(0.0)
 
     @cached_property
     def curve(self) -> Curve:
@@ -201,11 +251,6 @@ class CostModel:
             slopes = [pick(slopes, lambda one: one.b, most=True)]
         return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
 
-    def _short(self, took: Sequence[Number], moved: Number) -> Number:
-        if not self._falls_short:
-            return NO_SECONDS
-        return self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - moved
-
     def _bandwidth(self, took: Sequence[Number]) -> Number:
         if self.phases == "sequential":
             return reduce(add, took)
@@ -217,32 +262,6 @@ class CostModel:
 
     def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
-
-    def _row(
-        self, size: Number, alpha_s: Number, moved: LateSeconds, short: LateSeconds, phases: LatePhases
-    ) -> AlgorithmEstimate:
-        n_alpha, n_beta = self._counts(size)
-        return AlgorithmEstimate(
-            choice=self.choice,
-            variant=self.variant,
-            n_alpha=n_alpha,
-            n_beta=n_beta,
-            alpha_s=alpha_s,
-            late_bandwidth=moved,
-            late_shortfall=short,
-            late_software=NO_SECONDS if self.software_time is NO_SOFTWARE_TIME else partial(self.software_time.at, size),
-            overhead_s=self.overhead_s,
-            status=self.status,
-            shipped_by=self.shipped_by,
-            notes=(*map(said, self.notes), *(() if self.software_time is NO_SOFTWARE_TIME else self.software_time.notes(size))),
-            late_phases=phases,
-            bytes=size,
-            busbw_factor=busbw_factor(self.primitive, self.ranks),
-            protocol=self.protocol,
-            not_selected_reason=self.not_selected_reason,
-            cut_bound=self.cut_bound,
-            software_time=self.software_time,
-        )
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
         """n_α and n_β of the whole, where every part pays the same α and bandwidth."""

@@ -20,7 +20,6 @@ from colltool.estimate.cost_model import CostModel
 from colltool.estimate.curve import Curve, Pieces
 from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.hierarchical_candidates import HierarchicalCandidates
-from colltool.estimate.library_selection import running_on
 from colltool.estimate.price import mode, model
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.fabric.model import Fabric
@@ -46,7 +45,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
     pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
-    running, everything = running_on(fabric), _everything(listed, ())
+    running, everything = listed.library, _everything(listed, ())
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
     return Crossover(
         fabric=fabric.name,

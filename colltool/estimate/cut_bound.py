@@ -91,10 +91,9 @@ class CutBound:
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> CutBound:
     """The cut bound of a group, one for all schedules under all protocols."""
-    whole, key = placed.bare or placed, (primitive, readings.placement, readings.tree_beta)
-    if key not in whole.floors:
-        whole.floors[key] = CutBound(whole, primitive, readings)
-    return whole.floors[key]
+    whole = placed.bare or placed
+    key = ("cut bound", primitive, readings.placement, readings.tree_beta)
+    return whole.once(key, lambda: CutBound(whole, primitive, readings))
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:

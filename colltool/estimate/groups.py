@@ -1,13 +1,12 @@
 """Which tiers a group of ranks spans: it fills them innermost first, in whole domains; with a stride, every so many-th rank."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from colltool.algorithms.group import Group, Topology
-from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.group_spec import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
@@ -15,9 +14,7 @@ from colltool.estimate.placement import TierShare, fill_tiers
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
-if TYPE_CHECKING:
-    from colltool.estimate.cut_bound import CutBound
-
+Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
 """A group as formulas see it, and the distances between its ranks."""
 
@@ -42,11 +39,12 @@ class Span:
 class PlacedGroup:
     """A group on its fabric, under one protocol.
 
-    ``seats`` says who is in it. ``spans`` are the tiers it takes more than one endpoint of, innermost first. ``overhead_s`` is
-    paid once a call; ``local_copy_Bps`` is the rate at which a rank moves its own share, None where that takes no time.
-    ``protocol`` is empty where the tiers list none; ``bare`` is the group before one. ``under`` keeps what
-    :func:`colltool.estimate.best_protocol.under_protocols` made of it, ``seen`` the group that :func:`flat_group` made,
-    ``floors`` its cut bounds.
+    Args:
+        placement: who is in it.
+        spans: the tiers it takes more than one endpoint of, innermost first.
+        overhead_s: paid once a call.
+        local_copy_Bps: the rate at which a rank moves its own share; None where that takes no time.
+        protocol: empty where the tiers list none; ``bare`` is the group before one.
     """
 
     fabric: Fabric
@@ -56,9 +54,14 @@ class PlacedGroup:
     local_copy_Bps: float | None = None
     protocol: str = ""
     bare: "PlacedGroup | None" = field(default=None, compare=False, repr=False)
-    under: dict[Primitive, tuple["PlacedGroup", ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
-    seen: dict[Readings, Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
-    floors: dict[tuple[Primitive, str, float], "CutBound"] = field(default_factory=dict, init=False, compare=False, repr=False)
+    worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """What ``make`` works out of the group, kept for whoever asks by the same key again."""
+        if key not in self.worked_out:
+            self.worked_out[key] = make()
+        found: Kept = self.worked_out[key]
+        return found
 
     @property
     def ranks(self) -> int:
@@ -103,10 +106,12 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
     """
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
-    return _kept(_Very(fabric), who) if plain else _placed(fabric, who)
+    return _kept(_SameFabric(fabric), who) if plain else _placed(fabric, who)
 
 
-class _Very:
+class _SameFabric:
+    """A fabric as a key: the very same one, however equal others are."""
+
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
 
@@ -114,11 +119,11 @@ class _Very:
         return id(self.fabric)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Very) and self.fabric is other.fabric
+        return isinstance(other, _SameFabric) and self.fabric is other.fabric
 
 
 @lru_cache(maxsize=64)
-def _kept(where: _Very, who: GroupSpec) -> PlacedGroup:
+def _kept(where: _SameFabric, who: GroupSpec) -> PlacedGroup:
     return _placed(where.fabric, who)
 
 
@@ -186,9 +191,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
 
 def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     """The whole group seen flat: on its only tier, or over several."""
-    if readings not in placed.seen:
-        placed.seen[readings] = _flat_group(placed, readings)
-    return placed.seen[readings]
+    return placed.once(("flat", readings), lambda: _flat_group(placed, readings))
 
 
 def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:

@@ -21,7 +21,6 @@ from colltool.estimate.best_protocol import best_protocol
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.group_spec import AnyGroup
-from colltool.estimate.library_selection import running_on
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.estimate.validity_range import lower_bound_notes, range_notes
 from colltool.fabric.model import Fabric
@@ -61,7 +60,6 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     least, most = _bounds(size)
     probes = [least] if least == most else _probes(least, most)
     chosen = listed.named(only, probes) if only else listed.all(probes)
-    running = running_on(fabric)
     return Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -71,8 +69,8 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         model=model(reading, primitive),
         results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
-        overrides=fabric.overrides,
-        library=LibraryChoice(running.name) if running else None,
+        overrides=listed.overrides,
+        library=LibraryChoice(listed.library.name) if listed.library else None,
     )
 
 
@@ -81,12 +79,15 @@ def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -
 
     What somebody can run first, then the other statuses; within each the fastest first, arrays in the order of the candidates.
     """
-    rows = [best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()]
+    if len(candidates) == 1:
+        rows = [candidates[0].at(size)]
+    else:
+        rows = [best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()]
     rows = range_notes(rows, listed.placed, listed.primitive)
-    arrays = not isinstance(size, float)
-    if not arrays:
-        rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
-    rows = sorted(rows, key=lambda row: row.rank_class)
+    if len(rows) > 1:
+        if isinstance(size, float):
+            rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
+        rows = sorted(rows, key=lambda row: row.rank_class)
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 

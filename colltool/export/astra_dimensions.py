@@ -31,11 +31,7 @@ class AstraDimension(NamedTuple):
 
 
 def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[AstraDimension]:
-    """The dimensions of a group, innermost tier first.
-
-    Raises:
-        ColltoolError: what ASTRA-sim's dimensions cannot express; says what and how to go on.
-    """
+    """The dimensions of a group, innermost tier first."""
     return [dimension for span in placed.spans for dimension in _dimensions(span, readings)]
 
 
@@ -73,11 +69,6 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
 
 
 def _one_class(span: Span, readings: Readings) -> PathClass:
-    """The distance class of a tier on which all pairs of the group are alike.
-
-    Raises:
-        ColltoolError: pairs differ in α, or share oversubscribed uplinks.
-    """
     name = span.tier.name
     used = tier_paths(span.tier, span.endpoints, readings, occupancy=span.occupancy).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
@@ -96,16 +87,10 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 
 
 def _or_set(tier: Tier, setting: str) -> str:
-    """The cure beside a smaller group: other numbers for the levels, where the tier has any."""
     return f", or {given('overrides', [f'{tier.name}.levels.LEVEL.{setting}'])}" if capabilities_of(tier).levels else ""
 
 
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
-    """A torus as one ring per axis.
-
-    Raises:
-        ColltoolError: a mesh, or a part of an axis: both are open lines.
-    """
     tier, kind = span.tier, capabilities_of(span.tier)
     axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without

@@ -57,25 +57,14 @@ def astra_sim(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size:
 
 
 def to_know(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> list[str]:
-    """What a user must know before the first run: which binary, what not to trust, which sizes to give.
-
-    Args:
-        fabric, group, ideal, size: as for :func:`astra_sim`.
-
-    Raises:
-        ColltoolError: as for :func:`astra_sim`.
-    """
+    """What a user must know before the first run: which binary, what not to trust, which sizes to give."""
     several = _under_each(fabric, group, ideal)
     widest = _widest(several)
     return [*misleads(widest, several), *how_to_run(widest.dimensions), *size_notes(widest.placed.ranks, size)]
 
 
 def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
-    """The group under each protocol.
-
-    Raises:
-        ColltoolError: as for :func:`astra_sim`.
-    """
+    """The group under each protocol."""
     several = [_laid(under, Readings(ideal=ideal)) for under in under_protocols(place(fabric, group), AR)]
     if (count := len(several[0].dimensions)) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
@@ -94,7 +83,6 @@ def _laid(under: PlacedGroup, readings: Readings) -> GroupUnderProtocol:
 
 
 def _network(placed: PlacedGroup, dimensions: Sequence[AstraDimension], notes: Sequence[str]) -> str:
-    """YAML by hand: four short lists."""
     title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
     comments = "".join(f"# {line}\n" for note in (title, *notes) for line in wrap(note, _WIDTH))
     lists = {
@@ -220,6 +208,5 @@ def size_notes(ranks: int, size: float | None = None) -> list[str]:
 
 
 def _whole(size: float) -> str:
-    """ASTRA-sim takes whole bytes."""
     whole = ceil(size)
     return f": {whole} byte{'s' if whole != 1 else ''}{', rounded up' if whole != size else ''}"

@@ -42,8 +42,6 @@ _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nN
 
 
 class _TunerSection(NamedTuple):
-    """What the file says of one collective on one group."""
-
     cluster: Cluster
     collective: str
     answer: Curves
@@ -69,11 +67,7 @@ def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int 
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
-    """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them.
-
-    Raises:
-        ColltoolError: as for :func:`tuner_config`.
-    """
+    """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them."""
     lines = [
         f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO knows no sizes.\n",
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
@@ -125,7 +119,6 @@ def _header(fabric: Fabric, sections: Sequence[_TunerSection], channels: int | N
 
 
 def _machine(hardware: Hardware) -> str:
-    """What the rows count on, and what to type where there is more."""
     nvls = f"{'with' if hardware.nvls else 'without'} NVLS"
     if hardware.nodes == 1:
         return f"For {hardware.gpu} GPUs on one node, {nvls}."
@@ -137,7 +130,6 @@ def _machine(hardware: Hardware) -> str:
 
 
 def _model_note(sections: Sequence[_TunerSection]) -> Iterator[str]:
-    """That NCCL's model speaks, where it does."""
     version = sections[0].cluster.hardware.version
     own = [one.answer.own for one in sections]
     if not all(own):
@@ -155,7 +147,6 @@ def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
 
 
 def _thinned(cluster: Cluster) -> Iterator[str]:
-    """What NCCL does not see of a network."""
     for span in cluster.placed.spans:
         used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
         share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
@@ -164,7 +155,6 @@ def _thinned(cluster: Cluster) -> Iterator[str]:
 
 
 def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
-    """The rows, under comments that say where they come from and what those further down are for."""
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.spoken}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)

@@ -48,11 +48,7 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    """What each way takes at which size.
-
-    Raises:
-        ColltoolError: protocols whose NCCL names nobody knows, or tiers that share none.
-    """
+    """What each way takes at which size."""
     fabric = cluster.placed.fabric
     if _listed(cluster, primitive) and (_measured(cluster, primitive) or not _has_measurements(fabric)):
         return _own(cluster, primitive)
@@ -61,7 +57,6 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
 
 
 def _own(cluster: Cluster, primitive: Primitive) -> Curves:
-    """By the prices of the schedules behind NCCL's algorithms, under the protocols that the fabric lists."""
     protocols = _named(cluster, primitive)
     every = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
@@ -75,7 +70,6 @@ def _own(cluster: Cluster, primitive: Primitive) -> Curves:
 
 
 def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> Iterator[Combination]:
-    """NCCL's ways in its order of scanning, where it can run them and we can price them."""
     for algorithm in cluster.hardware.constants.algorithms[primitive]:
         if not (spec := spec_of(algorithm, primitive, cluster.hardware)):
             continue
@@ -117,11 +111,6 @@ def _seen(tier: Tier, primitive: Primitive) -> list[Protocol]:
 
 
 def _named(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
-    """NCCL's name of each protocol that the fabric lists.
-
-    Raises:
-        ColltoolError: a protocol that is not named so.
-    """
     tiers = [span.tier for span in cluster.placed.spans]
     names = [tier.name for tier in tiers]
     seen = {one.name for one in _seen(tiers[-1], primitive)}
@@ -170,7 +159,6 @@ def _own_notes(
 
 
 def _source_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> str:
-    """Where the numbers are from, and beyond which sizes nobody measured them."""
     names = ", ".join(protocols)
     own = cluster.placed.spans[-1].tier.protocols_for(primitive).values()
     ranges = [one.measured for one in own if one.measured]
@@ -192,7 +180,6 @@ class Cluster(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """All of the group."""
         return self.hardware.ranks
 
     @property
@@ -207,12 +194,7 @@ class Cluster(NamedTuple):
 
 
 def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
-    """A group on a fabric that NCCL can run on.
-
-    Raises:
-        ColltoolError: a lattice, a full mesh, another library's fabric, a rank count that does not fit, or facts that NCCL's
-            model needs and the fabric does not give; says what to write.
-    """
+    """A group on a fabric that NCCL can run on."""
     for tier in fabric.tiers:
         if capabilities_of(tier).joined_by != "switches":
             what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
@@ -227,9 +209,5 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
-    """The groups in the order given, each once; all of the fabric where none is given.
-
-    Raises:
-        ColltoolError: as for :func:`cluster_of`.
-    """
+    """The groups in the order given, each once; all of the fabric where none is given."""
     return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, group) for group in groups or [None])}.values())

@@ -79,7 +79,6 @@ def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
 
 
 def _orders(ways: Sequence[Combination], nodes: int, guard: Sequence[Combination]) -> list[tuple[int, _Order]]:
-    """The order of the ways from each size on, in whole bytes; those that ``guard`` warns of come last."""
     found: dict[int, _Order] = {}
     limits = [_dearer(way, HURTS) for way in guard]  # where a way costs so many times what another does, an order may change
     for start, size in _stretches([*ways, *guard, *limits]):
@@ -88,7 +87,6 @@ def _orders(ways: Sequence[Combination], nodes: int, guard: Sequence[Combination
 
 
 def _ranked(ways: Sequence[Combination], guard: Sequence[Combination], size: float) -> list[Combination]:
-    """The ways from the fastest on; then all that the guard knows, and at last the ways that it takes to be far too slow."""
     fastest = sorted(ways, key=lambda way: _seconds(way, size))
     if not guard:
         return fastest
@@ -99,7 +97,6 @@ def _ranked(ways: Sequence[Combination], guard: Sequence[Combination], size: flo
 
 
 def _dearer(way: Combination, factor: float) -> Combination:
-    """A way that costs so many times as much."""
     return way._replace(pieces=tuple(Piece(at, a * factor, b * factor) for at, a, b in way.pieces))
 
 
@@ -109,7 +106,6 @@ def _seconds(way: Combination, size: float) -> float:
 
 
 def _stretches(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
-    """Where each stretch without a crossing starts, and a size inside it."""
     starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
     for low, high in zip(starts, [*starts[1:], inf], strict=True):
         lines = [_piece(way, low) for way in ways]

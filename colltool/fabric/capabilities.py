@@ -156,6 +156,12 @@ class TierCapabilities(ABC, Generic[Of]):
     def bisection_Bps(self) -> float:
         """Bytes/s, one way, all ports, across the worst cut of one plane into two halves (floor and ceil of an odd number)."""
 
+    @property
+    def sigma(self) -> float | None:
+        """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
+        links = 1 if self.joined_by == "switches" else self.neighbours
+        return self.tier.endpoints / 2 * links * self._rate / self.bisection_Bps if self.bisection_Bps else None
+
     @abstractmethod
     def links(self, copies: int) -> int:
         """Cables of this many parallel copies."""

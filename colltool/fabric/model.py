@@ -112,12 +112,8 @@ class TierBase(Part):
         return listed
 
     @model_validator(mode="after")
-    def _protocols_agree(self) -> TierBase:
+    def _agrees(self) -> TierBase:
         check_protocols(self.protocols or ())
-        return self
-
-    @model_validator(mode="after")
-    def _fits(self) -> TierBase:
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
@@ -198,10 +194,6 @@ class ClosTier(SizedTier):
     @model_validator(mode="after")
     def _switch_agrees(self) -> ClosTier:
         check_switch(self.in_network, self.protocols or ())
-        return self
-
-    @model_validator(mode="after")
-    def _levels_nest(self) -> ClosTier:
         check_levels(self.alpha, self.levels, self.size)
         return self
 
@@ -214,9 +206,7 @@ Tier = Annotated[
 
 
 class Fabric(Part):
-    """A fabric file: its tiers, innermost first. ``hypothetical``: no hardware, so nobody launches anything on it. ``device``:
-    what stands at its ends, which a job computes on unless it says another.
-    """  # fmt: skip
+    """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on."""
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
     name: Name
@@ -265,9 +255,8 @@ class Fabric(Part):
         if library == self.library_name:
             return self
         if library not in self._under:
-            facts = (
-                own.model_copy(update={"name": library, "version": None, "reached": ()}) if own else LibraryFacts(name=library)
-            )
+            other = {"name": library, "version": None, "reached": ()}
+            facts = own.model_copy(update=other) if own else LibraryFacts(name=library)
             self._under[library] = self.model_copy(update={"library": facts})
         return self._under[library]
 

@@ -42,7 +42,6 @@ class RankRange(NamedTuple):
     where: str
 
     def allows(self, ranks: int) -> bool:
-        """Whether that many ranks would print these digits, or nearly."""
         return self.low * (1 - _SLACK) <= ranks <= self.high * (1 + _SLACK)
 
     @property
@@ -66,11 +65,7 @@ def _ranks_of(share: float) -> float:
 
 
 def follow(found: Sequence[RankRange], where: str) -> int:
-    """The one rank count that the rows allow.
-
-    Raises:
-        ColltoolError: none, or more than one.
-    """
+    """The one rank count that the rows allow."""
     low, high = 1.0, float(_MOST)
     for one in sorted(found, key=lambda one: one.high - one.low):
         if one.low <= high and one.high >= low:
@@ -90,11 +85,7 @@ def _integers(low: float, high: float) -> range:
 
 
 def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[str]:
-    """Where a row's busbw/algbw does not fit ``ranks``: at most one, which is garbled.
-
-    Raises:
-        ColltoolError: several such lines, or no line that fits.
-    """
+    """Where a row's busbw/algbw does not fit ``ranks``: at most one, which is garbled."""
     fits: list[RankRange] = []
     misfits: list[RankRange] = []
     for one in found:
@@ -112,11 +103,7 @@ _MANY = 10**7
 
 
 def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
-    """Refuse a collective whose busbw/algbw cannot be the table's, where another one's is.
-
-    Raises:
-        ColltoolError: no row fits ``stated``, and most fit another.
-    """
+    """Refuse a collective whose busbw/algbw cannot be the table's, where another one's is."""
     sharp = [one for one in ratios if one.high - one.low <= _SHARP * one.high]
     for count in dict.fromkeys((ranks, None)):  # --ranks may be as wrong as --collective
         if not sharp or any(_fits(stated, one, count) for one in sharp):
@@ -128,7 +115,6 @@ def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | No
 
 
 def _fits(primitive: Primitive, one: Ratio, ranks: int | None) -> bool:
-    """Whether that many ranks, or any number, would print these digits."""
     least, most = (busbw_factor(primitive, count) for count in ((ranks, ranks) if ranks else (2, _MANY)))
     return one.low * (1 - _RATIO_SLACK) <= most and one.high * (1 + _RATIO_SLACK) >= least
 

@@ -24,18 +24,13 @@ class LoggedHardware(NamedTuple):
 
 
 def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
-    """The devices and hosts of logs; nothing of formats that name none, such as OSU's.
-
-    Raises:
-        ColltoolError: a file that cannot be read.
-    """
+    """The devices and hosts of logs; nothing of formats that name none, such as OSU's."""
     named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
     hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
     return LoggedHardware(devices, hosts)
 
 
 def _named(log: Log) -> Iterator[tuple[str, str]]:
-    """A host and the device of each rank that a log lists."""
     if json_report.recognises(log):
         yield from _in_json(log)
         return

@@ -38,7 +38,6 @@ class Log(NamedTuple):
             start = end + 1
 
     def text(self) -> str:
-        """All of it, lines ending in ``\\n``."""
         return self.content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
@@ -59,11 +58,6 @@ class Format(NamedTuple):
 
 
 def open_log(path: str) -> Log:
-    """The content of a file.
-
-    Raises:
-        ColltoolError: missing, unreadable, a folder, too large, binary, empty.
-    """
     content = _content(path)
     if not content or content.isspace():
         raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")
@@ -80,7 +74,6 @@ def is_empty(path: str) -> bool:
 
 
 def _content(path: str) -> bytes:
-    """In UTF-8, without a byte order mark."""
     content = read_bytes(path, "log")
     encoding = next((name for bom, name in _BOMS if content.startswith(bom)), "utf-8")
     if (encoding != "utf-16" and b"\0" in content) or content.startswith(b"\x1f\x8b"):
@@ -103,7 +96,6 @@ class UserHints(NamedTuple):
 
 
 def place(file: str, line: int, item: str) -> str:
-    """``file:line``, and the item where a line holds several: ``a.json:1: results[3]``."""
     return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
@@ -124,7 +116,6 @@ class Record(NamedTuple):
 
     @property
     def where(self) -> str:
-        """``file:line``, and the item."""
         return place(self.file, self.line, self.item)
 
 
@@ -139,7 +130,6 @@ class Note(NamedTuple):
 
     @property
     def where(self) -> str:
-        """``file:line``, and the item."""
         return place(self.file, self.line, self.item)
 
 
@@ -151,11 +141,7 @@ class ParsedLog(NamedTuple):
 
 
 def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
-    """The one of log and caller that says something; both must say the same.
-
-    Raises:
-        ColltoolError: they contradict each other.
-    """
+    """The one of log and caller that says something; both must say the same."""
     if found is not None and stated is not None and found != stated:
         what = f"the log says {what} {found}, {given(argument)} says {stated}"
         raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")

@@ -37,8 +37,6 @@ _BETWEEN = re.compile(r"\s{2,}|(?<=\))\s+|(?<=^Size)\s+")
 
 @dataclass
 class _Test:
-    """One test: its title, the names of its columns, and the number and text of each line that holds values under them."""
-
     title: str
     library: str
     version: str
@@ -49,16 +47,10 @@ class _Test:
 
 
 def recognises(log: Log) -> bool:
-    """Whether the log holds the title of an OSU test."""
     return _SIGN.search(log.content) is not None
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
-    """All timings of a log.
-
-    Raises:
-        ColltoolError: an unknown test, no rank count, no usable row.
-    """
     timings: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
@@ -88,7 +80,6 @@ def _not_a_latency(test: _Test, where: str, *, named: bool) -> ColltoolError:
 
 
 def _tests(log: Log, notes: list[Note]) -> Iterator[_Test]:
-    """Each test of a log, when the next one begins or the log ends."""
     test: _Test | None = None
     for number, line in enumerate(log.lines(), 1):
         text = clean(line)
@@ -103,7 +94,6 @@ def _tests(log: Log, notes: list[Note]) -> Iterator[_Test]:
 
 
 def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
-    """A line below the title of a test."""
     if "#" in text:
         if dtype := _DTYPE.search(text):
             test.dtype = dtype[1]
@@ -122,7 +112,6 @@ def _primitive(test: _Test) -> Primitive | None:
 
 
 def _timings(test: _Test, primitive: Primitive, file: str, stated: UserHints, notes: list[Note]) -> list[Record]:
-    """The rows of a test in SI units; notes on those that cannot be used."""
     where = f"{file}:{test.line}"
     agree(primitive, stated.primitive, "the collective is", "primitive", where)
     # Ping-pong is between two, whatever was launched.

@@ -39,18 +39,13 @@ _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
 
 def recognises(log: Log) -> bool:
-    """Whether the first line with text names at least two columns that a measurement has."""
     _, header = _header(log)
     known = {name for column in _COLUMNS.values() for name in column}
     return sum(name in known or _like_time(name) for name in _names(header)) > 1
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
-    """All timings of a file.
-
-    Raises:
-        ColltoolError: a header without a needed column, or any row that is wrong (all mistakes at once, each with its first row).
-    """
+    """All timings of a file."""
     at, header = _header(log)
     table = _CsvTable(header, f"{log.file}:{at}", log.file, stated)
     timings: list[Record] = []
@@ -80,7 +75,6 @@ class _Mistakes:
         return bool(self.kinds)
 
     def add(self, error: ColltoolError, where: str) -> None:
-        """One more row that is wrong."""
         kind = _NUMBER.sub("0", error.what)
         if kind not in self.kinds and len(self.kinds) > _MOST_KINDS:
             kind = next(reversed(self.kinds))
@@ -88,7 +82,6 @@ class _Mistakes:
         self.kinds[kind] = first, count + 1
 
     def error(self) -> ColltoolError:
-        """All of them as one error."""
         found = [_counted(first, count - 1) for first, count in self.kinds.values()]
         if len(found) == 1:
             return found[0]
@@ -103,7 +96,6 @@ def _counted(first: ColltoolError, more: int) -> ColltoolError:
 
 
 def _header(log: Log) -> tuple[int, str]:
-    """The first line with text that is no comment, and its number; line 1 as an empty header where there is none."""
     first = islice(enumerate(log.lines(), 1), 1000)
     return next((one for one in first if one[1].strip() and not one[1].lstrip().startswith("#")), (1, ""))
 
@@ -126,7 +118,6 @@ def _like_time(name: str) -> bool:
 
 
 def _records(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of every row below the header; blank lines and comments left out."""
     for number, line in islice(enumerate(log.lines(), 1), header, None):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -141,8 +132,6 @@ def _records(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[
 
 
 class _CsvTable:
-    """A header: where each column stands; and rows read by it."""
-
     def __init__(self, header: str, where: str, file: str, stated: UserHints) -> None:
         self.separator = _separator(header)
         self.names = _names(header)
@@ -161,7 +150,6 @@ class _CsvTable:
         """The collectives that rows have named, by their words."""
 
     def _time(self) -> tuple[int, float]:
-        """Where the time stands, and how many of its units make a second."""
         times = {at: match[1] for at, name in enumerate(self.names) if (match := _TIME.fullmatch(name))}
         if len(times) == 1:
             return next((at, _PER_SECOND[unit]) for at, unit in times.items())
@@ -178,11 +166,6 @@ class _CsvTable:
         return found[0] if found else None
 
     def timing(self, cells: list[str], number: int) -> Record | None:
-        """What a row says, or None where nothing is sent.
-
-        Raises:
-            ColltoolError: a cell that is missing, superfluous or wrong.
-        """
         if len(cells) != len(self.names):
             raise ColltoolError(
                 f"{len(cells)} cells under {len(self.names)} columns", fix="give every column a cell, quote cells with separators"
@@ -217,11 +200,6 @@ class _CsvTable:
         )
 
     def same_machine(self, cells: list[str], number: int) -> None:
-        """Refuse a file that mixes machines.
-
-        Raises:
-            ColltoolError: a column such as ``hardware`` has a second value.
-        """
         for at, name in self.machines.items():
             cell = cells[at] if at < len(cells) else ""
             first = self.machine.setdefault(at, cell)

@@ -77,7 +77,6 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
 
 
 def _formats_of(log: Log) -> list[Format]:
-    """The first format that recognises a log; where that one shares logs, the others that do and recognise it, too."""
     first = next((one for one in FORMATS if one.recognises(log)), None)
     if first is None or not first.shares:
         return [first] if first else []
@@ -118,7 +117,6 @@ def _series(timings: list[Record]) -> Series:
 
 
 def _point(repeats: list[Record]) -> Point:
-    """One size of a series; its place is that of the first repeat by file and line."""
     times = [one.seconds for one in repeats]
     first = min(repeats, key=lambda one: (one.file, one.line, one.seconds))
     return Point(first.bytes, statistics.median(times), min(times), max(times), len(times), first.where)

@@ -24,12 +24,10 @@ class RoundingInterval(NamedTuple):
 
     @property
     def low(self) -> float:
-        """The least number that prints like this."""
         return self.value - self.half
 
     @property
     def high(self) -> float:
-        """The largest number that prints like this."""
         return self.value + self.half
 
 
@@ -50,11 +48,7 @@ def rounding_interval(text: str) -> RoundingInterval | None:
 
 
 def positive_time(text: str) -> RoundingInterval:
-    """A time as printed.
-
-    Raises:
-        Unusable: no number, not finite, zero or negative.
-    """
+    """A time as printed."""
     time = rounding_interval(text)
     if time is None:
         raise UnusableRow("the time is no finite number")
@@ -64,11 +58,7 @@ def positive_time(text: str) -> RoundingInterval:
 
 
 def message_size(text: str) -> float:
-    """Bytes as a benchmark prints them.
-
-    Raises:
-        Unusable: no number, size 0 (no bytes move), above an exabyte.
-    """
+    """Bytes as a benchmark prints them."""
     size = rounding_interval(text)
     if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
         raise UnusableRow("the size is no number of bytes")

@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import Enum
+from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.measurements.log import Record
+
+
+class LogLibrary(Enum):
+    """The library that ran, by what a log calls it."""
+
+    NCCL, RCCL, MPI, OTHER, UNKNOWN = "NCCL", "RCCL", "MPI", "other", ""
+
+    @property
+    def may_be_nccl(self) -> bool:
+        return self in (LogLibrary.NCCL, LogLibrary.UNKNOWN)
+
+    @property
+    def launches_kernels(self) -> bool:
+        """MPI's calls are messages of the host; what else there is runs on devices."""
+        return self is not LogLibrary.MPI
+
+    @property
+    def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
+        """As a fabric's file names it; None where the log names none that a file could."""
+        match self:
+            case LogLibrary.NCCL:
+                return "nccl"
+            case LogLibrary.RCCL:
+                return "rccl"
+            case LogLibrary.MPI:
+                return "mpi"
+            case LogLibrary.OTHER | LogLibrary.UNKNOWN:
+                return None
+            case _:
+                assert_never(self)
+
+
+def log_library(name: str) -> LogLibrary:
+    """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` another one; no name is unknown."""
+    known = {"NCCL": LogLibrary.NCCL, "RCCL": LogLibrary.RCCL, "MPI": LogLibrary.MPI, "MVAPICH": LogLibrary.MPI}
+    return next((one for word, one in known.items() if word in name.upper()), LogLibrary.OTHER if name else LogLibrary.UNKNOWN)
 
 
 class Point(NamedTuple):
@@ -56,8 +93,13 @@ class Series(NamedTuple):
     @property
     def title(self) -> str:
         """``all-reduce, 16 ranks on 2 nodes``; behind it the run, where there are several."""
+        return f"{self.primitive.spoken}, {self.who}"
+
+    @property
+    def who(self) -> str:
+        """``16 ranks on 2 nodes``, and the run."""
         nodes = f" on {self.nodes} node{'s' * (self.nodes != 1)}" if self.nodes else ""
-        return f"{self.primitive.spoken}, {self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
+        return f"{self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
 
     def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
         """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""
@@ -91,21 +133,13 @@ MOST_BPS = 1e14
 
 
 def check_timing(one: Record) -> None:
-    """Refuse a time that no hardware takes.
-
-    Raises:
-        ColltoolError: with the row.
-    """
+    """Refuse a time that no hardware takes."""
     if not LEAST_S <= one.seconds <= MOST_S or one.bytes > MOST_BPS * one.seconds:
         raise _refusal(one.bytes, one.seconds, one.where)
 
 
 def check_series(series: Series) -> None:
-    """The same for a series, whoever made it: its fastest and slowest repeats.
-
-    Raises:
-        ColltoolError: with the place of the size.
-    """
+    """The same for a series, whoever made it: its fastest and slowest repeats."""
     for point in series.points:
         for seconds in (point.seconds, point.low_s, point.high_s):
             if not LEAST_S <= seconds <= MOST_S or point.bytes > MOST_BPS * seconds:

@@ -7,32 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches, with ``planes`` groups of core switches."""
+    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` are cables, those to the endpoints included.
+
+    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
+    """
 
     k: int
+    pods: int
     endpoints: int
     edge: int
     aggregation: int
     core: int
+    switches: int
+    links: int
+    paths: int
     planes: int
-
-    @property
-    def pods(self) -> int:
-        return self.k
-
-    @property
-    def switches(self) -> int:
-        return self.edge + self.aggregation + self.core
-
-    @property
-    def links(self) -> int:
-        """Cables, those to the endpoints included: the same number on each of three layers."""
-        return 3 * self.endpoints
-
-    @property
-    def paths(self) -> int:
-        """Equal paths between endpoints of two pods."""
-        return self.core
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,9 @@ def fat_tree(k: int) -> FatTree:
     if k < 2 or k % 2 or k > MOST_PORTS:
         what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
         raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
-    layer, core = k * k // 2, (k // 2) ** 2
-    return FatTree(k, endpoints=k**3 // 4, edge=layer, aggregation=layer, core=core, planes=k // 2)
+    layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
+    ends = {"endpoints": endpoints, "links": 3 * endpoints, "paths": core, "planes": k // 2}
+    return FatTree(k=k, pods=k, edge=layer, aggregation=layer, core=core, switches=2 * layer + core, **ends)
 
 
 def fat_tree_plan(k: int) -> ClosPlan:

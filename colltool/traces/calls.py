@@ -58,7 +58,6 @@ class RankTrace(NamedTuple):
 
 
 def observe(found: TraceEvents) -> RankTrace:
-    """The calls of a trace."""
     windows = found.steps or ([(found.first_us, found.last_us)] if found.kernels else [])
     starts = [start for start, _ in windows]
     covered = {device: Overlap(*times) for device, times in found.busy.items()}
@@ -90,11 +89,7 @@ def observe(found: TraceEvents) -> RankTrace:
 
 
 def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None:
-    """Refuse times that cannot be: no sum over them would mean anything.
-
-    Raises:
-        ColltoolError: a call of more than a day, or all calls together far more than the steps that they began in.
-    """
+    """Refuse times that cannot be: no sum over them would mean anything."""
     longest = max((one.seconds for one in calls), default=0.0)
     busy = sum(one.seconds for one in calls if one.inside)
     if longest > LONGEST_S:
@@ -138,7 +133,6 @@ def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[Launche
 
 
 def _device(found: TraceEvents) -> str:
-    """The name of the devices, of several kinds the first."""
     listed = found.header.get("deviceProperties")
     names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return names[0] if names else ""
@@ -158,11 +152,9 @@ class Overlap:
         self._before = np.concatenate(([0.0], np.cumsum(self._ends - self._starts)))
 
     def of(self, start: float, end: float) -> float:
-        """How much of this interval is covered."""
         return max(0.0, self._until(end) - self._until(start))
 
     def _until(self, time: float) -> float:
-        """How much is covered before a time."""
         index = int(np.searchsorted(self._starts, time, side="right"))
         if index == 0:
             return 0.0

@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P
-from colltool.diagnosis.evidence import LeftOutKernels
+from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.calls import ObservedCall, RankTrace, observe
 from colltool.traces.events import collect
 from colltool.traces.metadata import CallMetadata
@@ -31,7 +31,6 @@ class MergedCall(NamedTuple):
 
     @property
     def shortest(self) -> ObservedCall:
-        """The kernel that waited least."""
         return min(self.seen, key=lambda one: one.seconds)
 
     @property
@@ -41,7 +40,6 @@ class MergedCall(NamedTuple):
 
     @property
     def uneven(self) -> bool:
-        """Whether a rank sends or gets parts of an all-to-all that differ."""
         return any(one.call.uneven for one in self.seen)
 
 
@@ -69,7 +67,6 @@ def _together(several: Sequence[tuple[int, ObservedCall]]) -> MergedCall:
 
 
 def _keyed(trace: RankTrace) -> Iterator[tuple[tuple[Any, ...], ObservedCall]]:
-    """Every call with what tells it from the others of this trace."""
     met: dict[Any, int] = defaultdict(int)
     for one in trace.calls:
         call = one.call
@@ -95,11 +92,7 @@ AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and 
 
 
 def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
-    """The traces of a job, in the order given.
-
-    Raises:
-        ColltoolError: a file that is no trace, two of one rank or of jobs of different size, no call that can be told.
-    """
+    """The traces of a job, in the order given."""
     traces = [observe(collect(file)) for file in files]
     _of_one_job(traces)
     if not any(one.calls for one in traces):
@@ -131,7 +124,6 @@ def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
 
 
 def _of_one_job(traces: Sequence[RankTrace]) -> None:
-    """Refuse two traces of one rank, and of jobs of different size."""
     ranks: dict[int, str] = {}
     for one in traces:
         if one.rank is not None and one.rank in ranks:
@@ -146,7 +138,6 @@ def _of_one_job(traces: Sequence[RankTrace]) -> None:
 
 
 def _nothing(traces: Sequence[RankTrace]) -> ColltoolError:
-    """No call at all, and why the first kernel is none."""
     found = left_out(traces)
     why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
     if any(one.broken for one in traces):

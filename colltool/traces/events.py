@@ -52,12 +52,10 @@ class TraceEvents:
 
     @property
     def steps(self) -> list[tuple[float, float]]:
-        """Start and end of each annotated step, in order."""
         kind = next((one for one in _STEP_KINDS if self.annotated.get(one)), "")
         return sorted(self.annotated[kind]) if kind else []
 
     def take(self, event: Any) -> None:
-        """Keep what matters of an event."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         kind, name = event.get("cat"), event.get("name")
@@ -93,11 +91,7 @@ class TraceEvents:
 
 
 def collect(path: AnyPath) -> TraceEvents:
-    """Read one trace, plain or gzipped.
-
-    Raises:
-        ColltoolError: missing, unreadable, or no trace of the PyTorch profiler.
-    """
+    """Read one trace, plain or gzipped."""
     with opened(path, TRACE) as (stream, name):
         head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
         if b"\0" in head and not head.startswith(b"\x1f\x8b"):
@@ -145,7 +139,6 @@ def _labels(args: Labels) -> Labels:
 
 
 def _times(event: Labels) -> tuple[float, float] | None:
-    """Start and end, us; None where they are no times."""
     start, lasts = event.get("ts"), event.get("dur")
     if not isinstance(start, int | float) or not isinstance(lasts, int | float):
         return None

@@ -99,7 +99,6 @@ def _bar_of(fabric: Fabric, call: TracedCall) -> float:
 
 
 def _small(call: TracedCall) -> bool:
-    """Whether most of what it should take is latency."""
     return 2 * (call.latency_s or 0.0) > (call.expected_s or 0.0)
 
 
@@ -125,10 +124,9 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 
 
 def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
-    """Why not to trust the verdict, where there is a reason."""
     reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
     if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
-        return f"{ranks} ranks: so few reach 55 to 85% of the price on healthy hosts too; larger groups tell more"
+        return f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger groups tell more"
     if reach > FASTER and not any(map(_small, calls)):
         what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
         return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")
@@ -136,7 +134,6 @@ def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
 
 
 def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
-    """Why measured times are upper bounds; nothing where none is."""
     if not calls:
         return ""
     if unseen:
@@ -186,13 +183,11 @@ def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
 
 
 def _range(least: int, most: int) -> BenchmarkSizes:
-    """Powers of two around sizes."""
     first, last = 2 ** floor(log2(least)), 2 ** ceil(log2(most))
     return BenchmarkSizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
 
 
 def _typed(size: int) -> str:
-    """``32M``: a power of two as nccl-tests takes it."""
     return next(
         (f"{size // unit}{letter}" for letter, unit in (("G", 2**30), ("M", 2**20), ("K", 2**10)) if size >= unit), str(size)
     )

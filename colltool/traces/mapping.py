@@ -60,11 +60,6 @@ class CallPrices:
         self._where = lru_cache(maxsize=None)(self._placed)
 
     def of(self, call: CallMetadata) -> ExpectedTime:
-        """What a call should take.
-
-        Raises:
-            ColltoolError: a rank that the fabric does not have, or that the map does not list.
-        """
         if not call.ranks:
             return ExpectedTime(reason=NO_ENDS if call.primitive is P2P else UNLISTED)
         where = self._where(call.ranks)
@@ -92,7 +87,6 @@ class CallPrices:
 
 
 def _lie(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
-    """How many domains of each kind hold how many of the ranks."""
     inside, found = 1, []
     for tier in fabric.tiers:
         kind = capabilities_of(tier)

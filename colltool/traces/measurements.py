@@ -11,7 +11,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P, Primitive
-from colltool.diagnosis.evidence import BoundedCalls, LeftOutKernels
+from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
@@ -51,14 +51,7 @@ class MeasuredCall(NamedTuple):
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
-    """The series of traces, without a fabric.
-
-    Args:
-        files: of one rank each, of one job.
-
-    Raises:
-        ColltoolError: as :func:`colltool.traces.cross_rank_merge.read_traces`.
-    """
+    """The series of traces, without a fabric."""
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
     bounds: Counter[tuple[Primitive, int, tuple[int, ...]]] = Counter()
@@ -84,7 +77,6 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
 
 
 def _no_series(one: MergedCall) -> str:
-    """Why a call is none of a benchmark's; empty where it is."""
     call = one.call
     if call.primitive is P2P:
         return MESSAGE

@@ -67,13 +67,7 @@ class CallMetadata(NamedTuple):
 
 
 def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
-    """A call from its labels; a text says why it cannot be told.
-
-    Args:
-        labels: of the kernel and of its ``record_param_comms``.
-        header: of the trace: ``distributedInfo`` lists process groups.
-        primitives: what the kernel's name allows; empty: any.
-    """
+    """A call from its labels; a text says why it cannot be told."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return NO_METADATA
@@ -119,7 +113,6 @@ def _uneven(split: Any) -> bool:
 
 
 def _width(dtype: Any) -> int | None:
-    """Bytes of an element by torch's name of its type."""
     if not isinstance(dtype, str):
         return None
     return 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
@@ -161,7 +154,6 @@ def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
 
 
 def _configured(about: Labels, name: str) -> Any:
-    """The ranks of a group in the header."""
     several = about.get("pg_config")
     for one in several if isinstance(several, list) else ():
         if isinstance(one, dict) and text(one.get("pg_name")) == name and name:
@@ -170,7 +162,6 @@ def _configured(about: Labels, name: str) -> Any:
 
 
 def _ranks(listed: Any, size: int) -> tuple[int, ...]:
-    """As many different ranks as the group has; none where the list is cut or odd."""
     if not isinstance(listed, list) or len(listed) != size:
         return ()
     if not all(count(rank) is not None for rank in listed) or len(set(listed)) != size:
@@ -200,7 +191,6 @@ def count(value: Any) -> int | None:
 
 
 def text(value: Any) -> str:
-    """A text, of anything else its text; empty for nothing."""
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 

@@ -43,11 +43,6 @@ class RankMap(NamedTuple):
     places: tuple[int, ...] = ()
 
     def of(self, fabric: Fabric, world: int | None) -> RankMap:
-        """The map of a job of so many ranks.
-
-        Raises:
-            ColltoolError: it is of another number of ranks, or hosts cannot be dealt to.
-        """
         if self.given == CYCLIC:
             return RankMap(CYCLIC, _dealt(fabric, world))
         if self.places and world and len(self.places) not in (world, fabric.ranks):
@@ -56,11 +51,6 @@ class RankMap(NamedTuple):
         return self
 
     def place(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        """The fabric's ranks of some of the job, ascending.
-
-        Raises:
-            ColltoolError: one that the map does not list.
-        """
         if not self.places:
             return tuple(ranks)
         if max(ranks) >= len(self.places):
@@ -80,11 +70,7 @@ class _MapEntry(NamedTuple):
 
 
 def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
-    """A map by its name, from a file or as a list.
-
-    Raises:
-        ColltoolError: a file that is no map, ranks that the fabric does not have or that two ranks share; says the line.
-    """
+    """A map by its name, from a file or as a list."""
     if placed is None or placed == BLOCK:
         return RankMap("" if placed is None else BLOCK)
     if placed == CYCLIC:
@@ -120,7 +106,6 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
 
 
 def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
-    """By the ranks that lines begin with, where they do."""
     if not entries:
         raise ColltoolError("is empty", where=printable(name), fix=_WRITE)
     odd = next((one for one in entries if (one.rank is None) != (entries[0].rank is None)), None)
@@ -140,7 +125,6 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
 
 
 def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
-    """The fabric's rank of each entry, no two the same."""
     found: dict[int, _MapEntry] = {}
     for one, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
@@ -173,7 +157,6 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
 
 
 def _dealt(fabric: Fabric, world: int | None) -> tuple[int, ...]:
-    """Rank r is on host r modulo their number."""
     inside = _hosts(fabric)
     fix = f"give {either(shell='a file', python='a file or a list')} of ranks or hosts, one for each rank of the job"
     if not world:
@@ -189,7 +172,6 @@ def _dealt(fabric: Fabric, world: int | None) -> tuple[int, ...]:
 
 
 def _hosts(fabric: Fabric) -> int:
-    """Ranks of a host: the innermost domain, where that can be one."""
     inside = fabric.tiers[0].endpoints
     if inside > MOST_IN_A_HOST:
         what = f"{fabric.tiers[0].name} of {fabric.name} joins {inside} ranks, more than a host has"

@@ -49,12 +49,7 @@ class Reader:
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
-        """Every (key, value).
-
-        Raises:
-            NotJson: neither an object nor a list of events.
-            OSError: the file cannot be read.
-        """
+        """Every (key, value)."""
         first = self._mark()
         if first not in ("{", "["):
             raise NotJson
@@ -88,7 +83,6 @@ class Reader:
         self._at += 1
 
     def _mark(self) -> str:
-        """The next character that is no blank; none at the end."""
         while True:
             match = _BLANK.match(self._text, self._at)
             self._at = match.end() if match else self._at
@@ -146,7 +140,6 @@ def is_trace(path: AnyPath) -> bool:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """What stands at the beginning of a packed file; other files as they are."""
     if not head.startswith(b"\x1f\x8b"):
         return head
     try:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result
-from colltool.diagnosis.evidence import LeftOutKernels
+from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.rank_map import RankMap
 from colltool.training.layout import Axes
 
@@ -104,7 +104,6 @@ class CallTotal(NamedTuple):
 
     @property
     def exposed(self) -> float:
-        """The share of its time that is exposed."""
         return self.exposed_s / self.total_s
 
 
@@ -192,17 +191,14 @@ class TraceComparison(Result):
 
     @property
     def steps(self) -> int:
-        """Annotated steps in all traces."""
         return sum(file.steps for file in self.files)
 
     @property
     def share(self) -> float:
-        """Communication's share of the steps."""
         return sum(total.share for total in self.totals)
 
     @property
     def exposed(self) -> float:
-        """Of the steps what is exposed communication."""
         return sum(total.share * total.exposed for total in self.totals)
 
     @property

@@ -96,7 +96,6 @@ def _call(one: MergedCall, prices: CallPrices) -> TracedCall:
 
 
 def _totals(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> tuple[CallTotal, ...]:
-    """What takes most of the steps first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
@@ -132,7 +131,6 @@ def _total(calls: Sequence[TracedCall], window_s: float, steps: Sequence[int]) -
 
 
 def _a_step(calls: Sequence[TracedCall], steps: Sequence[int]) -> float:
-    """Calls in a step of the rank that makes most."""
     made = Counter(trace for call in calls for trace in call.inside)
     return max((number / steps[trace] for trace, number in made.items()), default=0.0)
 
@@ -164,7 +162,6 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _why_not(total: CallTotal) -> str:
-    """Why a job file cannot say these calls; empty where it can."""
     if total.reason:
         return total.reason
     if len(total.axes) > 1:

@@ -67,7 +67,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 
 
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
-OF_OTHERS = ("benchmark_command.py", "hypotheses.py", "checks_to_run.py", "links.py", "page.py")
+OF_OTHERS = ("benchmark_command.py", "hypotheses.py", "links.py", "page.py")
 # The table of arguments, and what says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = ("errors.py", "arguments.py", "markdown.py", "text.py")
 

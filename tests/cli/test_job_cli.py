@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_job_is_shown_with_what_it_computes_sends_and_keeps(run: Any, folder: Path) -> None:
-    shown = run("job", "show", "mine.yaml", "-n", "16").out
+    shown = run("job", "show", "mine.yaml", "-n", "16", "--all").out
     assert "16 ranks: tp 2 (sp) x pp 2 x dp 4" in shown
     assert "micro-batches: 16 of 1 sequence" in shown
     assert "stage 0 (4 layers, embedding): forward" in shown
     assert "stage 1 (4 layers, head): forward" in shown
     assert "plain calls" in shown
     assert "26.4 ms" in shown
-    assert "fits; " in shown
+    assert "It fits: " in shown
 
 
 def test_stages_of_one_kind_are_one_line(run: Any, folder: Path) -> None:
-    shown = run("job", "show", "mine.yaml", "-n", "16", "--set", "layout.pp=8", "--set", "layout.tp=1").out
+    shown = run("job", "show", "mine.yaml", "-n", "16", "--set", "layout.pp=8", "--set", "layout.tp=1", "--all").out
     assert "stages 1-6 (1 layer): forward" in shown
     assert "mine with layout.pp=8, layout.tp=1" in shown
 
@@ -52,8 +53,9 @@ def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None
     args = ("job", "show", "mine.yaml", "-n", "32", "--set", "model=llama3-70b", "--set", "shard.mode=zero1")
     done = run(*args)
     assert done.code == 0
-    assert "does not fit; weights bind" in done.out or "does not fit; gradients bind" in done.out
-    assert "fits with " in done.out
+    said = " ".join(done.out.split())
+    assert "It does not fit: " in said
+    assert re.search(r"most of it (weights|gradients); --job-set \S+.* fits, with ", said)
     document = run(*args, "--format", "json").json
     assert document["fits"] is False
     assert document["memory_bytes"] > document["capacity_bytes"]

@@ -78,7 +78,7 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
     assert "\nall-reduce, 8 ranks on 1 node (NCCL " in out
     assert "|  1 MiB |" in out
     assert "protocol" not in out
-    assert "findings:\n  reaches what this fabric should give: 94 of 99.9 GB/s busbw at 1 GiB, but only from 1 GiB on: " in out
+    assert "findings:\n  reaches the busbw predicted for this fabric: 94 of 99.9 GB/s at 1 GiB, but only from 1 GiB on: " in out
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:

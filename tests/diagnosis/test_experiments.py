@@ -21,7 +21,7 @@ NODE, PAIR = ExperimentMachine(8, 1, "NCCL"), ExperimentMachine(16, 2, "NCCL")
 
 def supported(name: str, value: float, spans: int = 1, library: str = "NCCL") -> SupportedCause:
     cause = next(one for one in hypotheses(BASE, HostFacts(spans, 8, library, "NVIDIA")) if one.name == name)
-    return SupportedCause(cause, value, cause.world(value), frozenset({0}), 0.0, 0.0)
+    return SupportedCause(cause, value, cause.scenario(value), frozenset({0}), 0.0, 0.0)
 
 
 def test_every_cause_is_told_from_the_fabric_as_it_is() -> None:

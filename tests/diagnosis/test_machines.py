@@ -209,6 +209,6 @@ def test_logs_of_other_sizes_are_one_series(tmp_path: Path) -> None:
 
 def test_a_fabric_of_other_devices_is_said_to_be_one(tmp_path: Path) -> None:
     path = machine_logs.log(tmp_path / "h100.log", machine_logs.time_on())
-    said = "the devices are not those of dgx-a100: the nearest shipped fabric is dgx-h100"
+    said = "the devices do not match dgx-a100: the nearest bundled fabric is dgx-h100"
     assert said in colltool.doctor(path, "dgx-a100").assumed.said
     assert not [line for line in colltool.doctor(path, "dgx-h100").assumed.said if "not those of" in line]

@@ -12,6 +12,7 @@ import yaml
 from small import rail_pods
 
 from colltool.base.errors import ColltoolError
+from colltool.fabric.load import load_fabric
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.properties import fabric_facts, tier_facts
 from colltool.fabric.topology import capabilities_of
@@ -335,3 +336,12 @@ def test_the_scalable_unit_needs_no_spine() -> None:
     four = fabric_facts(shipped("dgx-h100", size=128)).tiers[1]
     assert four.sizing is not None
     assert (four.sizing.switches, four.diameter_links) == (48, 4)
+
+
+def test_sigma_is_injection_over_bisection() -> None:
+    full = load_fabric("dgx-h100", ["ib.size=64"])
+    thin = load_fabric("dgx-h100", ["ib.size=64", "ib.levels.spine.oversubscription=4"])
+    assert [capabilities_of(tier).sigma for tier in full.tiers] == [1, 1]
+    assert [capabilities_of(tier).sigma for tier in thin.tiers] == [1, 4]
+    torus = load_fabric("torus512").tiers[0]  # 8x8x8: 6 links each, 128 of them across the middle
+    assert capabilities_of(torus).sigma == 512 / 2 * 6 / 128

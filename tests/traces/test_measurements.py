@@ -11,7 +11,7 @@ import pytest
 from tracing import call, kernel, step, text, write
 
 from colltool.base.primitives import AG, AR
-from colltool.diagnosis.evidence import BoundedCalls
+from colltool.diagnosis.results import BoundedCalls
 from colltool.traces import is_trace
 from colltool.traces.measurements import MESSAGE, SPREAD, TracedSeries, measured_calls
 

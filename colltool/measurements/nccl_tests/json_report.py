@@ -21,16 +21,10 @@ _Json = Mapping[str, object]
 
 
 def recognises(log: Log) -> bool:
-    """Whether the log is a JSON object."""
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
-    """All results of a report.
-
-    Raises:
-        ColltoolError: no JSON, not a report of nccl-tests, or results that cannot be used.
-    """
     text, file = log.text().lstrip("\ufeff"), log.file
     try:
         # Numbers stay text: their digits say how exact they are.
@@ -65,7 +59,6 @@ def _has_cpu_time(result: object) -> bool:
 
 
 def _run(report: _Json, file: str) -> TestRun:
-    """The run without its results."""
     run = TestRun(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
@@ -116,7 +109,6 @@ def _cut(result: _Json) -> Cells:
 
 
 def _halves(result: object) -> dict[str, dict[str, str]]:
-    """The halves that a result gives, by label."""
     listed = result if isinstance(result, dict) else {}
     return {label: _cells(half) for key, label in _HALVES.items() if isinstance(half := listed.get(key), dict)}
 

@@ -17,11 +17,7 @@ class NotModelled(ColltoolError):
 
 
 def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
-    """The rows of a run, in SI units, with everything checked that can be checked.
-
-    Raises:
-        ColltoolError: no row survives, or the log contradicts itself or the caller.
-    """
+    """The rows of a run, in SI units, with everything checked that can be checked."""
     name = _name(run)
     primitive = _primitive(name, run, stated)
     chosen, notes = used_rows(run, stated.in_place)
@@ -73,7 +69,6 @@ def _name(run: TestRun) -> str:
 
 
 def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
-    """The collective that the log names, else the stated one."""
     if not name and stated.primitive is None:
         what = "the log does not say which collective this table measures"
         raise ColltoolError(what, where=run.where, fix=f"say it: {given('primitive', 'all_reduce')}")
@@ -88,11 +83,6 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
 
 
 def _listed_ranks(run: TestRun) -> int | None:
-    """Ranks of a communicator as the Rank lines list them; None where they are missing or incomplete.
-
-    Raises:
-        ColltoolError: one rank twice, or groups of different sizes.
-    """
     owners: dict[int, Device] = {}
     for device in run.devices:
         first = owners.setdefault(device.rank, device)
@@ -151,11 +141,7 @@ class UsedRow(NamedTuple):
 
 
 def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
-    """The wanted half of every row, or the other where that one was not printed.
-
-    Raises:
-        ColltoolError: no row can be used.
-    """
+    """The wanted half of every row, or the other where that one was not printed."""
     wanted, other = (IN, OUT) if in_place else (OUT, IN)
     # One half in every row and no blank: rccl-tests -O 0. In one row alone it is where the log was cut.
     only_half = len(run.rows) > 1 and all(EITHER in row.cells().halves for row in run.rows)
@@ -232,7 +218,6 @@ def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedR
 
 
 def _consistent(size: float, time: RoundingInterval, algbw: RoundingInterval | None) -> bool | None:
-    """Whether time x algbw is the size, within rounding; None where algbw has too few digits to say."""
     if algbw is None or algbw.value <= 0 or algbw.half > 0.1 * algbw.value:
         return None
     low, high = algbw.low * time.low * 1e3, algbw.high * time.high * 1e3

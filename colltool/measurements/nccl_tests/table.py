@@ -46,7 +46,6 @@ class TableRow(NamedTuple):
     item: str = ""
 
     def cells(self) -> Cells:
-        """What stands in its columns."""
         return self.cut(self.content)
 
 
@@ -73,7 +72,6 @@ class Columns(NamedTuple):
 
     @property
     def time(self) -> str:
-        """What the time column is called."""
         return self.names[self.starts[0]]
 
     def words(self, text: str) -> list[str]:
@@ -84,11 +82,9 @@ class Columns(NamedTuple):
         return words
 
     def lacks_a_half(self, missing: int) -> bool:
-        """Whether so many missing values are those of one of two halves."""
         return len(self.starts) == 2 and missing == self.width
 
     def cut(self, text: str) -> Cells:
-        """A row under its columns, whole or without one of two halves."""
         words = self.words(text)
         if len(words) == self.values:
             halves = {label: self._half(words[at:]) for label, at in zip(self.labels, self.starts, strict=True)}
@@ -102,11 +98,7 @@ class Columns(NamedTuple):
 
 
 def columns(text: str, above: str, line: int, file: str) -> Columns | None:
-    """The columns that a name line lists, or None for any other line. ``above`` is the line before, which labels the halves.
-
-    Raises:
-        ColltoolError: a table of nccl-tests 2.0 or older, whose times are in ms.
-    """
+    """The columns that a name line lists, or None for any other line. ``above`` is the line before, which labels the halves."""
     if "algbw" not in text:
         return None
     words = [word.lstrip("#") for word in text.split()]
@@ -139,11 +131,7 @@ def _labels(above: str, halves: int) -> tuple[str, ...]:
 
 
 def check_unit(text: str, line: int, file: str) -> None:
-    """Refuse a table that gives its times in another unit than us, by the line of units below the names.
-
-    Raises:
-        ColltoolError: ``(ms)`` or ``(s)``.
-    """
+    """Refuse a table that gives its times in another unit than us, by the line of units below the names."""
     _, bytes_, units = text.partition("(B)")
     unit = _OTHER_UNIT.search(units) if bytes_ else None
     if unit:
@@ -162,7 +150,6 @@ class Pieces:
         """How many values the row still lacks; negative for too many."""
 
     def add(self, text: str) -> bool:
-        """Take the rest of the row from a later line, if that is what the line holds."""
         words = text.split(None, max(self.missing, 0))
         if not words or len(words) > self.missing or not (words[0] == "N/A" or rounding_interval(words[0])):
             return False
@@ -172,11 +159,7 @@ class Pieces:
         return True
 
     def row(self) -> TableRow:
-        """The row, whole.
-
-        Raises:
-            Unusable: too few values, or too many.
-        """
+        """The row, whole."""
         if self.missing < 0:
             raise UnusableRow("more values than columns")
         if self.missing and not self.layout.lacks_a_half(self.missing):
@@ -234,15 +217,12 @@ class TestRun:
 
     @property
     def where(self) -> str:
-        """``file:line`` of the table."""
         return f"{self.file}:{self.table}"
 
     def place(self, row: TableRow) -> str:
-        """``file:line`` of a row, and its item."""
         return place(self.file, row.number, row.item)
 
     def note(self, reason: str, row: TableRow, *, used: bool = False) -> Note:
-        """A note on a row."""
         return Note(reason, self.file, row.number, row.item, used)
 
 

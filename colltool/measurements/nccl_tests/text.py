@@ -31,16 +31,10 @@ _END = re.compile(r"# *Avg bus bandwidth")
 
 
 def recognises(log: Log) -> bool:
-    """Whether the log holds the name line of a table, or what is left of a run: its header, or bare rows."""
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
-    """All timings of a log.
-
-    Raises:
-        ColltoolError: no table, or one that cannot be used.
-    """
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
         runs.take(line, number)
@@ -78,8 +72,6 @@ def _nothing(runs: _Runs) -> ColltoolError:
 
 
 class _Runs:
-    """A log on its way from lines to runs."""
-
     def __init__(self, file: str) -> None:
         self.file = file
         self.all = [TestRun(file)]
@@ -102,11 +94,9 @@ class _Runs:
 
     @property
     def run(self) -> TestRun:
-        """The run that the log is in."""
         return self.all[-1]
 
     def take(self, line: str, number: int) -> None:
-        """The next line."""
         if "NCCL version" in line and (version := _LIBRARY.search(line)):
             self._library(version, number)
         text = clean(line)
@@ -130,7 +120,6 @@ class _Runs:
             self.mentions.update(_PROGRAM.findall(text))
 
     def _fresh(self, *, begun: bool) -> None:
-        """Start another run, where what was read belongs to one that has ended or ``begun``."""
         if begun or self.run.closed:
             self.flush()
             self.all.append(TestRun(self.file))
@@ -195,7 +184,6 @@ class _Runs:
             self.flush()
 
     def _rest(self, text: str, number: int) -> bool:
-        """Whether the line belongs to a row: the rest of the one before, or one that is garbled."""
         if self.pieces is not None and self.pieces.add(text):
             if self.pieces.missing <= 0:
                 self.flush()
@@ -207,7 +195,6 @@ class _Runs:
         return False
 
     def flush(self) -> None:
-        """End the row that is being read."""
         if self.pieces is None:
             return
         try:

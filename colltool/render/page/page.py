@@ -15,10 +15,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.quoting import printable
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks
-from colltool.render.headlines import headlines, report_title
 from colltool.render.html import bare
 from colltool.render.plot import need_matplotlib
 from colltool.render.plot.page import Letters, page_svg
+from colltool.render.summary import headlines, report_title
 from colltool.render.view import described
 from colltool.render.widths import fitting
 

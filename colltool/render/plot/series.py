@@ -106,7 +106,7 @@ def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what:
 
 
 def _names(series: Series, extra: str) -> tuple[str, int, str]:
-    return series.primitive.spoken, series.ranks, series.title.removeprefix(f"{series.primitive.spoken}, ") + extra
+    return series.primitive.spoken, series.ranks, series.who + extra
 
 
 def _extras(all_series: Sequence[Series]) -> list[str]:

@@ -89,7 +89,7 @@ def _main(result: Diagnosis) -> DiagnosisFinding | None:
     return next((one for one in result.findings if one.causes), result.findings[0] if result.findings else None)
 
 
-def _answer(result: Diagnosis) -> str:
+def answer(result: Diagnosis) -> str:
     """The most likely cause and how well it meets the times, or that all is well; the next command stands below."""
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     main = _main(result)
@@ -113,7 +113,7 @@ def _answer(result: Diagnosis) -> str:
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [Headline(_answer(result))]
+    out: list[Block] = [Headline(answer(result))]
     if main is None:
         out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
         out += series
@@ -229,4 +229,4 @@ def _experiment(one: Experiment) -> Document:
     return plain(one) | {"bytes": whole_bytes(one.bytes)}  # type: ignore[no-any-return]
 
 
-VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, _answer)}
+VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, answer)}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.view import Document, View, on_fabric, set_field
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import JobList, JobShown, SentBy
@@ -23,6 +24,7 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
+_MOST_CALLS = 10
 _SENT = (
     label("job", "job", get=lambda one: one[0].job.name, hidden=True),
     label("dimension", "dimension", get=lambda one: one[1].call.dimension),
@@ -52,19 +54,35 @@ def _table(result: JobShown) -> Table:
 
 
 def _blocks(result: JobShown) -> list[Block]:
-    out: list[Block] = [Lines(_title(result), tuple(_facts(result))), _table(result)]
-    if result.plain:
-        out.append(Table(_PLAIN, result.plain, None, "plain calls"))
+    out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
+    out += [Table(_PLAIN, result.plain, None, "plain calls")] if result.plain else []
+    detail: list[Block] = [Lines(result.job.description or "the job", tuple(_facts(result)))]
     if result.times:
-        out.append(Lines("compute of a micro-batch, nothing sent", tuple(_compute(result))))
+        detail.append(Lines("compute of a micro-batch, nothing sent", tuple(_compute(result))))
     if result.memory is not None:
-        out.append(Lines("memory of a rank", tuple(_memory(result))))
-    return out
+        worst = (part for part in result.memory.parts if part.stage == result.memory.worst_stage)
+        title = f"memory of a rank on stage {result.memory.worst_stage}, the worst"
+        detail.append(Lines(title, tuple(f"{part.part} {format_bytes(part.bytes, 3)}" for part in worst)))
+    return [*out, *map(later, detail)]
 
 
-def _title(result: JobShown) -> str:
+def _answer(result: JobShown) -> str:
+    """The layout, and whether it fits; where it does not, what would."""
     name = on_fabric(result.job.name, result.job.overrides)
-    return f"{name}: {result.job.description}" if result.job.description else name
+    text, kept = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.", result.memory
+    if kept is None:
+        return text
+    room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
+    needs = f"{format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}, most of it {kept.binds}"
+    if kept.fits is not False:
+        return f"{text} {'It fits: ' if kept.fits else 'It needs '}{needs}."
+    if result.cure is None:
+        cure = "no other sharding, recomputation or layout of these ranks makes it fit: take more ranks"
+    else:
+        pairs = [f"{key}={value}" for key, value in result.cure[0]]
+        shell = " ".join(f"--job-set {pair}" for pair in pairs)
+        cure = f"{said(either(shell=shell, python=f'overrides={pairs!r}'))} fits, with {format_bytes(result.cure[1], 3)}"
+    return f"{text} It does not fit: {needs}; {cure}."
 
 
 def _facts(result: JobShown) -> list[str]:
@@ -126,25 +144,6 @@ def _compute(result: JobShown) -> list[str]:
     return [f"stage{'s' * (len(stages) > 1)} {numbers_text(tuple(stages))} {text}" for text, stages in found.items()]
 
 
-def _memory(result: JobShown) -> list[str]:
-    kept = result.memory
-    assert kept is not None
-    worst = [part for part in kept.parts if part.stage == kept.worst_stage]
-    parts = ", ".join(f"{part.part} {format_bytes(part.bytes, 3)}" for part in worst)
-    room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
-    lines = [f"stage {kept.worst_stage}, the worst: {format_bytes(kept.bytes, 3)}{room}", parts]
-    if kept.fits is False:
-        lines.append(f"does not fit; {kept.binds} bind")
-        if result.cure is not None:
-            change = " ".join(f"{key}={value}" for key, value in result.cure[0])
-            lines.append(f"fits with {change}: {format_bytes(result.cure[1], 3)}")
-        else:
-            lines.append("no other sharding, recomputation or layout of these ranks makes it fit: take more ranks")
-    elif kept.fits:
-        lines.append(f"fits; {kept.binds} take most")
-    return lines
-
-
 def _document(result: JobShown) -> Document:
     setup = result.setup
     head = {"job": result.job.name} | set_field(result.job.overrides) | {"ranks": setup.layout.ranks}
@@ -159,7 +158,7 @@ def _document(result: JobShown) -> Document:
         "compute": [
             {"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict() for one in result.times
         ],
-        "memory": [part._asdict() for part in kept.parts] if kept else [],
+        "memory": plain(kept.parts) if kept else [],
         "memory_bytes": kept.bytes if kept else None,
         "worst_stage": kept.worst_stage if kept else None,
         "capacity_bytes": kept.capacity_bytes if kept else None,
@@ -175,10 +174,6 @@ def _model(job: Job) -> Document | None:
             "active_parameters": active_parameters(model)}  # fmt: skip
 
 
-def _group(group: RankGroup) -> Document:
-    return {"ranks": group.ranks, "stride": group.stride, "axes": [list(axis) for axis in group.axes]}
-
-
 def _sent(one: SentBy) -> Document:
     call = one.call
     return {
@@ -187,23 +182,19 @@ def _sent(one: SentBy) -> Document:
         "group": _group(call.group),
         "bytes": whole_bytes(call.bytes),
         "calls": whole_bytes(call.calls),
-        "per": call.per,
-        "phase": call.phase,
-        "hides": call.hides,
+        **fields(call, "per phase hides"),
         "stages": list(one.stages),
         "source": call.source,
     }
 
 
+def _group(group: RankGroup) -> Document:
+    return fields(group, "ranks stride") | {"axes": [list(axis) for axis in group.axes]}
+
+
 def _plain(one: PlainCall) -> Document:
     return {"primitive": str(one.primitive), "dimension": one.dimension, "group": _group(one.group),
-            "bytes": whole_bytes(one.bytes), "calls": one.calls, "time_s": one.time_s}  # fmt: skip
-
-
-def _summary(result: JobShown) -> str:
-    kept = result.memory
-    room = "" if kept is None else f", {format_bytes(kept.bytes, 3)} on the worst rank"
-    return f"{result.job.name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}{room}"
+            "bytes": whole_bytes(one.bytes)} | fields(one, "calls time_s")  # fmt: skip
 
 
 _LIST = (
@@ -228,21 +219,14 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
-    return [
-        _list_table(result),
-        Lines("a job file may also name", tuple(f"{kind}: {', '.join(names)}" for kind, names in _named())),
-    ]
-
-
-def _named() -> list[tuple[str, list[str]]]:
-    """What else is shipped."""
-    return [(kind, preset_names(kind)) for kind in PARTS]
+    named = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)
+    return [_list_table(result), Lines("a job file may also name", named)]
 
 
 def _list_document(result: JobList) -> Document:
-    rows = [{"name": one.name, "description": one.description, "model": _model(one), "ranks": one.draft.layout.ranks or None}
+    rows = [fields(one, "name description") | {"model": _model(one), "ranks": one.draft.layout.ranks or None}
             for one in result.jobs]  # fmt: skip
-    return {"jobs": rows} | dict(_named())
+    return {"jobs": rows} | {kind: preset_names(kind) for kind in PARTS}
 
 
 def _list_summary(result: JobList) -> str:
@@ -250,6 +234,6 @@ def _list_summary(result: JobList) -> str:
 
 
 VIEWS = {
-    JobShown: View("job-show", _blocks, _document, _table, _summary),
+    JobShown: View("job-show", _blocks, _document, _table, _answer),
     JobList: View("job-list", _list_blocks, _list_document, _list_table, _list_summary),
 }

@@ -11,14 +11,15 @@ from colltool.base.formatting import format_bit_energy, format_bytes, format_len
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
 from colltool.fabric.provenance import Provenance
-from colltool.render.blocks import Block, Lines, Table, label
+from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import document, summary
-from colltool.render.headlines import headlines, report_title
 from colltool.render.page import report_page
+from colltool.render.summary import headlines, report_title
 from colltool.render.view import Document, View, set_field
 from colltool.render.views.fabric_words import reached_text
 from colltool.render.views.sensitivity import quantity
 
+_MOST_LINES = 12
 UNSAID = "the file does not say"
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,
@@ -30,11 +31,13 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 def _blocks(result: Report) -> list[Block]:
     """The terminal's view: what follows, and what the page would hold, each with the command line that gives it."""
-    out: list[Block] = [Lines(report_title(result), tuple(headlines(result)))]
+    first, *others = (*headlines(result), report_title(result))
+    out: list[Block] = [Headline(first), *([Lines("in short", tuple(others), first=_MOST_LINES)] if others else [])]
+    out.append(Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ()))
     for section in result.sections:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
-        out.append(Lines(section.title, tuple(lines), verbatim=True))
-    return [*out, Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ())]
+        out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
+    return out
 
 
 def _told(one: ReportEntry) -> str:

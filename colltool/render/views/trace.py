@@ -138,7 +138,7 @@ def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
         yield f"next: {', or '.join(filter(None, (record, measure)))}"
 
 
-def _answer(result: TraceComparison) -> str:
+def answer(result: TraceComparison) -> str:
     """What is exposed, how the calls compare with the fabric, and which tier is to blame; what to do next."""
     share = (
         f"{percent(result.exposed)} of {_window(result)} is exposed communication ({percent(result.share)} with what is hidden)"
@@ -168,7 +168,7 @@ def _blocks(result: TraceComparison) -> list[Block]:
         out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
     if left := tuple(_left_out(result)):
         out.append(Lines("left out", left))
-    return [Headline(_answer(result)), table, *map(later, out)]
+    return [Headline(answer(result)), table, *map(later, out)]
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:
