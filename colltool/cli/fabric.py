@@ -256,6 +256,6 @@ def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
     from colltool.cli.written import write
     from colltool.fabric.schema import fabric_json_schema
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
 
     write(to_json(fabric_json_schema()), output)

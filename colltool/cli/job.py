@@ -86,7 +86,7 @@ def schema(output: o.OutputOption = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor."""
     from colltool.cli.written import write
     from colltool.fabric.schema import JOB, json_schema
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
     from colltool.training.files.job import JobFile
 
     write(to_json(json_schema(JobFile, JOB)), output)

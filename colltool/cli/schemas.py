@@ -19,7 +19,7 @@ def _printing(asked: bool, schema: Callable[[], str]) -> None:
 def _ladder() -> str:
     from colltool.fabric.ladder import LadderFile
     from colltool.fabric.schema import LADDER, json_schema
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
 
     return to_json(json_schema(LadderFile, LADDER))
 
@@ -27,7 +27,7 @@ def _ladder() -> str:
 def _layout() -> str:
     from colltool.congestion.layout_file import LayoutFile
     from colltool.fabric.schema import LAYOUT, json_schema
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
 
     return to_json(json_schema(LayoutFile, LAYOUT))
 

@@ -167,7 +167,7 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return by_text
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text with the heading it stands under: the record of :func:`lines_table`."""
 
     title: str
@@ -182,7 +182,7 @@ def lines_table(parts: Iterable[Block]) -> Table:
     return Table(_LINE, tuple(_each_line(parts)))
 
 
-def _each_line(parts: Iterable[Block]) -> Iterator[Line]:
+def _each_line(parts: Iterable[Block]) -> Iterator[TextLine]:
     for part in parts:
         if isinstance(part, Lines):
-            yield from (Line(part.title, line) for line in [one for one in part.lines if one] or [""])
+            yield from (TextLine(part.title, line) for line in [one for one in part.lines if one] or [""])

@@ -26,8 +26,7 @@ from colltool.estimate.group_spec import GroupPlacement
 from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
 from colltool.nccl.algorithm_map import name_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
-from colltool.render.estimate_fields import WHY_NOT_RANKED, why_not_ranked
-from colltool.render.not_run import not_run_text
+from colltool.render.estimate_fields import WHY_NOT_RANKED, not_run_text, why_not_ranked
 from colltool.render.view import group_columns, on_fabric, set_text
 
 

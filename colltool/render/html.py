@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table
 from colltool.render.escape import html
-from colltool.render.strips import drawn
+from colltool.render.text import drawn
 
 MOST_ROWS = 500
 """Rows of a table in a notebook, which would choke on a sweep."""

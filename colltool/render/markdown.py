@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from colltool.base.quoting import printable
 from colltool.render.blocks import Block, Headline, Lines, Picture, Strips, Table, in_brief
 from colltool.render.escape import markdown
-from colltool.render.strips import drawn
+from colltool.render.text import drawn
 
 
 def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:

@@ -18,7 +18,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.cli.contention import EXAMPLES
 from colltool.render.blocks import Strip, Strips
-from colltool.render.strips import ASCII, BLOCKS, drawn
+from colltool.render.text import ASCII, BLOCKS, drawn
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 

@@ -13,11 +13,8 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
 from colltool.render.blocks import Block, Headline, Lines, Table, label, lines_table, number
-from colltool.render.column_choice import choose
-from colltool.render.csv import to_csv
-from colltool.render.dispatch import blocks, document, rendered
+from colltool.render.dispatch import blocks, choose, document, rendered, to_csv, to_json
 from colltool.render.html import MOST_ROWS, to_fragment, to_html
-from colltool.render.json import to_json
 from colltool.render.markdown import to_markdown
 from colltool.render.text import Screen, to_text
 

@@ -26,7 +26,7 @@ from colltool.render.sentences import answer
 from colltool.render.view import Document, View, group_columns
 
 
-class _Part(NamedTuple):
+class _PhaseOf(NamedTuple):
     """A phase of the row it belongs to."""
 
     price: Price
@@ -102,7 +102,7 @@ def _table(result: Breakdown, title: str = "") -> Table:
     apart = group_columns(price.group, lambda one: one.price.group)
     energy = (_ENERGY,) if row.energy_J is not None else ()
     columns = (*_CONTEXT, *apart, *((r.SET,) if price.overrides else ()), *_PHASE, *energy)
-    return Table(columns, tuple(_Part(price, row, phase) for phase in row.phases), None, title)
+    return Table(columns, tuple(_PhaseOf(price, row, phase) for phase in row.phases), None, title)
 
 
 def _blocks(result: Breakdown) -> list[Block]:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
-from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkClassLoad, LinkLoad, TierEta
+from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkLoad
 from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
 from colltool.render.sentences import sentence
-from colltool.render.view import Document, Overrides, View, on_fabric, set_field, set_text
+from colltool.render.view import Document, Overrides, View, fields, on_fabric, set_field, set_text
 
 MOST_GROUPS = 20
 """Groups in a table for people, the slowest; CSV and JSON have all."""
@@ -116,51 +116,26 @@ def _document(result: Contention) -> Document:
         "unit": result.unit,
         "groups": [_group(group) for group in result.groups],
         "slowdown": result.slowdown,
-        "hottest": [_link(link) for link in result.hottest],
-        "lines": [_line(line) for line in result.lines],
+        "hottest": [fields(link, _OF_LINK) for link in result.hottest],
+        "lines": [fields(line, "line links loaded busiest mean") for line in result.lines],
         "links_loaded": result.loaded,
         "links_shared": result.shared,
-        "eta": [_tier(one) for one in result.etas],
+        "eta": [fields(one, _OF_TIER) for one in result.etas],
         "notes": list(result.notes),
-    } | ({"links": [_link(link) for link in result.links]} if result.links else {})  # fmt: skip
+    } | ({"links": [fields(link, _OF_LINK) for link in result.links]} if result.links else {})  # fmt: skip
 
 
-def _tier(one: TierEta) -> Document:
-    return {"tier": one.tier, "alpha": one.alpha, "beta": one.beta, "group": one.group}
+_OF_GROUP = "name ranks slowdown interference extra_hops eta_alpha eta_beta primitive algorithm"
+_OF_TIER = "tier alpha beta group"
+_OF_LINK = "link load over_ideal line capacity_Bps groups"
 
 
 def _group(group: GroupCost) -> Document:
     return {
-        "name": group.name,
-        "ranks": group.ranks,
-        "slowdown": group.slowdown,
-        "interference": group.interference,
-        "extra_hops": group.extra_hops,
-        "eta_alpha": group.eta_alpha,
-        "eta_beta": group.eta_beta,
-        "primitive": str(group.primitive),
-        "algorithm": group.algorithm,
+        **fields(group, _OF_GROUP),
         "bytes": whole_bytes(group.bytes),
-        "tail_over_mean": group.tail_over_mean,
-        "busiest": group.busiest,
-        "ideal_s": group.ideal_s,
-        "together_s": group.together_s,
+        **fields(group, "tail_over_mean busiest ideal_s together_s"),
     }
-
-
-def _link(link: LinkLoad) -> Document:
-    return {
-        "link": link.link,
-        "load": link.load,
-        "over_ideal": link.over_ideal,
-        "line": link.line,
-        "capacity_Bps": link.capacity_Bps,
-        "groups": link.groups,
-    }
-
-
-def _line(line: LinkClassLoad) -> Document:
-    return {"line": line.line, "links": line.links, "loaded": line.loaded, "busiest": line.busiest, "mean": line.mean}
 
 
 def _summary(result: Contention) -> str:
@@ -221,8 +196,8 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
 
 
 def _eta_document(result: LayoutEta) -> Document:
-    fields: Document = {"fabric": result.fabric} | set_field(result.overrides)
-    return fields | {"layout": result.layout, "eta": [_tier(one) for one in result.etas]}
+    head: Document = {"fabric": result.fabric} | set_field(result.overrides)
+    return head | {"layout": result.layout, "eta": [fields(one, _OF_TIER) for one in result.etas]}
 
 
 def _eta_summary(result: LayoutEta) -> str:

@@ -12,7 +12,7 @@ from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import under
 from colltool.render.sentences import sentence
-from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
+from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
@@ -189,8 +189,7 @@ def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 def _document(result: Crossover) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
-        "primitive": str(result.primitive),
-        "ranks": result.ranks,
+        **fields(result, "primitive ranks"),
         "group": group_field(result.group),
         "mode": result.mode,
         "model": result.model.echo(),
@@ -202,9 +201,8 @@ def _document(result: Crossover) -> Document:
 
 
 def _winner(one: Winner) -> Document:
-    interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
-    interval |= {} if one.balance is None else {"balance": one.balance}
-    return interval | under(one.protocol)
+    balance = "" if one.balance is None else " balance"
+    return fields(one, "from_bytes to_bytes algorithm spec" + balance) | under(one.protocol)
 
 
 def _library_field(result: Crossover) -> Document:
@@ -215,24 +213,17 @@ def _library_field(result: Crossover) -> Document:
 
 def _pair(pair: AlgorithmPair) -> Document:
     return {
-        "a": pair.a,
-        "b": pair.b,
-        "crossings": [_crossing(pair, one) for one in pair.crossings],
-        "dominates": pair.dominates,
-        "approximations": pair.approximations,
-        "a_spec": pair.a_spec,
-        "b_spec": pair.b_spec,
+        **fields(pair, "a b"),
+        "crossings": [
+            {
+                **fields(one, "bytes faster_below faster_above"),
+                "faster_below_spec": pair.spec(one.faster_below),
+                "faster_above_spec": pair.spec(one.faster_above),
+            }
+            for one in pair.crossings
+        ],
+        **fields(pair, "dominates approximations a_spec b_spec"),
         "dominates_spec": pair.spec(pair.dominates),
-    }
-
-
-def _crossing(pair: AlgorithmPair, one: Crossing) -> Document:
-    return {
-        "bytes": one.bytes,
-        "faster_below": one.faster_below,
-        "faster_above": one.faster_above,
-        "faster_below_spec": pair.spec(one.faster_below),
-        "faster_above_spec": pair.spec(one.faster_above),
     }
 
 

@@ -12,7 +12,7 @@ from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, slow_words
 from colltool.render.estimate_fields import model_field, row_fields
 from colltool.render.sentences import sentence
-from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
+from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9
 
@@ -150,49 +150,33 @@ def _cable(one: CableDelay) -> str:
 
 
 def _document(result: Explanation) -> Document:
-    fields: Document = {"algorithm": result.algorithm}
+    head: Document = {"algorithm": result.algorithm}
     if result.fabric:
-        fields |= {"fabric": result.fabric} | set_field(result.overrides)
-        fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
-        fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | model_field(result.readings)
-        fields |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
-    return fields | {"primitives": [_fields(entry) for entry in result.entries]}
+        head |= {"fabric": result.fabric} | set_field(result.overrides)
+        head |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
+        head |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | model_field(result.readings)
+        head |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
+    return head | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
 def _fields(entry: AlgorithmExplanation) -> Document:
-    return (
+    estimates = [
         {
-            "primitive": str(entry.primitive),
-            "title": entry.title,
-            "formula": list(entry.formula),
-            "text": entry.text,
-            "size_means": entry.size_means,
-            "runs_on": entry.runs_on,
-            "requires": list(entry.requires),
-            "status": entry.status,
-            "shipped_by": list(entry.shipped_by),
-            "source": entry.source,
-            "note": entry.note,
-            "result": None if entry.row is None else row_fields(entry.row),
-            "reason": entry.reason,
+            **fields(one, "algorithm protocol picked"),
+            "estimate_s": one.seconds,
+            "latency": [{"what": name, "times": times, "each_s": each} for name, times, each in one.latency],
+            "plateau": one.plateau,
+            "channels_Bps": one.bus_Bps,
+            **fields(one, "bandwidth_Bps correction"),
         }
-        | ({"balance": entry.balance} if entry.balance is not None else {})
-        | ({"partners": entry.partners} if entry.partners is not None else {})
-        | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
-    )
-
-
-def _estimate(one: NcclEstimateParts) -> Document:
+        for one in entry.estimates
+    ]
     return {
-        "algorithm": one.algorithm,
-        "protocol": one.protocol,
-        "picked": one.picked,
-        "estimate_s": one.seconds,
-        "latency": [{"what": name, "times": times, "each_s": each} for name, times, each in one.latency],
-        "plateau": one.plateau,
-        "channels_Bps": one.bus_Bps,
-        "bandwidth_Bps": one.bandwidth_Bps,
-        "correction": one.correction,
+        **fields(entry, "primitive title formula text size_means runs_on requires status shipped_by source note"),
+        "result": None if entry.row is None else row_fields(entry.row),
+        "reason": entry.reason,
+        **{name: value for name, value in fields(entry, "balance partners").items() if value is not None},
+        **({"estimates": estimates} if estimates else {}),
     }
 
 

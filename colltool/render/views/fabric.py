@@ -12,9 +12,14 @@ from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, described, on_fabric, set_field
-from colltool.render.views.fabric_bill import bill_blocks, bill_document
-from colltool.render.views.fabric_failures import failure_blocks, failure_documents
-from colltool.render.views.fabric_size import plan_lines, sizing_document
+from colltool.render.views.fabric_size import (
+    bill_blocks,
+    bill_document,
+    failure_blocks,
+    failure_documents,
+    plan_lines,
+    sizing_document,
+)
 from colltool.render.views.fabric_words import (
     alpha_text,
     eta_text,

@@ -24,7 +24,7 @@ from colltool.render.estimate_fields import model_field, under
 from colltool.render.view import Document, View, fields
 
 
-class _Step(NamedTuple):
+class _LadderRow(NamedTuple):
     """A rung of its ladder."""
 
     ladder: Ladder
@@ -61,7 +61,7 @@ _LEGEND = "gap: times the fastest of its primitive and size; margin: realistic /
 
 
 def _table(result: Ladder) -> Table:
-    table = Table(_COLUMNS, tuple(_Step(result, rung) for rung in result.rows))
+    table = Table(_COLUMNS, tuple(_LadderRow(result, rung) for rung in result.rows))
     return table if any(rung.realistic.protocol for rung in result.rows) else table.without("protocol")
 
 

@@ -13,7 +13,7 @@ from colltool.fabric.bill import Cost
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
-from colltool.render.views.fabric_bill import PLURAL
+from colltool.render.views.fabric_size import PLURAL
 from colltool.render.views.sensitivity import quantity
 from colltool.training.plan import Plan
 

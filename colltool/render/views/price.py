@@ -203,7 +203,7 @@ def _summary(result: Price) -> str:
     return f"{r.heading(result)}: {best.title}, {format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
 
 
-class _Winner(NamedTuple):
+class _SizeWinner(NamedTuple):
     """The fastest of a size and who comes next."""
 
     price: Price
@@ -229,7 +229,7 @@ _NAMES = {
 
 def _winners(result: PriceList, columns: Sequence[object] = _WINNER) -> Table:
     first = result.prices[0]
-    records = tuple(_Winner(one, one.results[0], one.results[1] if len(one.results) > 1 else None) for one in result.prices)
+    records = tuple(_SizeWinner(one, one.results[0], one.results[1] if len(one.results) > 1 else None) for one in result.prices)
     idle = () if any(one.row.protocol for one in records) else ("protocol",)
     return Table((*r.context(first), *columns), records).with_shown("bytes").without(*idle)  # type: ignore[arg-type]
 

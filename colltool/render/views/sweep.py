@@ -15,7 +15,7 @@ from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
 from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, held_lines
 from colltool.render.sentences import sentence
-from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
 
 _MOST_ROWS = 12  # of the default view
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
@@ -207,24 +207,16 @@ def _document(result: Sweep) -> Document:
 
 
 def _cell(result: Sweep, cell: Cell) -> Document:
-    at = {
-        axis.key: whole_bytes(value) if axis.key == "bytes" else value for axis, value in zip(result.axes, cell.at, strict=True)
-    }
-    protocol = {"protocol": cell.protocol} if cell.protocol else {}
-    reason = {"reason": cell.reason} if cell.reason else {}
-    return at | {
-        "algorithm": cell.algorithm,
-        "spec": cell.spec,
-        "total_s": cell.total_s,
-        "busbw_Bps": cell.busbw_Bps,
-        "alpha_share": cell.alpha_share,
-        "runner_up": cell.runner_up,
-        "runner_up_s": cell.runner_up_s,
+    at = zip(result.axes, cell.at, strict=True)
+    return {
+        **{axis.key: whole_bytes(value) if axis.key == "bytes" else value for axis, value in at},
+        **fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s"),
         "close": is_close(cell),
         "ideal_algorithm": cell.ideal,
         "ideal_s": cell.ideal_s,
         "leads": cell.selectable,
-    } | protocol | reason  # fmt: skip
+        **{name: value for name, value in fields(cell, "protocol reason").items() if value},
+    }
 
 
 def _summary(result: Sweep) -> str:
