@@ -238,7 +238,7 @@ def _contest_document(result: Contest) -> Document:
         "samples_asked": result.samples_asked,
         "seed": result.seed,
         "rows": [_row(side, one) for side, one in zip(result.sides, (None, *result.beats), strict=True)],
-        "contest_verdict": list(contest_verdict(result)),
+        "verdict": list(contest_verdict(result)),
         "ground": ground_field(result.ground),
     }
 
