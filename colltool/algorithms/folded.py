@@ -1,10 +1,12 @@
-"""What the schedules of powers of two do off them: fold the ranks too many into partners, or fill up with ranks of zeros.
+"""What the schedules of powers of two do off them: fold the surplus ranks into partners, or pad with ranks of zeros.
 
 N' = 2^floor(lg N) ranks go on and r = N - N' are folded. MPI folds neighbours: of the first 2r ranks every even one hands its
 vector to the next before the rounds, and takes the result after them.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from colltool.algorithms.group import ANY_TO_ANY, SWITCHED, Group
 from colltool.algorithms.references import CHAN, RABENSEIFNER, THAKUR_RABENSEIFNER_GROPP
@@ -17,10 +19,10 @@ _MPI = ("MPICH", "Open MPI")
 
 
 def off_powers_of_two(group: Group) -> str | None:
-    """Powers of two have nobody to fold and nothing to fill up."""
+    """Powers of two have no surplus ranks to fold, and nothing to pad."""
     if group.ranks & (group.ranks - 1):
         return None
-    return f"for rank counts off powers of two; with {group.ranks} nobody is left over"
+    return f"only for rank counts that are not a power of two; {group.ranks} is one"
 
 
 def _kept(ranks: int) -> int:
@@ -33,19 +35,20 @@ def _neighbours(load: float, label: str) -> Terms:
     return Terms(1, load, Rounds("fanout", ((1, load),)), label=label)
 
 
-@algorithm(
+_off_powers_of_two = partial(algorithm, on=ANY_TO_ANY, requires=(off_powers_of_two,))
+
+
+@_off_powers_of_two(
     "recursive-doubling-fold",
     AR,
-    on=ANY_TO_ANY,
-    requires=(off_powers_of_two,),
     shipped_by=_MPI,
     source=THAKUR_RABENSEIFNER_GROPP,
     equation="t = (lg N' + 2) α + (lg N' + 2) M/BW, N' = 2^floor(lg N)",
 )
 def recursive_doubling_all_reduce(group: Group) -> Schedule:
-    """Recursive doubling off powers of two: the ranks too many fold their vectors into a neighbour's, and take the result.
+    """Recursive doubling off powers of two: the surplus ranks add their vectors to a neighbour's, and receive the result.
 
-    For small messages. What MPI runs where N is no power of two.
+    For small messages. What MPI runs when N is not a power of two.
 
     >>> totals(recursive_doubling_all_reduce(Group(6, "star")))
     (4, 4.0)
@@ -56,19 +59,17 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     return _neighbours(1.0, "fold"), rounds, _neighbours(1.0, "unfold")
 
 
-@algorithm(
+@_off_powers_of_two(
     "rabenseifner-fold",
     AR,
-    on=ANY_TO_ANY,
-    requires=(off_powers_of_two,),
     shipped_by=("MPICH",),
     source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
     equation="t = (2 lg N' + 2) α + (2(N'-1)/N' + 2) M/BW, N' = 2^floor(lg N)",
 )
 def rabenseifner_fold(group: Group) -> Schedule:
-    """Rabenseifner off powers of two, folded: the ranks too many add two messages of the whole vector.
+    """Rabenseifner off powers of two, folded: the surplus ranks cost two messages of the whole vector.
 
-    What MPICH runs where N is no power of two: about twice the bytes of a power of two.
+    What MPICH runs when N is not a power of two: about twice the bytes of a power of two.
 
     >>> totals(rabenseifner_fold(Group(6, "star")))
     (6, 3.5)
@@ -99,7 +100,7 @@ def _idle_ranks(group: Group) -> Caveat:
 def rabenseifner_padded(group: Group) -> Schedule:
     """Rabenseifner off powers of two, padded: ranks of zeros fill up to the next power of two.
 
-    Takes ranks that the group does not have, idle ports of the same switch: a textbook's way, run by nobody.
+    Needs ranks that the group does not have, on idle ports of the same switch: a textbook construction that no library runs.
 
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
@@ -116,16 +117,14 @@ def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
 
-@algorithm(
+@_off_powers_of_two(
     "recursive-doubling-fold",
     AG,
-    on=ANY_TO_ANY,
-    requires=(off_powers_of_two,),
     source=THAKUR_RABENSEIFNER_GROPP,
     equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
 )
 def recursive_doubling_gather(group: Group) -> Schedule:
-    """Recursive doubling off powers of two: the ranks too many give a neighbour their chunk, and take all the others' from it.
+    """Recursive doubling off powers of two: the surplus ranks give a neighbour their chunk, and receive all the others' from it.
 
     The mirror image of the folded reduce-scatter. MPI takes Bruck's rounds instead.
 
@@ -137,18 +136,16 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     return _neighbours(1 / n, "fold"), rounds, _neighbours((n - 1) / n, "unfold")
 
 
-@algorithm(
+@_off_powers_of_two(
     "recursive-halving-fold",
     RS,
-    on=ANY_TO_ANY,
-    requires=(off_powers_of_two,),
     shipped_by=_MPI,
     source=THAKUR_RABENSEIFNER_GROPP,
     mirror="recursive-doubling-fold",
     equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
 )
 def recursive_halving_scatter(group: Group) -> Schedule:
-    """Recursive halving off powers of two: the ranks too many fold their vectors into a neighbour's, and take their chunk.
+    """Recursive halving off powers of two: the surplus ranks add their vectors to a neighbour's, and receive their chunk.
 
     A folded rank keeps its own part of its chunk; MPICH hands over the whole vector, M/N more.
 

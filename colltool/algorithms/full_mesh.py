@@ -7,6 +7,8 @@ carries an equal share of the payload, so that every link carries 1/(N-1) of wha
 
 from __future__ import annotations
 
+from functools import partial
+
 from colltool.algorithms.group import FULL_MESH, Group, all_ports
 from colltool.algorithms.references import CHAN, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
@@ -24,15 +26,15 @@ def several_links(group: Group) -> str | None:
     return "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
 
 
-@algorithm(
-    "multi-link-ring",
-    AR,
-    on=FULL_MESH,
-    requires=(several_links, all_ports),
-    shipped_by=("NCCL", "RCCL"),
-    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
-    equation="t = 2(N-1) α + 2/N M/BW",
-)
+def _rings(group: Group, passes: int) -> Terms:
+    n = group.ranks
+    return Terms(passes * (n - 1), passes / n, Ring("links"))
+
+
+_over_all_links = partial(algorithm, on=FULL_MESH, requires=(several_links, all_ports), shipped_by=("NCCL", "RCCL"))
+
+
+@_over_all_links("multi-link-ring", AR, source=f"{PATARASUK_YUAN}; {_ALL_LINKS}", equation="t = 2(N-1) α + 2/N M/BW")
 def multi_link_all_reduce(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of the vector.
 
@@ -41,42 +43,26 @@ def multi_link_all_reduce(group: Group) -> Terms:
     >>> multi_link_all_reduce(Group(8, "full_mesh"))[:2]
     (14, 0.25)
     """
-    n = group.ranks
-    return Terms(2 * (n - 1), 2 / n, Ring("links"))
+    return _rings(group, 2)
 
 
-@algorithm(
-    "multi-link-ring",
-    AG,
-    RS,
-    on=FULL_MESH,
-    requires=(several_links, all_ports),
-    shipped_by=("NCCL", "RCCL"),
-    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
-    equation="t = (N-1) α + 1/N M/BW",
-)
+@_over_all_links("multi-link-ring", AG, RS, source=f"{PATARASUK_YUAN}; {_ALL_LINKS}", equation="t = (N-1) α + 1/N M/BW")
 def multi_link_ring(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of every chunk.
 
     >>> multi_link_ring(Group(8, "full_mesh"))[:2]
     (7, 0.125)
     """
-    n = group.ranks
-    return Terms(n - 1, 1 / n, Ring("links"))
+    return _rings(group, 1)
 
 
-@algorithm(
+@_over_all_links(
     "multi-link-chain",
     BC,
     REDUCE,
-    on=FULL_MESH,
-    requires=(several_links, all_ports),
-    shipped_by=("NCCL", "RCCL"),
     source=f"{CHAN}; {_ALL_LINKS}",
-    equation=(
-        "t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)\n"
-        "t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4"
-    ),
+    equation="t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)\n"
+    "t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4",
 )
 def multi_link_chain(group: Group) -> Terms:
     """Chains over all links of a full mesh at once: the rings of multi-link-ring cut at the root, segment behind segment.

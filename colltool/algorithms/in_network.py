@@ -6,6 +6,8 @@ mesh: there is no switch.
 
 from __future__ import annotations
 
+from functools import partial
+
 from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.references import PARAMETER_SERVER, SHARP
@@ -34,15 +36,14 @@ def _no_room(group: Group) -> str | None:
     return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"
 
 
-@algorithm(
-    "in-network",
+_in_switch = partial(algorithm, "in-network", on=SWITCHED, source=SHARP, in_switch=True)
+
+
+@_in_switch(
     AR,
-    on=SWITCHED,
     requires=(switch_can("reduce", "multicast"),),
     shipped_by=("NCCL (NVLS, CollNet)",),
     limits=(nccl_switch,),
-    source=SHARP,
-    in_switch=True,
     equation="t = 2k α_switch + M/BW",
 )
 def all_reduce(group: Group) -> Terms:
@@ -57,15 +58,11 @@ def all_reduce(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, 1, Switch(AR))
 
 
-@algorithm(
-    "in-network",
+@_in_switch(
     RS,
-    on=SWITCHED,
     requires=(switch_can("reduce"),),
     shipped_by=("NCCL (NVLS)",),
     limits=(nccl_switch, nvls_inside),
-    source=SHARP,
-    in_switch=True,
     equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def reduce_scatter(group: Group) -> Terms:
@@ -79,15 +76,11 @@ def reduce_scatter(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(RS))
 
 
-@algorithm(
-    "in-network",
+@_in_switch(
     AG,
-    on=SWITCHED,
     requires=(switch_can("multicast"),),
     shipped_by=("NCCL (NVLS)",),
     limits=(nccl_switch, nvls_inside),
-    source=SHARP,
-    in_switch=True,
     equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def all_gather(group: Group) -> Terms:
@@ -101,15 +94,7 @@ def all_gather(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(AG))
 
 
-@algorithm(
-    "in-network",
-    BC,
-    on=SWITCHED,
-    requires=(switch_can("multicast"),),
-    source=SHARP,
-    in_switch=True,
-    equation="t = k α_switch + M/BW",
-)
+@_in_switch(BC, requires=(switch_can("multicast"),), equation="t = k α_switch + M/BW")
 def broadcast(group: Group) -> Terms:
     """One write, replicated by the switch.
 
@@ -119,15 +104,7 @@ def broadcast(group: Group) -> Terms:
     return Terms(group.switch_levels, 1, Switch(BC))
 
 
-@algorithm(
-    "in-network",
-    REDUCE,
-    on=SWITCHED,
-    requires=(switch_can("reduce"),),
-    source=SHARP,
-    in_switch=True,
-    equation="t = k α_switch + M/BW",
-)
+@_in_switch(REDUCE, requires=(switch_can("reduce"),), equation="t = k α_switch + M/BW")
 def reduce(group: Group) -> Terms:
     """Every rank's vector reduced on the way to the root.
 
@@ -171,9 +148,9 @@ def all_to_all(group: Group) -> Terms:
 def parameter_server(group: Group) -> Terms:
     """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back, both ways at once.
 
-    K servers stand beside the N ranks: parameter-server is one, parameter-server:8 are eight. Through a server's port go N parts
+    K servers beside the N ranks: parameter-server is one, parameter-server:8 is eight. Through a server's port go N parts
     of M/K each way; send and receive overlap, as different parts are on their way. With as many servers as ranks it moves half of
-    what a ring moves, on twice the ports. It is priced where it is named, and stands in no table beside collectives.
+    what a ring moves, on twice the ports. It is priced only where it is named, and listed in no table of collectives.
 
     >>> parameter_server(Group(1024, "star", servers=8))[:2]
     (2, 128.0)

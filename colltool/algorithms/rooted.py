@@ -34,7 +34,7 @@ def strides(ranks: int) -> tuple[int, ...]:
 def chain(group: Group) -> Terms:
     """Pipelined chain: the payload walks from rank to rank, segment behind segment.
 
-    Assumes full-duplex ports: a rank passes one segment on while it takes the next.
+    Assumes full-duplex ports: a rank passes one segment on while it receives the next.
 
     >>> chain(Group(8, "star"))[:2]
     (7, 1)
@@ -99,7 +99,7 @@ def pipelined_tree(group: Group) -> Terms:
 def scatter_allgather(group: Group) -> Schedule:
     """Van de Geijn broadcast: a binomial scatter, then a ring all-gather.
 
-    For large payloads where a pipeline is not at hand.
+    For large payloads where no pipelined broadcast is available.
 
     >>> totals(scatter_allgather(Group(8, "star")))
     (10, 1.75)

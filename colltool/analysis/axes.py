@@ -27,12 +27,10 @@ class SweepAxis(NamedTuple):
 
     @property
     def is_reading(self) -> bool:
-        """Whether it is a reading of the model."""
         return self.key in DECLARED
 
     @property
     def of_fabric(self) -> bool:
-        """Whether it is a key of the fabric file."""
         return not self.is_reading and self.key not in ("fabric", "ranks", "bytes")
 
 

@@ -91,7 +91,6 @@ def _sliced(tier: Tier) -> str:
 
 
 def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
-    """The ground of whatever runs on a fabric."""
     listed = [one for tier in fabric.tiers for one in tier.protocols or ()]
     launches = [one.launch_overhead for one in listed if one.launch_overhead is not None]
     launches += [fabric.launch_overhead] if "launch_overhead" in fabric.model_fields_set else []
@@ -125,7 +124,6 @@ def basis_differences(names: Sequence[str], grounds: Sequence[PriceBasis]) -> tu
 
 
 def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
-    """The same thing of several primitives and numbers of ranks once."""
     found: dict[tuple[Any, ...], BasisDifference] = {}
     for one in several:
         key = (one.code, one.parts)

@@ -16,8 +16,6 @@ _OSU = {AR: "osu_allreduce", AG: "osu_allgather", RS: "osu_reduce_scatter", A2A:
 
 
 class BenchmarkSizes(NamedTuple):
-    """A range of sizes as nccl-tests and as OSU take it."""
-
     nccl: str
     osu: str
 

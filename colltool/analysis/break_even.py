@@ -28,8 +28,6 @@ FEW = 10
 
 
 class Direction(NamedTuple):
-    """A number, and values of it that go away from the file's."""
-
     number: ParameterRange
     values: Floats
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from math import prod, sqrt
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import (
-    LAUNCH_SHARE,
     BasisDifference,
-    PointTimes,
     PriceBasis,
     basis_or_none,
     group_differences,
@@ -24,16 +22,18 @@ from colltool.analysis.basis import (
     model_error,
     software_differences,
 )
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of, too_many
+from colltool.analysis.grid import FabricLoader, PriceRequest, cells, too_many
 from colltool.analysis.outcomes import (
+    SAME,
+    CompareLine,
     OnePortWinner,
-    Outcome,
     OutcomeRange,
     SameReason,
     alike,
     farthest,
     merged,
     one_port_winners,
+    ranges_of,
     why_same,
 )
 from colltool.base.errors import ColltoolError
@@ -47,7 +47,6 @@ from colltool.estimate.library_selection import library_of
 from colltool.estimate.placement import everybody
 from colltool.fabric.model import Fabric
 
-SAME = 0.02  # a smaller difference is none: prices are not known better
 POINTS = 200  # of the sizes between those that are asked for
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
@@ -60,39 +59,6 @@ class CompareColumn(NamedTuple):
     fabric: str
     set: tuple[tuple[str, str], ...]
     load: FabricLoader
-
-
-class CompareLine(NamedTuple):
-    """One row: the cells of all columns at a primitive, a number of ranks and a size.
-
-    ``missing``: of each column the launch, seconds, that its time leaves out and others have. ``errors``: what the model may be
-    off by on each, as a share.
-    """
-
-    primitive: Primitive
-    ranks: int
-    bytes: float
-    cells: tuple[Cell, ...]
-    missing: tuple[float, ...]
-    errors: tuple[float, ...]
-
-    def ratio(self, column: int) -> float | None:
-        """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
-        first, other = self.cells[0].total_s, self.cells[column].total_s
-        if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
-            return None
-        if time_felt(self.cells[0], self.cells[column]):
-            return None
-        return other / first
-
-    def point(self, names: Sequence[str]) -> PointTimes:
-        """What each column takes."""
-        return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
-
-    def is_bound(self, column: int) -> bool:
-        """Whether a column's time leaves out a launch that would be a tenth of it or more."""
-        total = self.cells[column].total_s
-        return total is not None and self.missing[column] > LAUNCH_SHARE * total
 
 
 class ColumnDifference(NamedTuple):
@@ -188,7 +154,6 @@ class _Compared:
         return group_differences(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
 
     def lines(self, sizes: Sequence[float]) -> Iterator[CompareLine]:
-        """One for each group and size."""
         axes = (SweepAxis("fabric", tuple(one.name for one in self.columns)),
                 SweepAxis("ranks", tuple(group.ranks for group in self.groups)), SweepAxis("bytes", tuple(sizes)))  # fmt: skip
         found = cells(self.asked, axes, [partial(_as_it_is, fabric) for fabric in self.fabrics], self.groups)
@@ -202,7 +167,6 @@ class _Compared:
             yield CompareLine(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
 
     def one_port_winners(self, sizes: Sequence[float]) -> Iterator[OnePortWinner]:
-        """Where the fastest column is another one on one port."""
         return one_port_winners(
             self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME
         )
@@ -212,7 +176,7 @@ class _Compared:
         lines = list(self.lines(sizes))
         for at, column in enumerate(self.columns[1:], start=1):
             one_file = column.fabric == self.columns[0].fabric
-            each = [(group.ranks or 0, _runs([line for line in lines if line.ranks == group.ranks], at, one_file=one_file))
+            each = [(group.ranks or 0, ranges_of([line for line in lines if line.ranks == group.ranks], at, one_file=one_file))
                     for group in self.groups]  # fmt: skip
             for same in alike(each):
                 ranks = tuple(ranks for ranks, _ in same)
@@ -242,55 +206,3 @@ def _error(ground: PriceBasis | None, size: float) -> float:
     if ground is None:
         return 0.0
     return model_error(size, measured=ground.protocols, several_tiers=sum(count > 1 for count in ground.group) > 1)
-
-
-def _runs(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> tuple[OutcomeRange, ...]:
-    runs = []
-    for (outcome, near), run in groupby(lines, key=lambda line: _judged(line, column, one_file=one_file)):
-        several = list(run)
-        ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
-        error = max(max(line.errors[0], line.errors[column]) for line in several)
-        runs.append(OutcomeRange(outcome, several[0].bytes, several[-1].bytes, farthest(ratios), error if near else None))
-    return tuple(runs)
-
-
-def _judged(line: CompareLine, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
-    """How a column compares, and whether the model may be off by as much.
-
-    Values of one file share the model and nearly all numbers, so that its error is in both times; that of two files is not.
-    """
-    outcome, ratio = _outcome(line, column), line.ratio(column)
-    if ratio is None or one_file or outcome == "same":
-        return outcome, False
-    return outcome, max(ratio, 1 / ratio) - 1 <= max(line.errors[0], line.errors[column])
-
-
-def _outcome(line: CompareLine, column: int) -> Outcome:
-    """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
-    ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
-    if ratio is None:
-        return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
-    return told(ratio)
-
-
-def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
-    """Whether a launch that one of two times leaves out is a tenth of it, or would turn which is faster."""
-    if missing[0] == missing[1]:
-        return False
-    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
-    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
-    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
-
-
-def time_felt(first: Cell, other: Cell) -> bool:
-    """Whether measured time beside the bytes, in one of two times alone, is a tenth of either and would turn which is faster."""
-    totals = first.total_s or 0.0, other.total_s or 0.0
-    lacks = [one.fitted_s is None and not one.protocol for one in (first, other)]
-    missing = [(two.fitted_s or 0.0) if lacking else 0.0 for lacking, two in zip(lacks, (other, first), strict=True)]
-    filled = (totals[1] + missing[1]) / (totals[0] + missing[0])
-    return max(missing) >= LAUNCH_SHARE * min(totals) and told(filled) != told(totals[1] / totals[0])
-
-
-def told(ratio: float) -> Literal["same", "slower", "faster"]:
-    """What a ratio is called."""
-    return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from colltool.analysis.basis import BasisDifference, PriceBasis, basis_of, group_differences, joined, launch_missing
-from colltool.analysis.compare import SAME, launch_felt
 from colltool.analysis.grid import Floats, PriceRequest, winner
+from colltool.analysis.outcomes import SAME, launch_felt
 from colltool.analysis.sensitivity import affordable, draws, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result

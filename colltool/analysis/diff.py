@@ -173,7 +173,6 @@ class Diff(Result):
 
     @property
     def moved(self) -> bool:
-        """Whether anything did."""
         return bool(self.changed or self.added or self.removed)
 
 

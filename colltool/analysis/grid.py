@@ -60,8 +60,6 @@ class Cell(NamedTuple):
 
 
 class PriceRequest(NamedTuple):
-    """What is priced in every cell."""
-
     primitive: Primitive
     readings: Readings
     only: tuple[str, ...] = ()
@@ -147,7 +145,6 @@ class _Block:
         self.loose = [2, *sorted(varied)]  # sizes, and what is varied by numbers
 
     def cells(self, fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:
-        """Each cell with the index of its value on every axis."""
         lengths = [len(self.axes[axis].values) for axis in self.loose]
         for start in followed(range(0, prod(lengths), BLOCK)):
             flat = np.arange(start, min(start + BLOCK, prod(lengths)))
@@ -261,6 +258,5 @@ def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str]
 
 
 def too_many(count: int, most: int) -> ColltoolError:
-    """More cells than are priced unasked."""
     fix = f"fewer values on an axis, or {given('limit', count)}"
     return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)

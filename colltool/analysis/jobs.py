@@ -44,7 +44,6 @@ class Plans(Result):
         return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
 
     def ratio(self, at: int) -> float:
-        """The step on a fabric over that on the first."""
         return self.plans[at].step_s / self.plans[0].step_s
 
     def error(self, at: int) -> float | None:
@@ -57,15 +56,12 @@ class Plans(Result):
 
 
 class StepTornadoBar(NamedTuple):
-    """A number at both of its ends, all others as the file says, and the step there."""
-
     number: ParameterRange
     low_s: float
     high_s: float
 
     @property
     def span_s(self) -> float:
-        """What the number may move."""
         return abs(self.high_s - self.low_s)
 
 

@@ -1,11 +1,13 @@
-"""Runs of sizes at which one column does the same beside another, and how those of several numbers of ranks are joined."""
+"""What one column of a comparison does beside another: over which sizes it is faster, slower or the same, and why the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol
+from itertools import groupby
+from typing import Literal, NamedTuple
 
-from colltool.analysis.grid import Cell, PriceRequest, winner
+from colltool.analysis.basis import LAUNCH_SHARE, PointTimes
+from colltool.analysis.grid import Cell, PriceRequest, point_of, winner
 from colltool.base.primitives import Primitive
 from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import PlacedGroup, Span, place
@@ -13,6 +15,7 @@ from colltool.estimate.path_classes import tier_paths
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
+SAME = 0.02  # a smaller difference is none: prices are not known better
 NEAR = 1.25  # sizes that far apart are one in a sentence
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
@@ -38,7 +41,6 @@ Met = tuple[int, tuple[OutcomeRange, ...]]
 
 
 def alike(each: Sequence[Met]) -> list[list[Met]]:
-    """Numbers of ranks in a row that meet the same at about the same sizes."""
     groups: list[list[Met]] = []
     for one in each:
         if groups and _same_runs(groups[-1][0][1], one[1]):
@@ -154,28 +156,8 @@ class OnePortWinner(NamedTuple):
     instead_of: str
 
 
-class ColumnRow(Protocol):
-    """The cells of all columns at a primitive, a number of ranks and a size."""
-
-    @property
-    def primitive(self) -> Primitive:
-        """What is priced."""
-
-    @property
-    def ranks(self) -> int:
-        """On how many."""
-
-    @property
-    def bytes(self) -> float:
-        """The size, bytes."""
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """One for each column."""
-
-
 def one_port_winners(
-    asked: PriceRequest, rows: Callable[[PriceRequest], Iterable[ColumnRow]], columns: Sequence[str], least: float
+    asked: PriceRequest, rows: Callable[[PriceRequest], Iterable[CompareLine]], columns: Sequence[str], least: float
 ) -> Iterator[OnePortWinner]:
     """The rows whose fastest column is another one on one port, where it leads there by more than ``least``, a share.
 
@@ -196,3 +178,85 @@ def one_port_winners(
 def _fastest(cells: Sequence[Cell]) -> int | None:
     priced = [(one.total_s, at) for at, one in enumerate(cells) if one.total_s is not None]
     return min(priced)[1] if priced else None
+
+
+class CompareLine(NamedTuple):
+    """One row: the cells of all columns at a primitive, a number of ranks and a size.
+
+    ``missing``: of each column the launch, seconds, that its time leaves out and others have. ``errors``: what the model may be
+    off by on each, as a share.
+    """
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    cells: tuple[Cell, ...]
+    missing: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    def ratio(self, column: int) -> float | None:
+        """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
+        first, other = self.cells[0].total_s, self.cells[column].total_s
+        if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
+            return None
+        if time_felt(self.cells[0], self.cells[column]):
+            return None
+        return other / first
+
+    def point(self, names: Sequence[str]) -> PointTimes:
+        return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
+
+    def is_bound(self, column: int) -> bool:
+        total = self.cells[column].total_s
+        return total is not None and self.missing[column] > LAUNCH_SHARE * total
+
+
+def ranges_of(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> tuple[OutcomeRange, ...]:
+    runs = []
+    for (outcome, near), run in groupby(lines, key=lambda line: _judged(line, column, one_file=one_file)):
+        several = list(run)
+        ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
+        error = max(max(line.errors[0], line.errors[column]) for line in several)
+        runs.append(OutcomeRange(outcome, several[0].bytes, several[-1].bytes, farthest(ratios), error if near else None))
+    return tuple(runs)
+
+
+def _judged(line: CompareLine, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
+    """How a column compares, and whether the model may be off by as much.
+
+    Values of one file share the model and nearly all numbers, so that its error is in both times; that of two files is not.
+    """
+    outcome, ratio = _outcome(line, column), line.ratio(column)
+    if ratio is None or one_file or outcome == "same":
+        return outcome, False
+    return outcome, max(ratio, 1 / ratio) - 1 <= max(line.errors[0], line.errors[column])
+
+
+def _outcome(line: CompareLine, column: int) -> Outcome:
+    """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
+    ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
+    if ratio is None:
+        return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
+    return told(ratio)
+
+
+def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether a launch that one of two times leaves out is a tenth of it, or would turn which is faster."""
+    if missing[0] == missing[1]:
+        return False
+    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
+    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
+    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
+
+
+def time_felt(first: Cell, other: Cell) -> bool:
+    """Whether measured time beside the bytes, in one of two times alone, is a tenth of either and would turn which is faster."""
+    totals = first.total_s or 0.0, other.total_s or 0.0
+    lacks = [one.fitted_s is None and not one.protocol for one in (first, other)]
+    missing = [(two.fitted_s or 0.0) if lacking else 0.0 for lacking, two in zip(lacks, (other, first), strict=True)]
+    filled = (totals[1] + missing[1]) / (totals[0] + missing[0])
+    return max(missing) >= LAUNCH_SHARE * min(totals) and told(filled) != told(totals[1] / totals[0])
+
+
+def told(ratio: float) -> Literal["same", "slower", "faster"]:
+    return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"

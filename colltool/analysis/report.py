@@ -66,6 +66,5 @@ class Report(Result):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Those that all fabrics were loaded with."""
         first, *others = self.fabrics
         return tuple(pair for pair in first.overrides if all(pair in other.overrides for other in others))

@@ -62,7 +62,6 @@ class Sweep(Result):
 
     @property
     def varied(self) -> tuple[SweepAxis, ...]:
-        """The axes of several values."""
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
     def pivoted(self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = "") -> Sweep:
@@ -90,7 +89,6 @@ class Sweep(Result):
 
     @property
     def priced(self) -> tuple[Cell, ...]:
-        """Cells that have a winner."""
         return tuple(cell for cell in self.cells if cell.algorithm)
 
     @property

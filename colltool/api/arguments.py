@@ -22,6 +22,7 @@ MOST = 10**18
 """No count is larger: what a fabric holds it says itself."""
 MOST_ROWS = 10**6
 """More than any output has."""
+ABOVE_ZERO = 5e-324
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 
 
@@ -81,7 +82,8 @@ ARGUMENTS = {
         words=LIBRARIES,
     ),
     "slow_rank": Argument(
-        "--slow-rank", "SHARE", "Also with one rank at this share of its bandwidth: 0.8, 80%.", "share", 0, 1, hint="80% or 0.8"
+        "--slow-rank", "SHARE", "Also with one rank at this share of its bandwidth: 0.8, 80%.", "share", ABOVE_ZERO, 1,
+        hint="80% or 0.8",
     ),
     "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
     # many prices
@@ -95,6 +97,7 @@ ARGUMENTS = {
     "trace": Argument(
         "--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.", kind="flag"
     ),
+    "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
     "rtol": Argument(
         "--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0, hint="1% or 0.01"
     ),
@@ -106,10 +109,11 @@ ARGUMENTS = {
     "expect": Argument(
         "--expect", "SHARE",
         "The share of the expected rate below which something is off: 95%, 0.95. [default: 80%, less for few ranks]",
-        "share", 1e-300, hint="95% or 0.95",
+        "share", ABOVE_ZERO, hint="95% or 0.95",
     ),
     "max_mape": Argument(
-        "--max-mape", "SHARE", "Exit 1 where a series is further off on average: 15%, 0.15.", "share", 1e-300, hint="15% or 0.15"
+        "--max-mape", "SHARE", "Exit 1 where a series is further off on average: 15%, 0.15.", "share", ABOVE_ZERO,
+        hint="15% or 0.15",
     ),
     "tier": Argument("--tier", "TIER", "Only this tier. [default: each that some series spans as its outermost]"),
     "line_rate": Argument("--line-rate", "RATE", "Give bandwidths as eta of this rate: 450GB/s, 400Gbps."),
@@ -144,6 +148,16 @@ ARGUMENTS = {
     "levels": Argument("--levels", "1|2|3", "Of switches. [default: the fewest that fit]", "count", 1),
     "rails": Argument("--rails", "N", "Separate fabrics that the ports spread over.", "count", 1),
     "ports_per_endpoint": Argument("--ports-per-endpoint", "P", "Ports of an endpoint: the NICs of a node.", "count", 1),
+    "oversubscription": Argument(
+        "--oversubscription", "S1,S2",
+        "Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]",
+    ),
+    "prices": Argument("--prices", "FILE", "Prices: a fabric with the key prices, or a file of its keys."),
+    "price": Argument(
+        "--price", "KEY=VALUE",
+        "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",
+        python="overrides",
+    ),
 }  # fmt: skip
 
 

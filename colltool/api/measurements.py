@@ -201,7 +201,7 @@ def doctor(
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
     from colltool.measurements.series import Measurements
-    from colltool.traces.evidence import evidence_of
+    from colltool.traces.measurements import evidence_of
 
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)

@@ -182,7 +182,7 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
         raise wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
-    kind = "identity" if placed is None else text_of(placed, "placed", "rotate")
+    kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")  # refused where it is laid out
     return pattern_layout(Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed))
 
 
@@ -207,7 +207,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 def _matrix(matrix: Any) -> Any:
     if isinstance(matrix, str | os.PathLike):
-        from colltool.congestion.matrix import load_matrix
+        from colltool.congestion.skew import load_matrix
 
         return load_matrix(os.fspath(matrix))
     return matrix

@@ -45,10 +45,7 @@ def format_size(size: float) -> str:
 
 def format_bytes(size: float, digits: int = 4) -> str:
     """``2.07 GB``: rounded for reading, where :func:`format_size` is exact."""
-    for prefix, factor in reversed(_PREFIXES.items()):
-        if abs(size) >= factor * 0.99995:
-            return f"{_significant(size / factor, digits)} {prefix}B"
-    return f"{_significant(size, digits)} B"
+    return _scaled(size, {f"{prefix}B": factor for prefix, factor in reversed(_PREFIXES.items())}, digits)
 
 
 def title_size(size: float) -> str:
@@ -87,10 +84,7 @@ def range_text(first: float, last: float) -> str:
 
 def format_time(seconds: float, digits: int = 4) -> str:
     """``53.44 us``: four significant digits and the unit that keeps the number above one."""
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= factor * 0.99995:
-            return f"{_significant(seconds / factor, digits)} {unit}"
-    return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
+    return _scaled(seconds, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}, digits) if seconds else "0 s"
 
 
 def format_duration(seconds: float, digits: int = 4) -> str:
@@ -103,18 +97,13 @@ def format_duration(seconds: float, digits: int = 4) -> str:
 
 def format_energy(joule: float, digits: int = 4) -> str:
     """``4.8 kJ``: the unit that keeps the number above one."""
-    for unit, factor in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6)):
-        if abs(joule) >= factor * 0.99995:
-            return f"{_significant(joule / factor, digits)} {unit}"
-    return f"{_significant(joule / 1e-9, digits)} nJ" if joule else "0 J"
+    units = {"GJ": 1e9, "MJ": 1e6, "kJ": 1e3, "J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "nJ": 1e-9}
+    return _scaled(joule, units, digits) if joule else "0 J"
 
 
 def format_power(watts: float, digits: int = 4) -> str:
     """``45.9 kW``: the unit that keeps the number above one."""
-    for unit, factor in (("MW", 1e6), ("kW", 1e3)):
-        if watts >= factor * 0.99995:
-            return f"{_significant(watts / factor, digits)} {unit}"
-    return f"{_significant(watts, digits)} W"
+    return _scaled(watts, {"MW": 1e6, "kW": 1e3, "W": 1.0}, digits)
 
 
 def format_money(amount: float, currency: str = "") -> str:
@@ -187,6 +176,13 @@ def whole_bytes(size: Any) -> Any:
     """Whole bytes as integers, as a person writes them; of an array a list of numbers."""
     plain = plain_number(size)
     return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
+
+
+def _scaled(number: float, units: dict[str, float], digits: int) -> str:
+    """In the largest unit that keeps the number above one once rounded, else the last."""
+    last = next(reversed(units))
+    unit = next((one for one, factor in units.items() if abs(number) >= factor * 0.99995), last)
+    return f"{_significant(number / units[unit], digits)} {unit}"
 
 
 def _significant(number: float, digits: int) -> str:

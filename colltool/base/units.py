@@ -130,7 +130,7 @@ def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.
     if not least <= number <= most:
         got = clipped(value, 40) if isinstance(value, str) else shown(number)
         fix = f"write {given(argument, max(least, min(8, most)))}"
-        bounds = f"at least {least}" if most == math.inf else f"{least} to {most}"
+        bounds = f"at least {least}" if number < least and most > _MOST_BARE else f"{least} to {most}"  # such a bound means none
         raise ColltoolError(f"expected {bounds}, got {got}", argument=argument, fix=fix)
     return number
 

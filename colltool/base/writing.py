@@ -94,7 +94,7 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
 
 def _place(path: Path) -> str:
     if not path.name:
-        raise ColltoolError("is no name of a file", where=str(path), fix=_FIX)
+        raise ColltoolError("is not the name of a file", where=str(path), fix=_FIX)
     try:
         return str(path.resolve(strict=True))
     except FileNotFoundError:

@@ -11,13 +11,12 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.formatting import format_rate
 from colltool.base.quoting import clipped
-from colltool.calibration.placement import check_fits
 from colltool.calibration.protocol_identification import notes_on
 from colltool.calibration.report_header import head, line_notes, series_notes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
 from colltool.calibration.select import mape, unseen_mape
 from colltool.calibration.serialise import note_intervals, without_cables, without_intervals
-from colltool.calibration.series_prices import price_series
+from colltool.calibration.series_prices import check_fits, price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.estimate.assumptions import Readings
@@ -117,15 +116,17 @@ def _read_back(data: dict[str, Any]) -> Fabric:
         return read_fabric(fabric_text(data), "the calibrated fabric")
     except ColltoolError as error:
         first = getattr(error, "problems", [error])[0]
-        raise ColltoolError(f"no fabric takes such times: {first.what}", fix="check the unit of the times in the logs") from error
+        raise ColltoolError(f"implausible times: {first.what}", fix="check the unit of the times in the logs") from error
 
 
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
     residuals = _residuals(fabric, fit)
     used = [one.relative_error for one in residuals if one.used]
     if mape(np.array(used)) > _ABSURD:
-        what = f"{fit.member.series.title}: no alpha-beta curve comes near these times, the best is off by more than their size"
-        raise ColltoolError(what, where=fit.member.series.points[0].where, fix="check that the log is whole and its units right")
+        what = f"{fit.member.series.title}: no alpha-beta curve fits these times, the best is off by more than 100%"
+        raise ColltoolError(
+            what, where=fit.member.series.points[0].where, fix="check that the log is complete and its units are right"
+        )
     return FittedSeries(
         series=fit.member.series,
         algorithms=fit.chosen.algorithms,

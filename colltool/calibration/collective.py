@@ -13,12 +13,11 @@ from colltool.base.formatting import format_rate
 from colltool.base.primitives import Primitive
 from colltool.calibration.candidates import AlgorithmCosts, costs, sets, tried
 from colltool.calibration.least_squares import Prior
-from colltool.calibration.library_choice import Authority, LibraryRuns, library_runs_of, nccl_on
-from colltool.calibration.placement import check_fits
+from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on
 from colltool.calibration.results import ExcludedSize
 from colltool.calibration.sample import Member, usable
 from colltool.calibration.select import ChosenFit, above_line, choose
-from colltool.calibration.series_prices import own_names
+from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
@@ -71,8 +70,10 @@ def fit_collective(
         ColltoolError: a single size, algorithms that cannot run, times that no port takes.
     """
     if sum(len(one.points) for one in series) < _LEAST:
-        fix = "measure several sizes, best a kilobyte to a gigabyte"
-        raise ColltoolError(f"{series[0].title}: a single size fixes no line", where=series[0].points[0].where, fix=fix)
+        fix = "measure several sizes, ideally 1 KB to 1 GB"
+        raise ColltoolError(
+            f"{series[0].title}: a single size does not determine a line", where=series[0].points[0].where, fix=fix
+        )
     placed = [check_fits(fabric, one) for one in series]
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
@@ -80,9 +81,10 @@ def fit_collective(
     everything = [np.ones(len(one.points), dtype=bool) for one in series]
     judged = [usable(member, prior) for member in site.members(able[:1], everything)]
     line = tier.bandwidth * tier.ports
-    chosen = choose(_options(site, able, [used for used, _ in judged], known, bool(algorithms)), prior, line, _by(able, known))
+    options = _options(site, able, [used for used, _ in judged], known, bool(algorithms))
+    chosen = choose(options, prior, line, known.by if known and set(known.algorithms) & set(able) else None)
     if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
-        what = f"{series[0].title}: these times need {format_rate(needed)} of a port of {format_rate(line)}"
+        what = f"{series[0].title}: these times need {format_rate(needed)} from a port of {format_rate(line)}"
         raise ColltoolError(what, where=series[0].points[0].where, fix="check the unit of the times, the ranks and the fabric")
     return chosen, tuple(left for _, left in judged)
 
@@ -96,10 +98,6 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
     if not able or (algorithms and len(able) < len(names)):
         raise _cannot(site.placed, first.primitive, [name for name in names if name not in able], first)
     return able
-
-
-def _by(able: Sequence[str], known: LibraryRuns | None) -> Authority | None:
-    return known.by if known and set(known.algorithms) & set(able) else None
 
 
 def _options(
@@ -162,8 +160,4 @@ def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns)
 def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
     """What is known before any measurement; on hosts a call is all messages, and launches nothing."""
     launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
-    return Prior(_alpha_s(tier), launch)
-
-
-def _alpha_s(tier: Tier) -> float:
-    return capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha
+    return Prior(capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha, launch)

@@ -9,7 +9,7 @@ is none, and one that is clearly slower than LL is neither LL128 nor Simple.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -29,7 +29,7 @@ P2P_LL_MOST = 16384
 """NCCL sends messages up to this size by LL, larger ones by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
 
 _UNTOLD = (
-    "segments are parts of a fit, small sizes first; which protocol of a library each is, is not told without the library and its"
+    "segments are parts of a fit, small sizes first; naming the library's protocols needs the library and its"
     " facts in the fabric, such as library: {name: nccl, gpu: hopper, cpu: intel}"
 )
 
@@ -89,7 +89,7 @@ def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
         what = member.series.primitive.spoken
         bare = ", ".join(name for name in names if SEGMENT in name)
         if bare:
-            told = f"{what}, {bare}: sizes and rates do not tell which of NCCL's protocols that is"
+            told = f"{what}, {bare}: sizes and rates do not show which of NCCL's protocols this is"
             notes.append(told if member.on else _UNTOLD)
         parts = [(name, name.partition("-")[2]) for name in names if name.startswith(SHORT)]
         notes += [f"{what}, {name}: {whole} where messages are short, which takes less time" for name, whole in parts]
@@ -108,12 +108,12 @@ def _known(chosen: ChosenFit) -> Iterator[IdentifiedPoint]:
                 continue
             near = frozenset(_least(at_size(point.bytes * factor)) for factor in (1 / _NEAR, 1.0, _NEAR))
             told = 0.0 < times.get("ll", inf) < inf
-            rate = _slope(at_size, point.bytes) / _fitted_slope(chosen, at - 1) if told else None
+            rate = (
+                ((at_size(2 * point.bytes)["ll"] - at_size(point.bytes)["ll"]) / point.bytes) / _fitted_slope(chosen, at - 1)
+                if told
+                else None
+            )
             yield IdentifiedPoint(segment, _least(times), near, rate, point.bytes)
-
-
-def _slope(times: Callable[[float], Mapping[str, float]], size: float) -> float:
-    return (times(2 * size)["ll"] - times(size)["ll"]) / size
 
 
 def _fitted_slope(chosen: ChosenFit, point: int) -> float:

@@ -53,13 +53,13 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
         notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
         if one.cv_mape is not None and one.mape > _ASTRAY * one.cv_mape + _ASTRAY_BY:
             notes.append(
-                f"{one.series.title}: the fit by itself is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
-                " tiers inside are not as it takes them; name what ran, or calibrate each tier by itself"
+                f"{one.series.title}: the fit alone is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
+                " inner tiers are not what the fit assumes; name what ran, or calibrate each tier by itself"
             )
         far = len(one.left_out) / len(one.series.points)
         if far > 0.25:
             notes.append(
-                f"{one.series.title}: {whole_percent(far)} of the sizes lie on no alpha-beta curve and are not in the fit"
+                f"{one.series.title}: {whole_percent(far)} of the sizes are off any alpha-beta curve and left out of the fit"
             )
         if len(one.series.points) < 8:
             notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
@@ -73,7 +73,7 @@ def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
     notes = [f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated"]
     notes += [f"not measured, priced with each tier's own numbers: {others}"] if others else []
     if not all(one.series.library for one in results):
-        notes.append("the logs do not name their library: algorithms are those of NCCL")
+        notes.append("the logs do not name their library: NCCL's algorithms are assumed")
     return notes
 
 
@@ -82,19 +82,19 @@ def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
     above = {p.name: p.bandwidth_Bps for one in results for p in one.protocols if p.eta_beta is None}
     return [
         f"{name} carries {format_rate(rate)}, more than the stated line rate of {format_rate(line_Bps)}: "
-        "its bandwidth stands in place of an eta"
+        "its bandwidth is written instead of an eta"
         for name, rate in above.items()
     ]
 
 
 def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
     where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
+    inseparable = "these sizes cannot separate alpha from the launch overhead"
+    cure = "; measure a second rank count to tell them apart" if alone else ""
     what = {
-        "alpha_s": "the sizes do not tell alpha from the launch overhead; alpha is held near the fabric's, the launch overhead "
-        "is the rest" + (": measure a second rank count to tell them apart" if alone else ""),
-        "launch_overhead_s": "the sizes do not tell alpha from the launch overhead; that is held near the fabric's, alpha is the "
-        "rest" + (": measure a second rank count to tell them apart" if alone else ""),
-        "bandwidth_Bps": "no size is large enough to tell the bandwidth",
+        "alpha_s": f"{inseparable}: alpha is kept near the fabric's, the launch overhead is the rest{cure}",
+        "launch_overhead_s": f"{inseparable}, which is kept near the fabric's: alpha is the rest{cure}",
+        "bandwidth_Bps": "no size is large enough to determine the bandwidth",
     }[field]
     return f"{one.series.primitive.spoken}, {where}: {what}"
 

@@ -71,7 +71,8 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, 
         seconds.append(np.array([point.seconds for point in kept]))
         sizes.append(size)
         x.append(np.stack([_row(one, size) for one in member.costs]))
-        offset.append(np.stack([[_base(one, size) for one in under] for under in _under_each(member, parts)]))
+        bases = [[one.base_s + one.base_s_per_byte * size for one in under] for under in _under_each(member, parts)]
+        offset.append(np.stack(bases))
     switched, most = members[0].switched, max(map(len, offset))
     allowed = np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts])
     told = [one for one in unlikely if one is not None]
@@ -107,10 +108,6 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
         return whole
     last = len(inner) - 1
     return inner[last * place // (count - 1) if count > 1 else last]
-
-
-def _base(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
-    return one.base_s + one.base_s_per_byte * size
 
 
 def _row(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,7 +175,7 @@ def _ceiling(seconds: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArra
 
 
 def _reason(series: Series, run: Sequence[int], ratio: NDArray[np.float64]) -> str:
-    how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest has it"
+    how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest predicts"
     if len(run) == 1:
         return f"outlier at {size_text(series.points[run[0]].bytes)}: {how}"
     first, last = (size_text(series.points[i].bytes) for i in (run[0], run[-1]))

@@ -75,7 +75,7 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: P
     fits = [fewest(_fitted(names, members, _most(members), prior), prior) for names, members in options]
     tried = [one for one in fits if _as_written(one)]
     if not tried:
-        what = f"no switch beside protocols takes such times: {' + '.join(fits[0].algorithms)} cannot both have run"
+        what = f"a switch beside protocols cannot take these times: {' + '.join(fits[0].algorithms)} cannot both have run"
         raise ColltoolError(
             what, argument="algorithms", fix=either(shell="name one of them, or auto", python="name one of them, or none")
         )
@@ -107,7 +107,7 @@ def _alike(one: ChosenFit, rivals: Sequence[ChosenFit]) -> str:
     if best is None or best.cv_mape > one.cv_mape * _WORTH or set(best.algorithms) == set(one.algorithms):
         return ""
     errors = f"{percent(one.cv_mape)} against {percent(best.cv_mape)} on unseen sizes"
-    return f"; the times cannot tell it from {' + '.join(best.algorithms)}: {errors}"
+    return f"; the times cannot distinguish it from {' + '.join(best.algorithms)}: {errors}"
 
 
 def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
@@ -260,13 +260,12 @@ def _confidence(chosen: ChosenFit, rivals: Sequence[ChosenFit], beyond: Sequence
     if rivals:
         next_best = min(rivals, key=lambda one: one.cv_mape)
         ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
-        sure = "clearly" if ratio >= _CLEAR else "probably" if ratio >= _WORTH else "cannot be told from"
-        other = " + ".join(next_best.algorithms)
+        sure = "clearly better than" if ratio >= _CLEAR else "probably better than" if ratio >= _WORTH else "cannot be told from"
         errors = f"{percent(chosen.cv_mape)} against {percent(next_best.cv_mape)} on unseen sizes"
         errors = "too few sizes" if unseen_mape(chosen.errors) is None else errors
-        said.append(f"{sure} {other}: {errors}" if sure.startswith("cannot") else f"{sure}, before {other}: {errors}")
+        said.append(f"{sure} {' + '.join(next_best.algorithms)}: {errors}")
     said += [
-        f"{' + '.join(one.algorithms)} would need {format_rate(_fastest_wire(one))} of a port of {format_rate(line_Bps)}"
+        f"{' + '.join(one.algorithms)} would need {format_rate(_fastest_wire(one))} from a port of {format_rate(line_Bps)}"
         for one in beyond[:1]
     ]
     return "; ".join(said) or "the only algorithm tried"

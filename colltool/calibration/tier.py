@@ -10,13 +10,13 @@ import numpy as np
 from colltool.base.primitives import Primitive
 from colltool.calibration.candidates import IN_SWITCH
 from colltool.calibration.collective import fit_collective, prior_of
-from colltool.calibration.placement import check_fits
 from colltool.calibration.protocol_identification import identified
 from colltool.calibration.report_header import source_of
 from colltool.calibration.results import ExcludedSize, FittedProtocol
 from colltool.calibration.sample import Member, name_inside
 from colltool.calibration.select import ChosenFit, together
 from colltool.calibration.serialise import fitted, protocol_entries, rate_text, switch_update
+from colltool.calibration.series_prices import check_fits
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric

@@ -115,7 +115,7 @@ def run(args: Sequence[str] | None = None) -> int:
         if hasattr(error, "show"):  # typer's own click
             return _misused(error)
         if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
-            from colltool.cli.streams import unwritable
+            from colltool.cli.output import unwritable
 
             return _refused(unwritable(error))
         return _bug(error)
@@ -124,7 +124,7 @@ def run(args: Sequence[str] | None = None) -> int:
 def _refused(error: ColltoolError) -> int:
     if "_COLLTOOL_COMPLETE" in os.environ:  # a line that is not finished has no errors yet
         return EXIT_DONE
-    from colltool.cli.streams import say
+    from colltool.cli.output import say
 
     for problem in problems_of(error):
         first, *rest = problem.lines("shell")
@@ -137,13 +137,13 @@ def _misused(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError" and "_COLLTOOL_COMPLETE" not in os.environ:
         error.show()
         return EXIT_UNUSABLE
-    from colltool.cli.usage import reworded
+    from colltool.cli.root import reworded
 
     return _refused(reworded(error))
 
 
 def _bug(error: Exception) -> int:
-    from colltool.cli.streams import say
+    from colltool.cli.output import say
 
     if os.environ.get("COLLTOOL_DEBUG"):
         import traceback
@@ -165,7 +165,7 @@ def _leave(code: int) -> None:
             continue
         except (OSError, ValueError) as error:
             if stream is sys.stdout and code == EXIT_DONE and isinstance(error, OSError):
-                from colltool.cli.streams import unwritable
+                from colltool.cli.output import unwritable
 
                 code = _refused(unwritable(error))
     os._exit(code)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
-from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli import values
+from colltool.cli.command import command
+from colltool.cli.groups import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -21,25 +21,15 @@ Examples:
 
 @command()
 def breakdown(
-    primitive: o.PrimitiveArgument,
+    primitive: o.Primitive,
     fabric: FabricChoice,
-    size: o.SizeOption,
+    size: o.Size,
     group: GroupChoice = EVERYBODY,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME",
-            help="Break down this one. [default: the fastest]",
-            autocompletion=o.complete_algorithm,
-        ),
-    ] = None,
-    library: o.LibraryOption = None,
-    slow_rank: o.SlowRankOption = None,
-    plot: o.PlotOption = None,
+    algorithm: Annotated[str | None, o.option("algorithm", "Break down this one. [default: the fastest]")] = None,
+    library: o.Library = None,
+    slow_rank: o.SlowRank = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """Where the time of one schedule goes, phase by phase, beside the flat baselines.
@@ -48,12 +38,11 @@ def breakdown(
     """
     import colltool
 
-    o.check_plot(plot)
-    name = None if algorithm is None else o.single(algorithm, "algorithm", "algorithm")
-    bytes_ = o.single(size, "size", "size")
-    loaded = fabric.load()
-    result = colltool.breakdown(
-        loaded, primitive, size=bytes_, algorithm=name, library=library, slow_rank=slow_rank, readings=readings, **group.arguments
-    )
-    o.draw(plot, result)
-    out.emit(result)
+    name = None if algorithm is None else values.single(algorithm, "algorithm", "algorithm")
+    bytes_ = values.single(size, "size", "size")
+    out.emit(
+        colltool.breakdown(
+            fabric.load(), primitive, size=bytes_, algorithm=name, library=library, slow_rank=slow_rank, readings=readings,
+            **group.arguments,
+        )
+    )  # fmt: skip

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import FabricChoice, Out, command
-from colltool.cli.completion import complete_primitive
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -23,49 +21,30 @@ Examples:
 
 @command()
 def compare(
-    primitive: Annotated[
-        str,
-        typer.Argument(
-            metavar="PRIM,...", help="ar, ag, rs, a2a, bc, reduce, p2p; several with commas.", autocompletion=complete_primitive
-        ),
-    ],
+    primitive: Annotated[str, o.option("primitives")],
     fabric: FabricChoice,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option("--vary", metavar="KEY=V1,V2", help="A column for each value of the fabric; repeatable."),
-    ] = None,
+    vary: Annotated[o.Several, o.option("vary", "A column for each value of the fabric; repeatable.")] = None,
     ranks: Annotated[
-        list[str] | None,
-        typer.Option("--ranks", "-n", metavar="N,...", help="Numbers of ranks. [default: all of the smallest fabric]"),
+        o.Several,
+        o.option("ranks", f"{o.COUNTS} [default: all of the smallest fabric]", metavar="N,...", kind="text"),
     ] = None,
-    size: o.SizesOption = None,
-    algorithm: o.AlgorithmOption = None,
-    stride: o.StrideOption = 1,
-    alone: o.AloneOption = False,
-    shape: o.ShapeOption = None,
-    library: o.LibraryOption = None,
-    plot: o.PlotOption = None,
+    size: o.Sizes = None,
+    algorithm: o.Algorithms = None,
+    stride: o.Stride = 1,
+    alone: o.Alone = False,
+    shape: o.Shape = None,
+    library: o.Library = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in sentences."""
     import colltool
 
-    o.check_plot(plot)
-    result = colltool.compare(
-        fabric.several,
-        primitive.split(","),
-        ranks=values.counts(ranks or [], "ranks"),
-        sizes=o.sizes(size),
-        vary=vary or (),
-        overrides=fabric.overrides,
-        algorithms=o.names(algorithm),
-        stride=stride,
-        alone=alone,
-        shape=shape,
-        library=library,
-        readings=readings,
-    )
-    o.draw(plot, result)
-    out.emit(result)
+    out.emit(
+        colltool.compare(
+            fabric.several, primitive.split(","), ranks=values.counts(ranks, "ranks"), sizes=values.sizes(size), vary=vary or (),
+            overrides=fabric.overrides, algorithms=values.names(algorithm), stride=stride, alone=alone, shape=shape,
+            library=library, readings=readings,
+        )
+    )  # fmt: skip

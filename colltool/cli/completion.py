@@ -8,7 +8,13 @@ from typing import Any
 
 import typer
 
+from colltool.api.arguments import Argument
 from colltool.base.errors import ColltoolError
+
+
+def offered(row: Argument) -> Callable[..., list[str]] | None:
+    """The completion of an argument: its words, or the function that its row names."""
+    return words(row.words) if row.words else globals()[f"complete_{row.offers}"] if row.offers else None
 
 
 def words(known: tuple[str, ...]) -> Callable[[str], list[str]]:

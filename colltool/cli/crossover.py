@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
-from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli import values
+from colltool.cli.command import command
+from colltool.cli.groups import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 DEFAULT_FABRIC = FabricChoice(("nvl72",), ())
@@ -24,25 +24,16 @@ Examples:
 
 @command()
 def crossover(
-    primitive: Annotated[
-        str, typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p.", autocompletion=o.complete_primitive)
-    ] = "ar",
+    primitive: o.Primitive = "ar",
     fabric: FabricChoice = DEFAULT_FABRIC,
     group: GroupChoice = EVERYBODY,
     algorithm: Annotated[
         str | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME,...",
-            help="The first against each other one, comma-separated. [default: ring against the trees]",
-            autocompletion=o.complete_algorithm,
-        ),
+        o.option("algorithms", "The first against each other one, comma-separated. [default: ring against the trees]"),
     ] = None,
-    library: o.LibraryOption = None,
-    plot: o.PlotOption = None,
+    library: o.Library = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """Every size at which the faster of two algorithms changes, solved exactly, and who wins at which size.
@@ -51,8 +42,7 @@ def crossover(
     """
     import colltool
 
-    o.check_plot(plot)
-    names = o.names(algorithm)
-    result = colltool.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments)
-    o.draw(plot, result)
-    out.emit(result)
+    names = values.names(algorithm)
+    out.emit(
+        colltool.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **group.arguments)
+    )

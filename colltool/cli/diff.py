@@ -9,7 +9,8 @@ import typer
 
 from colltool.base.errors import EXIT_CHECK_FAILED, called
 from colltool.cli import options as o
-from colltool.cli.command import Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import Out
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
@@ -26,9 +27,9 @@ Examples:
 
 @command()
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A JSON output of colltool."), o.READ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later output of the same command."), o.READ],
-    rtol: o.RtolOption = None,
+    old: Annotated[Path, o.option("files", "A JSON output of colltool.", metavar="OLD"), o.READ],
+    new: Annotated[Path, o.option("files", "A later output of the same command.", metavar="NEW"), o.READ],
+    rtol: o.Rtol = None,
     *,
     out: Out,
 ) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
-from colltool.cli import values
-from colltool.cli.command import FABRIC_SUFFIXES, Out, command, each_checked, to_file
-from colltool.cli.completion import words
-from colltool.cli.drawing import DRAW_EXAMPLES, draw
+from colltool.cli.command import FABRIC_SUFFIXES, command, each_checked, group_app
+from colltool.cli.groups import Also, Out, to_file
 
 SHOW_EXAMPLES = """
 \b
@@ -24,7 +18,13 @@ Examples:
   colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
   colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
 """
-
+DRAW_EXAMPLES = """
+\b
+Examples:
+  colltool fabric draw nvl72 -o nvl72.svg
+  colltool fabric draw clos-4to1 --set fabric.levels.core.oversubscription=2 -o half.svg
+  colltool fabric draw torus512
+"""
 INIT_EXAMPLES = """
 \b
 Examples:
@@ -44,31 +44,7 @@ Examples:
 """
 
 
-class ShowFormat(StrEnum):
-    """How a fabric is shown."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    YAML = "yaml"
-
-
-SHOW_FORMATS = tuple(str(one.value) for one in ShowFormat)
-
-
-def _count(argument: str) -> Callable[[str], int]:
-    return values.count(argument, 1)
-
-
-app = typer.Typer(
-    help="Shipped fabrics; start, show, draw, check, size your own.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = group_app("Shipped fabrics; start, show, draw, check, size your own.")
 
 
 @app.command("list", short_help="The shipped fabrics.", epilog="\b\nExample:\n  colltool fabric list")
@@ -84,64 +60,63 @@ def list_(*, out: Out) -> None:
 @app.command(short_help="A fabric as a tree, with what follows from it.", epilog=SHOW_EXAMPLES)
 @command()
 def show(
-    fabric: Annotated[
-        str, typer.Argument(help="A fabric file, or the name of a shipped one.", autocompletion=o.complete_fabric), o.READ
+    fabric: o.FabricFile,
+    set_: o.Set = None,
+    *,
+    out: Annotated[
+        Out, Also("yaml", "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]")
     ],
-    set_: o.SetOption = None,
-    form: Annotated[
-        ShowFormat | None,
-        typer.Option(
-            "--format",
-            metavar="|".join(SHOW_FORMATS),
-            help="How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]",
-            parser=values.choice("format", ShowFormat),
-            autocompletion=words(SHOW_FORMATS),
-        ),
-    ] = None,
-    output: o.OutputOption = None,
-    columns: o.ColumnsOption = None,
-    everything: o.AllOption = False,
 ) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the bill of its parts."""
     from colltool.fabric.load import load_fabric
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    path = to_file(output)
-    if form is ShowFormat.YAML or (form is None and path is not None and path.suffix in FABRIC_SUFFIXES):
-        from colltool.cli.written import write
+    if out.form == "yaml" or (out.form is None and out.path is not None and out.path.suffix in FABRIC_SUFFIXES):
+        from colltool.cli.output import write
         from colltool.fabric.templates import yaml_of
 
-        if columns is not None:
+        if out.columns is not None:
             raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
-        write(yaml_of(fabric, set_ or ()), path)
+        write(yaml_of(fabric, set_ or ()), out.path)
         return
     loaded = load_fabric(fabric, set_ or ())
-    Out(None if form is None else o.OutputFormat(form.value), path, columns, everything).emit(
-        FabricShown(loaded, fabric_facts(loaded))
-    )
+    out.emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
-app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)(draw)
+@app.command(short_help="A fabric as a drawing.", epilog=DRAW_EXAMPLES)
+@command()
+def draw(
+    fabric: o.FabricFile,
+    set_: o.Set = None,
+    *,
+    out: Annotated[Out, Also("svg", "How to write it. [default: the tree of fabric show, or by the suffix of -o]")],
+) -> None:
+    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the terminal as a tree."""
+    import colltool
+    from colltool.cli.output import BY_SUFFIX, write
+
+    suffix = out.path.suffix.lower() if out.path is not None else ""
+    if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
+        fix = f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))}; --format writes any name"
+        raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
+    drawn = colltool.draw_fabric(colltool.load_fabric(fabric, set_ or ()))
+    if out.form != "svg" and (out.form is not None or suffix != ".svg"):
+        out.emit(drawn)
+        return
+    if out.columns is not None:
+        raise ColltoolError("a drawing has no columns", argument="columns", fix="leave it out, or --format csv")
+    write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
 
 
 @app.command(short_help="Start a fabric file of your own.", epilog=INIT_EXAMPLES)
 @command(source="--from")
 def init(
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FABRIC", help="Take this one over.", autocompletion=o.complete_fabric),
-        o.READ,
-    ] = None,
-    tiers: Annotated[
-        str | None,
-        typer.Option("--tiers", metavar="TIER,...", help="NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."),
-    ] = None,
-    set_: o.SetOption = None,
+    source: Annotated[str | None, o.option("source"), o.READ] = None,
+    tiers: Annotated[str | None, o.option("tiers")] = None,
+    set_: o.Set = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="OUT.yaml", help="Where to write it. [default: the terminal]"),
-        o.WRITTEN,
+        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
     ] = None,
 ) -> None:
     """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers on a line, or another fabric.
@@ -150,7 +125,7 @@ def init(
     its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for
     three levels), eta=1.2/0.8 or ports=4 may follow.
     """
-    from colltool.cli.written import write
+    from colltool.cli.output import write
     from colltool.fabric.templates import fabric_start
 
     path = to_file(output)
@@ -166,11 +141,7 @@ def init(
 @app.command(short_help="Validate fabric files.", epilog="\b\nExample:\n  colltool fabric check my-cluster.yaml other.yaml")
 @command()
 def check(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Fabric files, or names of shipped ones.", autocompletion=o.complete_fabric),
-        o.READ,
-    ],
+    files: Annotated[list[str], o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"), o.READ],
     *,
     out: Out,
 ) -> None:
@@ -184,48 +155,15 @@ def check(
 @app.command(short_help="Switches, cables and cost of a fat-tree or a Clos.", epilog=SIZE_EXAMPLES)
 @command(overrides="--price")
 def size(
-    endpoints: Annotated[
-        int | None, typer.Option("--endpoints", metavar="E", help="What it joins: GPUs or nodes.", parser=_count("endpoints"))
-    ] = None,
-    radix: Annotated[int | None, typer.Option("--radix", metavar="R", help="Ports of a switch.", parser=_count("radix"))] = None,
-    fat_tree: Annotated[
-        int | None,
-        typer.Option("--fat-tree", metavar="K", help="The k-ary fat-tree of k^3/4 endpoints instead.", parser=_count("fat_tree")),
-    ] = None,
-    levels: Annotated[
-        int | None,
-        typer.Option("--levels", metavar="1|2|3", help="Of switches. [default: the fewest that fit]", parser=_count("levels")),
-    ] = None,
-    oversubscription: Annotated[
-        str | None,
-        typer.Option(
-            "--oversubscription",
-            metavar="S1,S2",
-            help="Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]",
-        ),
-    ] = None,
-    rails: Annotated[
-        int, typer.Option("--rails", metavar="N", help="Separate fabrics that the ports spread over.", parser=_count("rails"))
-    ] = 1,
-    ports_per_endpoint: Annotated[
-        int,
-        typer.Option(
-            "--ports-per-endpoint", metavar="P", help="Ports of one: the NICs of a node.", parser=_count("ports_per_endpoint")
-        ),
-    ] = 1,
-    prices: Annotated[
-        str | None,
-        typer.Option("--prices", metavar="FILE", help="Prices: a fabric with the key prices, or a file of its keys."),
-        o.READ,
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--price",
-            metavar="KEY=VALUE",
-            help="One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",
-        ),
-    ] = None,
+    endpoints: Annotated[int | None, o.option("endpoints")] = None,
+    radix: Annotated[int | None, o.option("radix")] = None,
+    fat_tree: Annotated[int | None, o.option("fat_tree")] = None,
+    levels: Annotated[int | None, o.option("levels")] = None,
+    oversubscription: Annotated[str | None, o.option("oversubscription")] = None,
+    rails: Annotated[int, o.option("rails")] = 1,
+    ports_per_endpoint: Annotated[int, o.option("ports_per_endpoint")] = 1,
+    prices: Annotated[str | None, o.option("prices"), o.READ] = None,
+    price: Annotated[o.Several, o.option("price")] = None,
     *,
     out: Out,
 ) -> None:
@@ -237,25 +175,19 @@ def size(
     import colltool
 
     result = colltool.size_fabric(
-        endpoints,
-        radix,
-        fat_tree=fat_tree,
-        levels=levels,
-        oversubscription=oversubscription or (),
-        rails=rails,
-        ports_per_endpoint=ports_per_endpoint,
-        prices=prices,
-        overrides=price or (),
-    )
+        endpoints, radix, fat_tree=fat_tree, levels=levels, oversubscription=oversubscription or (), rails=rails,
+        ports_per_endpoint=ports_per_endpoint, prices=prices, overrides=price or (),
+    )  # fmt: skip
     out.emit(result)
 
 
 @app.command(short_help="The JSON Schema of fabric files.", epilog="\b\nExample:\n  colltool fabric schema -o fabric.schema.json")
 @command()
-def schema(output: o.OutputOption = None) -> None:
+def schema(output: o.Output = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor."""
-    from colltool.cli.written import write
-    from colltool.fabric.schema import fabric_json_schema
+    from colltool.cli.output import write
+    from colltool.definitions.reader import json_schema
+    from colltool.fabric.model import Fabric
     from colltool.render.dispatch import to_json
 
-    write(to_json(fabric_json_schema()), output)
+    write(to_json(json_schema(Fabric, "fabric")), output)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
-from colltool.cli import values
-from colltool.cli.command import Out, command, each_checked
-from colltool.cli.completion import complete_job
+from colltool.cli.command import command, each_checked, group_app
+from colltool.cli.groups import Out
 
 SHOW_EXAMPLES = """
 \b
@@ -18,22 +15,7 @@ Examples:
   colltool job show llama3-70b -n 512 --set layout.tp=4 --set recompute=full
 """
 
-app = typer.Typer(
-    help="Shipped jobs; show, check and describe job files.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-_Ranks = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks", "-n", metavar="N", help="Ranks of the job. [default: those of its layout, where dp is a number]",
-        parser=values.count("ranks", 1, several="one number of ranks a call"),
-    ),
-]  # fmt: skip
-_Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")]
+app = group_app("Shipped jobs; show, check and describe job files.")
 
 
 @app.command("list", short_help="The shipped jobs.", epilog="\b\nExample:\n  colltool job list")
@@ -49,9 +31,18 @@ def list_(*, out: Out) -> None:
 @app.command(short_help="What a job computes, sends and keeps.", epilog=SHOW_EXAMPLES)
 @command()
 def show(
-    job: Annotated[str, typer.Argument(help="A job file, or the name of a shipped one.", autocompletion=complete_job), o.READ],
-    ranks: _Ranks = None,
-    set_: _Set = None,
+    job: o.JobFile,
+    ranks: Annotated[
+        int | None,
+        o.option(
+            "ranks",
+            "Ranks of the job. [default: those of its layout, where dp is a number]",
+            least=1,
+            hint="one number of ranks a call",
+            offers="",
+        ),
+    ] = None,
+    set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
     *,
     out: Out,
 ) -> None:
@@ -66,11 +57,7 @@ def show(
 @app.command(short_help="Validate job files.", epilog="\b\nExample:\n  colltool job check my-job.yaml gpt3-175b")
 @command()
 def check(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Job files, or names of shipped ones.", autocompletion=complete_job),
-        o.READ,
-    ],
+    files: Annotated[list[str], o.option("files", "Job files, or names of shipped ones.", offers="job"), o.READ],
     *,
     out: Out,
 ) -> None:
@@ -82,11 +69,11 @@ def check(
 
 @app.command(short_help="The JSON Schema of job files.", epilog="\b\nExample:\n  colltool job schema -o job.schema.json")
 @command()
-def schema(output: o.OutputOption = None) -> None:
+def schema(output: o.Output = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor."""
-    from colltool.cli.written import write
-    from colltool.fabric.schema import JOB, json_schema
+    from colltool.cli.output import write
+    from colltool.definitions.reader import json_schema
     from colltool.render.dispatch import to_json
     from colltool.training.files.job import JobFile
 
-    write(to_json(json_schema(JobFile, JOB)), output)
+    write(to_json(json_schema(JobFile, "job")), output)

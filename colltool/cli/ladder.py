@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
-from colltool.cli.command import Out, Without, command
-from colltool.cli.schemas import LadderSchemaOption
+from colltool.cli.command import command
+from colltool.cli.groups import Out, Without
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -25,16 +23,10 @@ Examples:
 
 @command(old="--check")
 def ladder(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A ladder file, or the name of a shipped one."), o.READ] = "n512",
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            "--check", metavar="FILE", help="Compare with this JSON output of an earlier run; exit 1 where a price moved."
-        ),
-        o.READ,
-    ] = None,
-    rtol: o.RtolOption = None,
-    schema: LadderSchemaOption = False,  # noqa: ARG001 - has printed and stopped
+    file: Annotated[str, o.option("files", "A ladder file, or the name of a shipped one.", metavar="FILE"), o.READ] = "n512",
+    check: Annotated[Path | None, o.option("check"), o.READ] = None,
+    rtol: o.Rtol = None,
+    schema: o.LadderSchema = False,  # noqa: ARG001 - has printed and stopped
     *,
     out: Out,
     readings: Annotated[Readings, Without(("ideal",))],
@@ -45,13 +37,12 @@ def ladder(
 
     if check is None and rtol is not None:
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=f"add {given('check', 'OLD.json')}")
-    definition = load_ladder(file)
-    climbed = colltool.ladder(definition, readings=readings)
+    priced = colltool.ladder(load_ladder(file), readings=readings)
     if check is None:
-        out.emit(climbed)
+        out.emit(priced)
         return
     from colltool.analysis.diff import read_document
     from colltool.cli.diff import DEFAULT_RTOL, finish
     from colltool.render.dispatch import document
 
-    finish(colltool.diff(read_document(check), document(climbed), DEFAULT_RTOL if rtol is None else rtol), out)
+    finish(colltool.diff(read_document(check), document(priced), DEFAULT_RTOL if rtol is None else rtol), out)

@@ -1,229 +1,137 @@
-"""Options and arguments that several commands share: what they are called, what they take, and the words about them.
+"""Options of the commands, each made of its row in :data:`colltool.api.arguments.ARGUMENTS`, or of the rows below.
 
-A command declares a parameter with one of these annotations, or a whole group of options of :mod:`colltool.cli.command`.
 ``READ`` and ``WRITTEN`` mark parameters that name files, so that no output is written over an input.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from colltool.cli import values
-from colltool.cli.completion import (
-    complete_algorithm,
-    complete_fabric,
-    complete_primitive,
-    complete_ranks,
-    complete_set,
-    complete_stride,
-    words,
-)
-from colltool.cli.values import names, one, single, sizes
-
-__all__ = ["names", "one", "single", "sizes"]
+from colltool.api.arguments import ARGUMENTS, Argument
+from colltool.cli import completion, values
 
 READ = "names a file that is read"
 WRITTEN = "names a file that is written"
+FORMATS = ("table", "json", "csv", "markdown", "html")
 
-
-class OutputFormat(StrEnum):
-    """How a result is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
-class PlotWhat(StrEnum):
-    """What a plot shows over size."""
-
-    TIME = "time"
-    BUSBW = "busbw"
-
-
-class SweepPlot(StrEnum):
-    """What a plot of a sweep shows."""
-
-    MAP = "map"
-    BUSBW = "busbw"
-
-
-class PivotWhat(StrEnum):
-    """What a table of two axes shows."""
-
-    BUSBW = "busbw"
-    TOTAL = "total"
-    ALGORITHM = "algorithm"
-
-
-FORMATS = tuple(str(one.value) for one in OutputFormat)
-VIEWS = tuple(str(one.value) for one in PlotWhat)
-SWEEP_VIEWS = tuple(str(one.value) for one in SweepPlot)
-
-PrimitiveArgument = Annotated[
-    str,
-    typer.Argument(metavar="PRIM", help="ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", autocompletion=complete_primitive),
-]
-MaybePrimitive = Annotated[
-    str | None, typer.Argument(metavar="PRIM", help="One primitive. [default: all]", autocompletion=complete_primitive)
-]
-FabricOption = Annotated[
-    list[str],
-    typer.Option(
-        "--fabric", "-f", metavar="FABRIC", help="A fabric file, or the name of a shipped one.", autocompletion=complete_fabric
+_OWN = {
+    "form": Argument(
+        "--format", help="How to write the result. [default: table, or by the suffix of -o]", kind="word", words=FORMATS,
+        python="format",
     ),
-    READ,
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the fabric; repeatable.", autocompletion=complete_set),
-]
-ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
-LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
-LibraryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--library", metavar="|".join(LIBRARIES), help="Rank what it runs. [default: the fabric's own, else all]",
-        autocompletion=words(LIBRARIES),
+    "output": Argument("--output -o", "FILE", "Write to this file instead of the terminal; - is the terminal."),
+    "columns": Argument("--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."),
+    "everything": Argument(
+        "--all -v", help="Every row, column and note; the default view shows what matters most.", kind="flag"
     ),
-]  # fmt: skip
-RanksOption = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks", "-n", metavar="N", help="Ranks in the group, innermost domains first. [default: all of the fabric]",
-        parser=values.count("ranks", -values.MOST_RANKS, several=ONE_COUNT), autocompletion=complete_ranks,
+    "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
+    "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
+    "pivot": Argument("--pivot", help="Tables of two axes that show this.", kind="word", words=("busbw", "total", "algorithm")),
+    "files": Argument("", "FILE..."),
+    "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
+    "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
+    "rows": Argument("--rows", "AXIS", "The axis down: fabric, ranks, bytes or a KEY."),
+    "cols": Argument("--cols", "AXIS", "The axis across."),
+    "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
+    "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),
+    "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
+    "search": Argument(
+        "--search", help="Price every layout that fills the ranks and fits the memory; the best first.", kind="flag"
     ),
-]  # fmt: skip
-StrideOption = Annotated[
-    int,
-    typer.Option(
-        "--stride", metavar="K", help="Every K-th rank; the groups in between run at the same time.",
-        parser=values.count("stride", -values.MOST_RANKS), autocompletion=complete_stride,
+    "channels": Argument(
+        "--channels", "N", "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]", "count"
     ),
-]  # fmt: skip
-ShapeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--shape", metavar="4x4x4", help="On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
-        parser=values.shape("shape"),
-    ),
-]  # fmt: skip
-AloneOption = Annotated[bool, typer.Option("--alone", help="Of a stride: the groups in between are idle.")]
-SizeOption = Annotated[
-    str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank, nccl-tests' convention: 16MB, 16MiB.")
-]
-MaybeSize = Annotated[str | None, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank.")]
-JobSetOption = Annotated[
-    list[str] | None, typer.Option("--job-set", metavar="KEY=VALUE", help="Override a value of the job; repeatable.")
-]
-SizesOption = Annotated[
-    str | None, typer.Option("--size", "-M", metavar="SIZE,...", help="Bytes per rank. [default: six sizes, 1KB to 1GB]")
-]
-AlgorithmOption = Annotated[
-    str | None,
-    typer.Option("--algorithm", "-a", metavar="NAME,...", help="Only these, comma-separated.", autocompletion=complete_algorithm),
-]
-SlowRankOption = Annotated[
-    float | None,
-    typer.Option(
-        "--slow-rank", metavar="SHARE", help="Beside it, with one rank at this share of its bandwidth: 0.8, 80%.",
-        parser=values.share("slow_rank", "80% or 0.8", part=True),
-    ),
-]  # fmt: skip
-FormatOption = Annotated[
-    OutputFormat | None,
-    typer.Option(
-        "--format", metavar="|".join(FORMATS), help="How to write the result. [default: table, or by the suffix of -o]",
-        parser=values.choice("format", OutputFormat), autocompletion=words(FORMATS),
-    ),
-]  # fmt: skip
-ColumnsOption = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B,...", help="Columns of tables and CSV, in this order: keys or titles.")
-]
-AllOption = Annotated[
-    bool, typer.Option("--all", "-v", help="Every row, column and note; the default view shows what matters most.")
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal; - is the terminal."),
-    WRITTEN,
-]
-IdealOption = Annotated[bool, typer.Option("--ideal", help="Without contention: every eta is 1.")]
-RtolOption = Annotated[
-    float | None,
-    typer.Option(
-        "--rtol", metavar="SHARE", help="Relative change that counts as none: 1%, 0.01. [default: 1e-6]",
-        parser=values.share("rtol", "1% or 0.01", zero=True),
-    ),
-]  # fmt: skip
-
-LogsArgument = Annotated[
-    list[str], typer.Argument(metavar="LOG...", help="nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."), READ
-]
-LogRanksOption = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks", "-n", metavar="N", help="Ranks, for logs that do not say (OSU).",
-        parser=values.count("ranks", -values.MOST_RANKS, several="one number for all logs of a call"),
-        autocompletion=complete_ranks,
-    ),
-]  # fmt: skip
-CollectiveOption = Annotated[
-    str | None,
-    typer.Option("--collective", metavar="PRIM", help="For logs that do not say.", autocompletion=complete_primitive),
-]
-NodesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--nodes",
-        metavar="N",
-        help="Nodes of the ranks, for logs that do not say.",
-        parser=values.count("nodes", -values.MOST_RANKS),
-    ),
-]
-InPlaceOption = Annotated[bool, typer.Option("--in-place", help="The in-place half of nccl-tests' tables.")]
-PlotOption = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf; needs matplotlib."), WRITTEN
-]
-PlotWhatOption = Annotated[
-    PlotWhat,
-    typer.Option(
-        "--plot-what", metavar="|".join(VIEWS), help="What to draw over size.", parser=values.choice("plot_what", PlotWhat),
-        autocompletion=words(VIEWS),
-    ),
-]  # fmt: skip
-SweepPlotOption = Annotated[
-    SweepPlot,
-    typer.Option(
-        "--plot-what", metavar="|".join(SWEEP_VIEWS), help="A map of the fastest schedule, or its busbw as lines.",
-        parser=values.choice("plot_what", SweepPlot), autocompletion=words(SWEEP_VIEWS),
-    ),
-]  # fmt: skip
+    "env": Argument("--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"),
+    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric"),
+    "tiers": Argument("--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."),
+    "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
+}  # fmt: skip
 
 
-def check_plot(path: Path | None) -> None:
-    """Refuse a picture that cannot be drawn before the work starts.
+def option(name: str, help: str | None = None, parser: Any = None, **other: Any) -> Any:
+    """What typer is told of an argument.
 
-    Raises:
-        ColltoolError: no matplotlib, an unknown suffix, a folder that cannot be written.
+    Args:
+        name: its row.
+        help: in place of the row's.
+        parser: in place of the reader that goes with the row's kind.
+        **other: in place of other fields of the row.
     """
-    if path is not None:
-        from colltool.render import plot as plot
+    row = (_OWN.get(name) or ARGUMENTS[name])._replace(**other)
+    details: dict[str, Any] = {
+        "metavar": row.metavar or "|".join(row.words) or None,
+        "help": row.help if help is None else help,
+        "parser": parser or values.reader(row.python or name, row),
+        "autocompletion": completion.offered(row),
+    }
+    return typer.Option(*row.flags.split(), **details) if row.flags else typer.Argument(**details)
 
-        plot.check_plot(path)
+
+Several = list[str] | None
+
+Primitive = Annotated[str, option("primitive")]
+MaybePrimitive = Annotated[str | None, option("primitive", "One primitive. [default: all]")]
+Fabrics = Annotated[list[str], option("fabric"), READ]
+FabricFile = Annotated[str, option("fabric", flags="", metavar=""), READ]
+Set = Annotated[Several, option("overrides")]
+Ranks = Annotated[int | None, option("ranks")]
+COUNTS = "Numbers of ranks: 8,64, or 8-64 (doubled), or 8-64+8 (in steps)."
+RankCounts = Annotated[Several, option("ranks", f"{COUNTS} [default: all of each fabric]", metavar="N,...", kind="text")]
+LogRanks = Annotated[
+    int | None, option("ranks", "Ranks, for logs that do not say (OSU).", hint="one number for all logs of a call")
+]
+Stride = Annotated[int, option("stride")]
+Alone = Annotated[bool, option("alone")]
+Shape = Annotated[str | None, option("shape")]
+Size = Annotated[str, option("size")]
+MaybeSize = Annotated[str | None, option("size", "Bytes per rank.")]
+Sizes = Annotated[str | None, option("sizes")]
+Algorithms = Annotated[str | None, option("algorithms")]
+Library = Annotated[str | None, option("library")]
+SlowRank = Annotated[float | None, option("slow_rank")]
+Vary = Annotated[Several, option("vary")]
+Rtol = Annotated[float | None, option("rtol")]
+Logs = Annotated[list[str], option("logs"), READ]
+Collective = Annotated[str | None, option("collective")]
+Nodes = Annotated[int | None, option("nodes")]
+InPlace = Annotated[bool, option("in_place")]
+JobFile = Annotated[str, option("job", metavar=""), READ]
+JobSet = Annotated[Several, option("job_overrides")]
+Output = Annotated[Path | None, option("output"), WRITTEN]
+Ideal = Annotated[bool, option("ideal")]
 
 
-def draw(path: Path | None, result: Any, what: str = "") -> None:
-    """Write the picture of a result where one is asked for; ``what`` it shows, where there is a choice."""
-    if path is not None:
-        from colltool.cli.written import keep_apart, write_bytes
-        from colltool.render.plot import picture
+def _schema(files: str, definition: Callable[[], Any]) -> Any:
+    """``--schema`` of a command that reads files other than fabrics: print their JSON Schema and stop."""
 
-        keep_apart(path, "plot")
-        write_bytes(path, picture(result, path.suffix, what), "plot")
+    def printed(asked: bool) -> None:
+        if asked:
+            from colltool.cli.output import write
+            from colltool.definitions.reader import json_schema
+            from colltool.render.dispatch import to_json
+
+            write(to_json(json_schema(definition(), files)), None)
+            raise typer.Exit
+
+    help_ = f"Print the JSON Schema of {files} files, for editors, and stop."
+    return typer.Option("--schema", help=help_, is_eager=True, callback=printed)
+
+
+def _ladder() -> Any:
+    from colltool.fabric.ladder import LadderFile
+
+    return LadderFile
+
+
+def _layout() -> Any:
+    from colltool.congestion.layout_file import LayoutFile
+
+    return LayoutFile
+
+
+LadderSchema = Annotated[bool, _schema("ladder", _ladder)]
+LayoutSchema = Annotated[bool, _schema("layout", _layout)]

@@ -1,38 +1,44 @@
-"""Writing a result: to stdout, or to a file that is opened only now that there is something to put in it."""
+"""What leaves the program: text to stdout, words for people to stderr, files whole or not at all, and how far long work is.
+
+What a command writes is kept until it is done: what fails on the way changes no file and prints nothing.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from colltool.base.errors import ColltoolError
-from colltool.cli.options import OutputFormat
-from colltool.cli.written import write
+from colltool.base.inputs import Inputs, remembering
 
 SOON_S, OFTEN_S = 1.0, 0.2
 BY_SUFFIX = {
-    ".json": OutputFormat.JSON,
-    ".csv": OutputFormat.CSV,
-    ".md": OutputFormat.MARKDOWN,
-    ".html": OutputFormat.HTML,
-    ".htm": OutputFormat.HTML,
-    ".txt": OutputFormat.TABLE,
-    "": OutputFormat.TABLE,
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "table",
+    "": "table",
 }
 
 
-def chosen_format(form: OutputFormat | None, output: Path | None) -> OutputFormat:
+def chosen_format(form: str | None, output: Path | None) -> str:
     """The format asked for, else the one that the file's name says, else a table.
 
     Raises:
         ColltoolError: a name whose suffix says something else.
     """
     if form is not None or output is None:
-        return form or OutputFormat.TABLE
+        return form or "table"
     found = BY_SUFFIX.get(output.suffix.lower())
     if found is None:
         known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
@@ -80,9 +86,7 @@ def collect() -> None:
         gc.enable()
 
 
-def emit(
-    result: Any, form: OutputFormat | None, output: Path | None, columns: str | None = None, *, everything: bool = False
-) -> None:
+def emit(result: Any, form: str | None, output: Path | None, columns: str | None = None, *, everything: bool = False) -> None:
     """Render a result and write it.
 
     Args:
@@ -96,8 +100,8 @@ def emit(
 
     chosen = chosen_format(form, output)
     names = [] if columns is None else [name.strip() for name in columns.split(",")]
-    screen = screen_of(to_file=output is not None) if chosen is OutputFormat.TABLE else None
-    write(rendered(result, chosen.value, screen, names, everything=everything), output)
+    screen = screen_of(to_file=output is not None) if chosen == "table" else None
+    write(rendered(result, chosen, screen, names, everything=everything), output)
 
 
 def screen_of(*, to_file: bool) -> Any:
@@ -112,3 +116,166 @@ def screen_of(*, to_file: bool) -> Any:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" and not dumb
     colour = not (os.environ.get("NO_COLOR") or dumb)
     return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
+
+
+# DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of surrogate pairs
+_STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+
+
+def put(text: str) -> None:
+    """Write text to stdout; a reader that went away is no error.
+
+    Raises:
+        ColltoolError: it cannot be written.
+    """
+    if sys.stdout is None:
+        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
+    try:
+        _print(text)
+    except BrokenPipeError:
+        silence()
+    except OSError as error:
+        silence()
+        raise unwritable(error) from error
+
+
+def encoded(text: str) -> bytes:
+    """Text as it leaves the program, in UTF-8: see :func:`escaped`."""
+    return escaped(text).encode("utf-8")
+
+
+def escaped(text: str) -> str:
+    """Text without a character that would steer a terminal or turn a line around, or that is none.
+
+    What a line feed and colours need stays: names are escaped where they enter a cell. In JSON the escape means the same
+    character, everywhere else it shows what is there.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    import re
+
+    return re.sub(_STEERING, lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _print(text: str) -> None:
+    text = escaped(text)
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(encoded(text))
+    sys.stdout.flush()
+
+
+def silence() -> None:
+    """Let stdout lead nowhere, so that the flush at exit says nothing more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def unwritable(error: OSError) -> ColltoolError:
+    """The error of a stdout that takes no more."""
+    fix = "free some space, or write elsewhere with -o"
+    return ColltoolError(f"cannot write: {error.strerror or error}", where="stdout", fix=fix)
+
+
+def say(*lines: str) -> None:
+    """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
+    if sys.stderr is not None:
+        from colltool.base.quoting import printable
+
+        print("\n".join(printable(line) for line in lines), file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files with their content and the argument that names each, and the text for stdout."""
+
+    inputs: Inputs
+    files: dict[Path, tuple[bytes, str]] = field(default_factory=dict)
+    folders: list[Path] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def leave(self) -> None:
+        """Write all of it, files before stdout.
+
+        Raises:
+            ColltoolError: a file is read by this command, two outputs are one file, or one cannot be written; none was.
+        """
+        from colltool.base.writing import making, same_place, write_files
+
+        for index, (path, (_, argument)) in enumerate(self.files.items()):
+            if self.inputs.hold(path):
+                raise read_here(path, argument)
+            if any(same_place(path, other) for other in list(self.files)[:index]):
+                raise written_twice(path, argument)
+        with making(self.folders):
+            write_files({path: content for path, (content, _) in self.files.items()})
+        for text in self.texts:
+            put(text)
+
+
+_OUTPUTS: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
+
+
+@contextmanager
+def kept() -> Iterator[Outputs]:
+    """Within it nothing is written until :meth:`Outputs.leave`."""
+    with remembering() as inputs:
+        token = _OUTPUTS.set(outputs := Outputs(inputs))
+        try:
+            yield outputs
+        finally:
+            _OUTPUTS.reset(token)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this is part of.
+
+    Raises:
+        ColltoolError: it cannot be written, where no command is under way.
+    """
+    if output is None or str(output) == "-":
+        outputs = _OUTPUTS.get()
+        put(text) if outputs is None else outputs.texts.append(text)
+    else:
+        write_bytes(output, encoded(text), "output")
+
+
+def write_bytes(path: Path, content: bytes, argument: str) -> None:
+    """As :func:`write`, for any content; ``argument`` is what names the file."""
+    outputs = _OUTPUTS.get()
+    if outputs is None:
+        from colltool.base.writing import write_file
+
+        write_file(path, content)
+        return
+    if path in outputs.files:
+        raise written_twice(path, argument)
+    outputs.files[path] = content, argument
+
+
+def keep_apart(path: Path | None, argument: str) -> None:
+    """Refuse an output that was read so far, before anything is rendered for it."""
+    outputs = _OUTPUTS.get()
+    if outputs is not None and path is not None and outputs.inputs.hold(path):
+        raise read_here(path, argument)
+
+
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """As :func:`write`, files of one folder, which is made where there is none; only within a command."""
+    outputs = _OUTPUTS.get()
+    assert outputs is not None
+    outputs.folders.append(folder)
+    for name, text in files.items():
+        write(text, folder / name)
+
+
+def read_here(path: Path, argument: str) -> ColltoolError:
+    """The error for an output that is also an input."""
+    fix = "name another file: what is read stays as it is"
+    return ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+
+
+def written_twice(path: Path, argument: str) -> ColltoolError:
+    """The error for two outputs into one file."""
+    return ColltoolError(f"{path} is written twice", argument=argument, fix="name two files")

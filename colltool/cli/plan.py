@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, get_args
+from typing import Annotated
 
-import typer
-
-from colltool.base.errors import ColltoolError, given
+from colltool.api.arguments import MOST_ROWS
+from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import FabricChoice, Out, command
-from colltool.cli.completion import complete_job, complete_keep
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
+
+TOP = 10
 
 EXAMPLES = """
 \b
@@ -27,61 +27,43 @@ Examples:
   colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
 """
 
-_TOP = 10
-
 
 def _top(text: str) -> int:
     """``10``, or ``all``."""
-    return values.MOST_ROWS if text == "all" else values.count("top", 1, values.MOST_ROWS, several="one number, or all")(text)
+    return MOST_ROWS if text == "all" else values.count("top", 1, MOST_ROWS, several="one number, or all")(text)
 
 
 @command()
 def plan(
-    job: Annotated[str, typer.Argument(help="A job file, or the name of a shipped one.", autocompletion=complete_job), o.READ],
+    job: o.JobFile,
     fabric: FabricChoice,
     ranks: Annotated[
         int | None,
-        typer.Option(
-            "--ranks",
-            "-n",
-            metavar="N",
-            help="Ranks of the job. [default: those of its layout, else all of the fabric]",
-            parser=values.count("ranks", 1, several="one number of ranks a call"),
+        o.option(
+            "ranks",
+            "Ranks of the job. [default: those of its layout, else all of the fabric]",
+            least=1,
+            hint="one number of ranks a call",
+            offers="",
         ),
     ] = None,
-    job_set: o.JobSetOption = None,
-    links: Annotated[
-        bool, typer.Option("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.")
-    ] = False,
-    library: o.LibraryOption = None,
-    search: Annotated[
-        bool, typer.Option("--search", help="Price every layout that fills the ranks and fits the memory; the best first.")
-    ] = False,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep",
-            metavar="KEY=VALUE",
-            help="Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.",
-            autocompletion=complete_keep,
-        ),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option("--top", metavar="K|all", help=f"So many layouts of a search. [default: {_TOP}]", parser=_top),
-    ] = None,
+    job_set: o.JobSet = None,
+    links: Annotated[bool, o.option("links")] = False,
+    library: o.Library = None,
+    search: Annotated[bool, o.option("search")] = False,
+    keep: Annotated[o.Several, o.option("keep")] = None,
+    top: Annotated[int | None, o.option("top", f"So many layouts of a search. [default: {TOP}]", _top, metavar="K|all")] = None,
     vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="KEY=RANGE",
-            help="Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; "
+        o.Several,
+        o.option(
+            "vary",
+            "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; "
             "usual for the fabric's own ranges; repeatable.",
+            metavar="KEY=RANGE",
         ),
     ] = None,
-    plot: o.PlotOption = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """A training step on a fabric: what it takes, what of its communication is exposed, and what to change.
@@ -92,53 +74,32 @@ def plan(
     selective without flash attention. All else of the job stays.
     """
     import colltool
+    from colltool.cli.output import Counting
     from colltool.training.job import load_job
 
     for name, value in (("keep", keep), ("top", top)):
         if value and not search:
-            raise ColltoolError("is of a search", argument=name, fix="add --search")
+            raise ColltoolError("goes with a search", argument=name, fix="add --search")
     if search and links:
         raise ColltoolError("is of one layout", argument="links", fix="plan the best of the search with --links")
-    if plot is not None and (search or vary):
+    if out.plot is not None and (search or vary):
         raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
-    o.check_plot(plot)
-    _check_whose(fabric.overrides)
     loaded = load_job(job, job_set or (), argument="job_overrides")
     if search:
-        from colltool.cli.output import Counting
-
         with Counting("pricing layouts") as watch:
             found = colltool.search_layouts(
-                loaded, fabric.load(), ranks, keep or (), top=top or _TOP, library=library, readings=readings, watch=watch
+                loaded, fabric.load(), ranks, keep or (), top=top or TOP, library=library, readings=readings, watch=watch
             )
         out.emit(found)
         return
     several = fabric.several
+    if len(several) > 1 and (vary or links):
+        fix = f"a call for each of {', '.join(several)}"
+        raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
     if len(several) > 1:
-        if vary or links:
-            raise ColltoolError(
-                "is of one fabric", argument="vary" if vary else "links", fix=f"a call for each of {', '.join(several)}"
-            )
-        compared = colltool.compare_plans(loaded, several, ranks, overrides=fabric.overrides, library=library, readings=readings)
-        o.draw(plot, compared)
-        out.emit(compared)
+        out.emit(colltool.compare_plans(loaded, several, ranks, overrides=fabric.overrides, library=library, readings=readings))
     elif vary:
         ranges = [one for one in vary if one != "usual"]
         out.emit(colltool.plan_sensitivity(loaded, fabric.load(), ranks, vary=ranges, library=library, readings=readings))
     else:
-        planned = colltool.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings)
-        o.draw(plot, planned)
-        out.emit(planned)
-
-
-def _check_whose(overrides: Sequence[str]) -> None:
-    """Refuse a value of the job among those of the fabric."""
-    from colltool.training.files.job import JobFile
-
-    for text in overrides:
-        head, dot, rest = text.partition("=")[0].strip().partition(".")
-        kind = JobFile.model_fields[head].annotation if dot and head in JobFile.model_fields else None
-        fields = [one for part in (kind, *get_args(kind)) for one in getattr(part, "model_fields", {}).items()]
-        if rest.partition(".")[0] in {field.alias or name for name, field in fields}:
-            what, fix = f"{head} is of the job, not of the fabric", f"write {given('job_overrides', [text])}"
-            raise ColltoolError(what, argument="overrides", fix=fix)
+        out.emit(colltool.plan(loaded, fabric.load(), ranks, library=library, links=links, readings=readings))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import EVERYBODY, FabricChoice, GroupChoice, Out
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -28,25 +27,14 @@ Examples:
 
 @command()
 def price(
-    primitive: o.PrimitiveArgument,
+    primitive: o.Primitive,
     fabric: FabricChoice,
     group: GroupChoice = EVERYBODY,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size",
-            "-M",
-            metavar="SIZE,...",
-            help="Bytes per rank, nccl-tests' convention; comma-separated. [default: winners, 1KB to 1GB]",
-        ),
-    ] = None,
-    algorithm: o.AlgorithmOption = None,
-    top: Annotated[
-        int | None,
-        typer.Option("--top", metavar="K", help="Only the K fastest.", parser=values.count("top", 1, values.MOST_ROWS)),
-    ] = None,
-    library: o.LibraryOption = None,
-    slow_rank: o.SlowRankOption = None,
+    size: Annotated[str | None, o.option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]")] = None,
+    algorithm: o.Algorithms = None,
+    top: Annotated[int | None, o.option("top")] = None,
+    library: o.Library = None,
+    slow_rank: o.SlowRank = None,
     *,
     out: Out,
     readings: Readings,
@@ -57,15 +45,11 @@ def price(
     """
     import colltool
 
-    for argument, value, what in (("top", top, "ranks the rows of a size"), ("slow_rank", slow_rank, "is told of a size")):
+    for argument, value in (("top", top), ("slow_rank", slow_rank)):
         if value is not None and size is None:
-            raise ColltoolError(what, argument=argument, fix=f"add a size: {given('size', '16MB')}")
-    names = o.names(algorithm)
-    sizes = o.sizes(size)
+            raise ColltoolError("needs a size", argument=argument, fix=f"add a size: {given('size', '16MB')}")
     listed = colltool.price_list(
-        fabric.load(), primitive, sizes=sizes, algorithms=names, library=library, slow_rank=slow_rank, readings=readings,
-        **group.arguments,
+        fabric.load(), primitive, sizes=values.sizes(size), algorithms=values.names(algorithm), library=library,
+        slow_rank=slow_rank, readings=readings, **group.arguments,
     )  # fmt: skip
-    if top is not None:
-        listed = listed.top(top)
-    out.emit(listed)
+    out.emit(listed if top is None else listed.top(top))

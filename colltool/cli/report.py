@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
-
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import FabricChoice, Out, command
-from colltool.cli.completion import complete_fabric, complete_job, complete_primitive
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -28,54 +26,31 @@ Examples:
 @command(logs="--log", primitives="--primitive", primitive="--collective")
 def report(
     fabric: FabricChoice,
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="LOG...", help="Logs and traces, as with --log.", show_default=False), o.READ
-    ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option("--against", metavar="FABRIC", help="One to compare with; repeatable.", autocompletion=complete_fabric),
-        o.READ,
-    ] = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option("--vary", metavar="KEY=V1,V2", help="Values to compare, the first is what the page is about; repeatable."),
-    ] = None,
-    job: Annotated[
-        str | None,
-        typer.Option("--job", metavar="JOB", help="A job file, or the name of a shipped one.", autocompletion=complete_job),
-        o.READ,
-    ] = None,
-    job_set: o.JobSetOption = None,
+    more: Annotated[o.Several, o.option("logs", "Logs and traces, as with --log."), o.READ] = None,
+    against: Annotated[o.Several, o.option("fabric", "Compare with this one; repeatable.", flags="--against"), o.READ] = None,
+    vary: Annotated[o.Several, o.option("vary", "Values to compare, the first is what the page is about; repeatable.")] = None,
+    job: Annotated[str | None, o.option("job", flags="--job"), o.READ] = None,
+    job_set: o.JobSet = None,
     log: Annotated[
-        list[str] | None,
-        typer.Option("--log", metavar="LOG", help="What was measured: logs of benchmarks, traces; repeatable."),
+        o.Several,
+        o.option("logs", "What was measured: logs of benchmarks, traces; repeatable.", flags="--log", metavar="LOG"),
         o.READ,
     ] = None,
-    collective: o.CollectiveOption = None,
-    nodes: o.NodesOption = None,
-    in_place: o.InPlaceOption = False,
+    collective: o.Collective = None,
+    nodes: o.Nodes = None,
+    in_place: o.InPlace = False,
     ranks: Annotated[
         int | None,
-        typer.Option(
-            "--ranks",
-            "-n",
-            metavar="N",
-            help="Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]",
-            parser=values.count("ranks", -values.MOST_RANKS, several="one number of ranks a page"),
-            autocompletion=o.complete_ranks,
+        o.option(
+            "ranks",
+            "Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]",
+            hint="one number of ranks a page",
         ),
     ] = None,
-    shape: o.ShapeOption = None,
-    size: Annotated[
-        str, typer.Option("--size", "-M", metavar="SIZE", help="Bytes per rank looked at closely, nccl-tests' convention.")
-    ] = "64MB",
-    primitive: Annotated[
-        str,
-        typer.Option(
-            "--primitive", "-p", metavar="PRIM,...", help="ar, ag, rs, a2a, bc, reduce, p2p.", autocompletion=complete_primitive
-        ),
-    ] = "ar,ag,a2a",
-    library: o.LibraryOption = None,
+    shape: o.Shape = None,
+    size: Annotated[str, o.option("size", "Bytes per rank looked at closely, as in nccl-tests.")] = "64MB",
+    primitive: Annotated[str, o.option("primitives", "ar, ag, rs, a2a, bc, reduce, p2p.", flags="--primitive -p")] = "ar,ag,a2a",
+    library: o.Library = None,
     *,
     out: Out,
     readings: Readings,
@@ -88,7 +63,7 @@ def report(
     import colltool
     from colltool.cli.output import chosen_format, collect, working
 
-    if chosen_format(out.form, out.path) is o.OutputFormat.HTML:
+    if chosen_format(out.form, out.path) == "html":
         from colltool.render.page import check_page
 
         check_page()
@@ -99,21 +74,9 @@ def report(
     working("pricing the page ...")
     first, *others = fabric.several
     result = colltool.report(
-        first,
-        against=[*others, *(against or ())],
-        vary=vary or (),
-        job=job,
-        job_overrides=job_set or (),
-        logs=[*(log or ()), *(more or ())],
-        collective=collective,
-        nodes=nodes,
-        in_place=in_place,
-        ranks=ranks,
-        shape=shape,
-        size=o.single(size, "size", "size"),
-        primitives=[one.strip() for one in primitive.split(",")],
-        overrides=fabric.overrides,
-        library=library,
-        readings=readings,
-    )
+        first, against=[*others, *(against or ())], vary=vary or (), job=job, job_overrides=job_set or (),
+        logs=[*(log or ()), *(more or ())], collective=collective, nodes=nodes, in_place=in_place, ranks=ranks, shape=shape,
+        size=values.single(size, "size", "size"), primitives=[one.strip() for one in primitive.split(",")],
+        overrides=fabric.overrides, library=library, readings=readings,
+    )  # fmt: skip
     out.emit(result)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import EVERYBODY, FabricChoice, GroupChoice, Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -24,29 +23,25 @@ Examples:
 
 @command()
 def sensitivity(
-    primitive: o.PrimitiveArgument,
+    primitive: o.Primitive,
     fabric: FabricChoice,
-    size: o.SizeOption,
+    size: o.Size,
     group: GroupChoice = EVERYBODY,
     vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="KEY=RANGE",
-            help="alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+        o.Several,
+        o.option(
+            "vary",
+            "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
             "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]",
+            metavar="KEY=RANGE",
         ),
     ] = None,
-    samples: Annotated[
-        int,
-        typer.Option("--samples", metavar="K", help="Draws of all numbers at once.", parser=values.count("samples", 100, 10**6)),
-    ] = 100_000,
-    seed: Annotated[int, typer.Option("--seed", metavar="K", help="Of the draws.", parser=values.count("seed"))] = 1,
-    algorithm: o.AlgorithmOption = None,
-    library: o.LibraryOption = None,
-    plot: o.PlotOption = None,
+    samples: Annotated[int, o.option("samples")] = 100_000,
+    seed: Annotated[int, o.option("seed")] = 1,
+    algorithm: o.Algorithms = None,
+    library: o.Library = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what to measure.
@@ -55,15 +50,12 @@ def sensitivity(
     """
     import colltool
 
-    o.check_plot(plot)
-    asked = {"size": o.single(size, "size", "size"), "vary": vary or (), "samples": samples, "seed": seed,
-             "algorithms": o.names(algorithm), "library": library, "readings": readings, **group.arguments}  # fmt: skip
+    asked = {"size": values.single(size, "size", "size"), "vary": vary or (), "samples": samples, "seed": seed,
+             "algorithms": values.names(algorithm), "library": library, "readings": readings, **group.arguments}  # fmt: skip
     several = fabric.several
-    if len(several) > 1:
-        if plot is not None:
-            raise ColltoolError("is of one fabric", argument="plot", fix="colltool compare draws several")
-        out.emit(colltool.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))
+    if len(several) == 1:
+        out.emit(colltool.sensitivity(fabric.load(), primitive, **asked))
         return
-    result = colltool.sensitivity(fabric.load(), primitive, **asked)
-    o.draw(plot, result)
-    out.emit(result)
+    if out.plot is not None:
+        raise ColltoolError("draws one fabric", argument="plot", fix="colltool compare draws several")
+    out.emit(colltool.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))

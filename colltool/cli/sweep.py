@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import FabricChoice, Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -25,67 +24,35 @@ Examples:
 
 @command()
 def sweep(
-    primitive: o.PrimitiveArgument,
+    primitive: o.Primitive,
     fabric: FabricChoice,
-    ranks: Annotated[
-        list[str] | None,
-        typer.Option("--ranks", "-n", metavar="N,...", help="Numbers of ranks. [default: all of each fabric]"),
-    ] = None,
-    size: o.SizesOption = None,
+    ranks: o.RankCounts = None,
+    size: o.Sizes = None,
     vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary", metavar="KEY=V1,V2", help="A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable."
-        ),
+        o.Several,
+        o.option("vary", "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable."),
     ] = None,
-    pivot: Annotated[
-        o.PivotWhat | None,
-        typer.Option(
-            "--pivot",
-            metavar="busbw|total|algorithm",
-            help="Tables of two axes that show this.",
-            parser=values.choice("pivot", o.PivotWhat),
-        ),
-    ] = None,
-    rows: Annotated[str, typer.Option("--rows", metavar="AXIS", help="The axis down: fabric, ranks, bytes or a KEY.")] = "",
-    cols: Annotated[str, typer.Option("--cols", metavar="AXIS", help="The axis across.")] = "",
-    algorithm: o.AlgorithmOption = None,
-    stride: o.StrideOption = 1,
-    alone: o.AloneOption = False,
-    shape: o.ShapeOption = None,
-    library: o.LibraryOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", metavar="CELLS", help="The most cells. [default: 100000]", parser=values.count("limit", 1, 10**7)
-        ),
-    ] = None,
-    plot: o.PlotOption = None,
-    plot_what: o.SweepPlotOption = o.SweepPlot.MAP,
+    pivot: Annotated[str | None, o.option("pivot")] = None,
+    rows: Annotated[str, o.option("rows")] = "",
+    cols: Annotated[str, o.option("cols")] = "",
+    algorithm: o.Algorithms = None,
+    stride: o.Stride = 1,
+    alone: o.Alone = False,
+    shape: o.Shape = None,
+    library: o.Library = None,
+    limit: Annotated[int | None, o.option("limit")] = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots("map", "busbw", help="A map of the fastest schedule, or its busbw as lines.")],
     readings: Readings,
 ) -> None:
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner changes."""
     import colltool
 
-    o.check_plot(plot)
     result = colltool.sweep(
-        fabric.several,
-        primitive,
-        ranks=values.counts(ranks or [], "ranks"),
-        sizes=o.sizes(size),
-        vary=vary or (),
-        overrides=fabric.overrides,
-        algorithms=o.names(algorithm),
-        stride=stride,
-        alone=alone,
-        shape=shape,
-        library=library,
-        limit=limit,
-        readings=readings,
-    )
+        fabric.several, primitive, ranks=values.counts(ranks, "ranks"), sizes=values.sizes(size), vary=vary or (),
+        overrides=fabric.overrides, algorithms=values.names(algorithm), stride=stride, alone=alone, shape=shape,
+        library=library, limit=limit, readings=readings,
+    )  # fmt: skip
     if pivot is not None or rows or cols:
-        result = result.pivoted(str((pivot or o.PivotWhat.BUSBW).value), rows, cols)  # type: ignore[arg-type]
-    o.draw(plot, result, plot_what.value)
+        result = result.pivoted(pivot or "busbw", rows, cols)  # type: ignore[arg-type]
     out.emit(result)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colltool.cli import options as o
-from colltool.cli.command import FabricChoice, Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 EXAMPLES = """
@@ -23,26 +22,13 @@ Examples:
 
 @command()
 def trace(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Traces of the PyTorch profiler, plain or gzipped, one a rank."), o.READ
-    ],
+    files: Annotated[list[str], o.option("files", "Traces of the PyTorch profiler, plain or gzipped, one a rank."), o.READ],
     fabric: FabricChoice,
-    calls: Annotated[
-        Path | None,
-        typer.Option("--calls", metavar="FILE", help="Write the calls of a step as a job, for colltool plan on another fabric."),
-        o.WRITTEN,
-    ] = None,
-    map_: Annotated[
-        str | None,
-        typer.Option(
-            "--map", metavar="block|cyclic|FILE", help="How ranks sit on hosts; a file lists the fabric's rank or host of each."
-        ),
-        o.READ,
-    ] = None,
-    library: o.LibraryOption = None,
-    plot: o.PlotOption = None,
+    calls: Annotated[Path | None, o.option("calls"), o.WRITTEN] = None,
+    map_: Annotated[str | None, o.option("placed"), o.READ] = None,
+    library: o.Library = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
     """Collectives of profiler traces against the prices of a fabric: what ran, what it should take, what compute hides.
@@ -51,12 +37,9 @@ def trace(
     shortest kernel took; else that is an upper bound, for a kernel waits for the slowest rank.
     """
     import colltool
+    from colltool.cli.output import write_bytes
 
-    o.check_plot(plot)
     result = colltool.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
     if calls is not None:
-        from colltool.cli.written import write_bytes
-
         write_bytes(calls, result.job.encode(), "calls")
-    o.draw(plot, result)
     out.emit(result)

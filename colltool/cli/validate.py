@@ -9,7 +9,8 @@ import typer
 from colltool.base.errors import EXIT_CHECK_FAILED
 from colltool.cli import options as o
 from colltool.cli import values
-from colltool.cli.command import FabricChoice, Out, command
+from colltool.cli.command import command
+from colltool.cli.groups import FabricChoice, Out, Plots
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
@@ -27,56 +28,31 @@ Examples:
 
 @command(primitive="--collective")
 def validate(
-    logs: o.LogsArgument,
+    logs: o.Logs,
     fabric: FabricChoice,
-    ranks: o.LogRanksOption = None,
-    collective: o.CollectiveOption = None,
-    nodes: o.NodesOption = None,
-    in_place: o.InPlaceOption = False,
+    ranks: o.LogRanks = None,
+    collective: o.Collective = None,
+    nodes: o.Nodes = None,
+    in_place: o.InPlace = False,
     algorithm: Annotated[
         str | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME,...",
-            help="What ran, comma-separated. [default: whatever the log's library ships]",
-            autocompletion=o.complete_algorithm,
-        ),
+        o.option("algorithms", "What ran, comma-separated. [default: whatever the log's library implements]"),
     ] = None,
-    max_mape: Annotated[
-        float | None,
-        typer.Option(
-            "--max-mape",
-            metavar="SHARE",
-            help="Exit 1 where a series is further off on average: 15%, 0.15.",
-            parser=values.share("max_mape", "15% or 0.15"),
-        ),
-    ] = None,
-    plot: o.PlotOption = None,
-    plot_what: o.PlotWhatOption = o.PlotWhat.TIME,
+    max_mape: Annotated[float | None, o.option("max_mape")] = None,
     *,
-    out: Out,
+    out: Annotated[Out, Plots("time", "busbw")],
     readings: Readings,
 ) -> None:
-    """Hold measured times against the prices of a fabric, size by size, and say what the difference tells.
+    """Compare measured times with the prices of a fabric, size by size, and say what the difference tells.
 
-    Each size is held against the fastest algorithm that the log's library ships; error = predicted/measured - 1.
+    Each size is compared with the fastest algorithm that the log's library implements; error = predicted/measured - 1.
     """
     import colltool
 
-    o.check_plot(plot)
     result = colltool.validate(
-        fabric.load(),
-        logs,
-        ranks=ranks,
-        primitive=collective,
-        nodes=nodes,
-        in_place=in_place,
-        algorithms=o.names(algorithm),
-        max_mape=max_mape,
-        readings=readings,
-    )
-    o.draw(plot, result, plot_what.value)
+        fabric.load(), logs, ranks=ranks, primitive=collective, nodes=nodes, in_place=in_place,
+        algorithms=values.names(algorithm), max_mape=max_mape, readings=readings,
+    )  # fmt: skip
     out.emit(result)
     _finish(result)
 

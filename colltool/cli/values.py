@@ -1,113 +1,106 @@
-"""Values of options as they are typed: counts, shares, lists and choices, in one set of words.
-
-Every option reaches its command as text or is read here, so that no library's words reach a person.
-"""
+"""Text of options, read: counts, shares, lists and words; no error of another library reaches a person."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
-from enum import StrEnum
 from itertools import takewhile
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, assert_never
 
+from colltool.api.arguments import Argument
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.units import parse_count, parse_shape
 
 if TYPE_CHECKING:
     from colltool.estimate.assumptions import Readings
 
-MOST_RANKS = 10**9
-MOST_ROWS = 10**6  # more than any output has
-
-_RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})")
+_RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})(?:\s*([+/x*])\s*([0-9]{1,10}))?")
+_MOST_COUNTS = 10_000  # of one range
 _BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
 
-Choice = TypeVar("Choice", bound=StrEnum)
+
+def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
+    """What reads the text of an argument, by its kind; None where it reaches the command as it is."""
+    match row.kind:
+        case "text" | "flag":
+            return None
+        case "count":
+            return count(name, row.least, row.most, several=row.hint)
+        case "number":
+            return real(name)
+        case "share":
+            return share(name, row)
+        case "shape":
+            return _quiet_in_completion(lambda text: parse_shape(text, name))
+        case "word":
+            return _word(name, row.words)
+        case _:
+            assert_never(row.kind)
 
 
-def count(argument: str, least: int = 0, most: int = MOST_RANKS, *, several: str = "") -> Callable[[str], int]:
-    """A reader of whole numbers for an option.
-
-    Args:
-        argument: what it gives, by its name in Python.
-        least, most: the bounds, both allowed.
-        several: what to type instead of a list of numbers.
-    """
+def count(name: str, least: float, most: float, *, several: str = "") -> Callable[[str], int]:
+    """A reader of whole numbers within bounds; ``several`` is what to type instead of a list of them."""
 
     def read(text: str) -> int:
         if several and "," in text:
-            raise ColltoolError(f"takes one number here, got '{short(text)}'", argument=argument, fix=several)
-        return parse_count(text, argument, least, most)
+            raise ColltoolError(f"takes one number here, got '{short(text)}'", argument=name, fix=several)
+        return parse_count(text, name, least, most)
 
-    return quiet_in_completion(read)
+    return _quiet_in_completion(read)
 
 
-def real(argument: str) -> Callable[[str], float]:
-    """A reader of numbers for an option."""
+def real(name: str) -> Callable[[str], float]:
+    """A reader of finite numbers."""
 
     def read(text: str) -> float:
-        try:
-            number = float(text) if text.isascii() else float("nan")
-        except ValueError:
-            number = float("nan")
+        number = _float(text)
         if not isfinite(number):
-            raise ColltoolError(f"'{short(text)}' is not a number", argument=argument, fix=f"write {given(argument, 1.5)}")
+            raise ColltoolError(f"'{short(text)}' is not a number", argument=name, fix=f"write {given(name, 1.5)}")
         return number
 
-    return quiet_in_completion(read)
+    return _quiet_in_completion(read)
 
 
-def share(argument: str, example: str, *, zero: bool = False, part: bool = False) -> Callable[[str], float]:
-    """A reader of shares, ``15%`` or ``0.15``, for an option; one of 1 or more needs its percent sign.
-
-    Args:
-        argument: what it gives, by its name in Python.
-        example: a share in percent and as a fraction, for the cure: ``15% or 0.15``.
-        zero: whether nothing is a share.
-        part: whether it is of a whole, and so at most 1.
-    """
+def share(name: str, row: Argument) -> Callable[[str], float]:
+    """A reader of shares, ``15%`` or ``0.15``; one of 1 or more needs its percent sign."""
+    part, zero = row.most == 1, row.least == 0
 
     def read(text: str) -> float:
         number, percent, rest = text.strip().partition("%")
-        try:
-            value = float(number) / (100 if percent else 1) if text.isascii() else float("nan")
-        except ValueError:
-            value = float("nan")
+        value = _float(number) / (100 if percent else 1) if text.isascii() else nan
         if rest or not isfinite(value) or value < 0 or (value == 0 and not zero) or (value > 1 and part):
             kind = "a share above 0 up to 1" if part else "a share of at least 0" if zero else "a positive share"
-            raise ColltoolError(f"'{short(text)}' is not {kind}", argument=argument, fix=f"write {example}")
+            raise ColltoolError(f"'{short(text)}' is not {kind}", argument=name, fix=f"write {row.hint}")
         if value == 1 and not percent:
-            raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=argument, fix="write 1% or 100%")
+            raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=name, fix="write 1% or 100%")
         if value > 1 and not percent:
             fix = f"write {number.strip()}% if that is what you mean"
-            raise ColltoolError(f"'{short(text)}' is {value:.0%}", argument=argument, fix=fix)
+            raise ColltoolError(f"'{short(text)}' is {value:.0%}", argument=name, fix=fix)
         return value
 
-    return quiet_in_completion(read)
+    return _quiet_in_completion(read)
 
 
-def shape(argument: str) -> Callable[[str], tuple[int, ...]]:
-    """A reader of shapes, ``4x4x4``, for an option."""
-    return quiet_in_completion(lambda text: parse_shape(text, argument))
+def _float(text: str) -> float:
+    try:
+        return float(text) if text.isascii() else nan
+    except ValueError:
+        return nan
 
 
-def choice(argument: str, kind: type[Choice]) -> Callable[[str], Choice]:
-    """A reader of one of several words for an option."""
-
-    def read(text: str) -> Choice:
-        known = [str(one.value) for one in kind]
+def _word(name: str, known: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
         if text not in known:
-            fix = f"{nearest(text, known)} one of {', '.join(known)}".strip()
-            raise ColltoolError(f"'{short(text)}' is not known", argument=argument, fix=fix)
-        return kind(text)
+            fix = f"{nearest(text, list(known))} one of {', '.join(known)}".strip()
+            raise ColltoolError(f"'{short(text)}' is not known", argument=name, fix=fix)
+        return text
 
-    return quiet_in_completion(read)
+    return _quiet_in_completion(read)
 
 
-def quiet_in_completion(read: Callable[[str], Any]) -> Callable[[str], Any]:
+def _quiet_in_completion(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """A shell that completes a line asks about words that are not finished: what cannot be read is then not there."""
 
     def value(text: Any) -> Any:
@@ -147,23 +140,28 @@ def bare_sizes(text: str) -> list[str]:
     return [part for part in parts if part.isascii() and part.isdecimal() and int(part[:9]) < _BARE_BELOW]
 
 
-def counts(texts: list[str], argument: str) -> list[int]:
-    """``-n 8,16 -n 64`` as numbers.
+def counts(texts: list[str] | None, argument: str) -> list[int]:
+    """``-n 8,16 -n 64`` as numbers; ``8-64`` is doubled as in nccl-tests, ``8-64+8`` goes in steps, ``8-512x4`` in factors.
 
     Raises:
-        ColltoolError: one that is none; of ``8-64`` it says which numbers to write.
+        ColltoolError: no number and no range, or a range that is upside down or too long.
     """
-    return [_one_count(part, argument) for text in texts for part in _parts(text, argument)]
+    return list(dict.fromkeys(one for text in texts or [] for part in _parts(text, argument) for one in _counts(part, argument)))
 
 
-def _one_count(text: str, argument: str) -> int:
-    ends = _RANGE.fullmatch(text)
-    if ends and 0 < (low := int(ends[1])) < (high := int(ends[2])) <= MOST_RANKS:
-        between = takewhile(lambda number: number < high, (low << times for times in range(MOST_RANKS.bit_length())))
-        listed = ",".join(map(str, (*between, high)))
-        what = f"'{short(text)}' is a range, and only a list of numbers is taken"
-        raise ColltoolError(what, argument=argument, fix=f"write {given(argument, text=listed)}")
-    return parse_count(text, argument, 0, MOST_RANKS)
+def _counts(text: str, argument: str) -> list[int]:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return [parse_count(text, argument, 0)]
+    low, high, sign, by = int(found[1]), int(found[2]), found[3] or "x", int(found[4] or 2)
+    steps = sign in "+/"
+    length = (high - low) // max(by, 1) if steps else high.bit_length()
+    if not 0 < low < high or by < (1 if steps else 2) or length > _MOST_COUNTS:
+        fix = f"write {given(argument, text='8-64')} for 8,16,32,64, or {given(argument, text='8-64+8')} for steps of 8"
+        raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument=argument, fix=fix)
+    if steps:
+        return [*range(low, high + 1, by)]
+    return [*takewhile(lambda number: number < high, (low * by**times for times in range(high.bit_length()))), high]
 
 
 def _parts(text: str | None, argument: str) -> list[str]:
@@ -199,24 +197,20 @@ def one(values: list[str], argument: str) -> str:
     return values[0]
 
 
-def reading(name: str, text: str) -> Any:
-    """A reading of the model as it is typed, to be checked with the others: words stay, digits and numbers are read."""
-    from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, takes_count
-
-    if takes_count(name) and text.isascii() and text.isdigit():
-        return int(text) if len(text) <= len(str(MOST_SEGMENTS)) else MOST_SEGMENTS + 1
-    return real(name)(text) if KINDS[name] is float else text
-
-
 def readings(texts: dict[str, Any]) -> Readings:
-    """All readings of the model as they are typed.
+    """All readings of the model as they are typed: words stay, digits and numbers are read.
 
     Raises:
         ColltoolError: a word or a number that a reading cannot be.
     """
-    from colltool.estimate.assumptions import checked
+    from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, checked, takes_count
 
-    return checked(**{name: text if isinstance(text, bool) else reading(name, text) for name, text in texts.items()})
+    def read(name: str, text: Any) -> Any:
+        if isinstance(text, str) and takes_count(name) and text.isascii() and text.isdigit():
+            return int(text) if len(text) <= len(str(MOST_SEGMENTS)) else MOST_SEGMENTS + 1
+        return real(name)(text) if KINDS[name] is float else text
+
+    return checked(**{name: read(name, text) for name, text in texts.items()})
 
 
 def short(text: str) -> str:

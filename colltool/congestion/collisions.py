@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import eq
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 
-from colltool.congestion.groups import GroupLayout
+from colltool.congestion.groups import GroupLayout, MadeWhenSeen
 from colltool.congestion.jobs import GroupJob
 from colltool.congestion.loads import Baseline, ClassTotals, clean
 from colltool.congestion.results import GroupCost, TierEta
@@ -81,7 +80,7 @@ class _Worst(NamedTuple):
     group: int
 
 
-def etas(suffered: Sequence[Affected], wires: Sequence[LinkModel], groups: Sequence[GroupLayout]) -> tuple[TierEta, ...]:
+def etas(suffered: Sequence[Affected], models: Sequence[LinkModel], groups: Sequence[GroupLayout]) -> tuple[TierEta, ...]:
     """What makes a price of a packed group that of the worst group here.
 
     α goes to every tier that the ideal spans, β to the one that bounds it. A price takes min(η_β, share of the uplinks), so
@@ -95,7 +94,7 @@ def etas(suffered: Sequence[Affected], wires: Sequence[LinkModel], groups: Seque
                 before = worst.get(tier, _Worst(1.0, None, some.start + number))
                 own_beta = float(beta[number]) if tier == some.ideal.tier else None
                 worst[tier] = _worse(before, _Worst(float(some.eta_alpha[number]), own_beta, some.start + number))
-    ordered = ((wires[tier].tier, one) for tier, one in sorted(worst.items()))
+    ordered = ((models[tier].tier, one) for tier, one in sorted(worst.items()))
     return tuple(TierEta(tier, one.alpha, one.beta, groups[one.group].name) for tier, one in ordered)
 
 
@@ -125,35 +124,26 @@ class GroupColumns(NamedTuple):
     busiest: tuple[Indices, Indices, Indices]
 
 
-class GroupCosts(Sequence[GroupCost]):
-    """The groups of a layout and what they cost, each made when it is looked at: half a million are a dozen arrays.
+class GroupCosts(MadeWhenSeen[GroupCost]):
+    """The groups of a layout and what they cost.
 
     Args:
         groups: of the layout.
         runs: what groups run, each with the number of the first that does.
         columns: what they cost.
-        wires: of every tier, for the names of resources.
+        models: of every tier, for the names of resources.
     """
 
     def __init__(
-        self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: GroupColumns, wires: list[LinkModel]
+        self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: GroupColumns, models: list[LinkModel]
     ) -> None:
-        self._groups, self._columns, self._wires = groups, columns, wires
+        self._groups, self._columns, self._models = groups, columns, models
         self._starts, self._runs = np.array([start for start, _ in runs]), [run for _, run in runs]
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    @overload
-    def __getitem__(self, index: int) -> GroupCost: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[GroupCost, ...]: ...
-    def __getitem__(self, index: int | slice) -> GroupCost | tuple[GroupCost, ...]:
-        if isinstance(index, slice):
-            return tuple(self[number] for number in range(*index.indices(len(self))))
-        return self._cost(range(len(self))[index])
-
-    def _cost(self, number: int) -> GroupCost:
+    def _record(self, number: int) -> GroupCost:
         group, columns = self._groups[number], self._columns
         run = self._runs[int(np.searchsorted(self._starts, number, side="right")) - 1]
         slowdown = float(columns.slowdown[number])
@@ -170,17 +160,8 @@ class GroupCosts(Sequence[GroupCost]):
             eta_alpha=float(columns.eta_alpha[number]),
             eta_beta=min(1.0, 1 / slowdown),
             tail_over_mean=float(columns.tail_over_mean[number]),
-            busiest=self._wires[tier].name(line, resource),
+            busiest=self._models[tier].name(line, resource),
             bytes=run.size,
             ideal_s=float(columns.ideal_s[number]) if sized else None,
             together_s=float(columns.together_s[number]) if sized else None,
         )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} groups)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))

@@ -60,28 +60,28 @@ def contention(
         raise ColltoolError("every group of the layout names what it runs", argument="primitive", fix=fix)
     asked = JobDefaults(primitive, algorithm, size, skew or Skew())
     running = jobs_of(fabric, layout, asked)
-    wires = link_models(fabric)
-    ideals = _ideals(wires, running)
+    models = link_models(fabric)
+    ideals = _ideals(models, running)
     messages = _together(running)
-    met, heat = Collisions(len(layout.groups)), Heat(wires, _each(running, ideals, lambda one: one.busiest_s), per_link=per_link)
-    for line in totals(wires, messages):
+    met, heat = Collisions(len(layout.groups)), Heat(models, _each(running, ideals, lambda one: one.busiest_s), per_link=per_link)
+    for line in totals(models, messages):
         met.add(line)
         heat.add(line)
-    columns = _columns(running, ideals, met, *_paths(wires, messages, len(layout.groups)))
+    columns = _columns(running, ideals, met, *_paths(models, messages, len(layout.groups)))
     suffered = [_suffered(batch, one, columns) for batch, one in zip(running, ideals, strict=True)]
     return Contention(
         overrides=fabric.overrides,
         fabric=fabric.name,
         layout=layout.name,
         unit="M" if running[0].run.size is None else "bytes",
-        groups=GroupCosts(layout.groups, [(batch.start, batch.run) for batch in running], columns, wires),
+        groups=GroupCosts(layout.groups, [(batch.start, batch.run) for batch in running], columns, models),
         slowdown=float(columns.slowdown.max()),
         hottest=heat.hottest(),
         links=heat.every(),
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(suffered, wires, layout.groups),
+        etas=etas(suffered, models, layout.groups),
         notes=notes(running, layout.groups, columns.slowdown, heat, skewed=asked.skew.given),
     )
 
@@ -97,12 +97,12 @@ def _together(running: Sequence[JobBatch]) -> Messages:
     return Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _ideals(wires: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
+def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
     """Of each batch."""
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in running:
         if batch.key not in known:
-            known[batch.key] = baseline(wires, batch.traffic, batch.even * batch.run.scale)
+            known[batch.key] = baseline(models, batch.traffic, batch.even * batch.run.scale)
     return [known[batch.key] for batch in running]
 
 
@@ -111,9 +111,9 @@ def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Calla
     return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
 
 
-def _paths(wires: list[LinkModel], messages: Messages, groups: int) -> tuple[Floats, Floats]:
+def _paths(models: list[LinkModel], messages: Messages, groups: int) -> tuple[Floats, Floats]:
     """Of every group the mean α of its messages in seconds, without η, and the most links of any."""
-    alpha, links = latency(wires, messages)
+    alpha, links = latency(models, messages)
     most, by = np.zeros(groups), messages.group.astype(np.intp)  # what ``at`` is fast with
     np.maximum.at(most, by, links.astype(np.float64))
     return np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups), most
@@ -169,7 +169,7 @@ def notes(
 ) -> tuple[str, ...]:
     """What holds for this result, what always does first and last."""
     out = list(_ALWAYS)
-    used = [heat.wires[tier] for tier in heat.tiers]
+    used = [heat.models[tier] for tier in heat.tiers]
     lattice = any(one.hop_alpha_s is not None for one in used)
     rings = all(batch.run.algorithm == "ring" for batch in batches)
     if lattice and rings and len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1:

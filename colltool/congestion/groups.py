@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Any, NamedTuple, overload
+from operator import eq
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.schedules.links import SMALL, Indices
 
 Ranks = tuple[int, ...]
+T = TypeVar("T")
 
 
 class GroupLayout(NamedTuple):
@@ -36,12 +38,36 @@ class Layout(NamedTuple):
 
 
 def numbers(ranks: Iterable[int]) -> Indices:
-    """As an array."""
     return np.fromiter(ranks, dtype=SMALL)
 
 
-class PatternGroups(Sequence[GroupLayout]):
-    """The groups of one pattern, called g0, g1 ..., each made when it is looked at: half a million of them are two arrays.
+class MadeWhenSeen(Sequence[T]):
+    """Records that are each made when they are looked at: half a million of them are a few arrays."""
+
+    def _record(self, number: int) -> T:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(len(self))))
+        return self._record(range(len(self))[index])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} groups)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+class PatternGroups(MadeWhenSeen[GroupLayout]):
+    """The groups of one pattern, called g0, g1 ...
 
     Args:
         ranks: of every group, shape (groups, N).
@@ -55,23 +81,13 @@ class PatternGroups(Sequence[GroupLayout]):
     def __len__(self) -> int:
         return len(self.ranks)
 
-    @overload
-    def __getitem__(self, index: int) -> GroupLayout: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[GroupLayout, ...]: ...
-    def __getitem__(self, index: int | slice) -> GroupLayout | tuple[GroupLayout, ...]:
-        if isinstance(index, slice):
-            return tuple(self[number] for number in range(*index.indices(len(self))))
-        number = range(len(self))[index]
+    def _record(self, number: int) -> GroupLayout:
         return GroupLayout(f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist()))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} groups)"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PatternGroups):
             return np.array_equal(self.ranks, other.ranks) and np.array_equal(self.ends, other.ends)
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+        return super().__eq__(other)
 
     def __hash__(self) -> int:
         return hash((self.ranks.tobytes(), self.ends.tobytes()))

@@ -90,7 +90,7 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
         )
     _check_sizes(some, runs)
     rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
-    _check_messages(some, rows)
+    _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     out = []
     for one, run, row in zip(some, runs, rows, strict=True):
@@ -100,7 +100,7 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
                 with _named(one.first):
                     known[key] = _traffic(run, row, members, asked.skew)
             out.append(JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
-    _check_followed(out)
+    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in out))  # of schedules known only once they have run
     return out
 
 
@@ -140,15 +140,6 @@ def _check_sizes(some: list[Alike], runs: list[GroupJob]) -> None:
         what = f"group '{late.name}' has no size, others have one"
         fix = f"{given('size', '16MB')} holds for every group that gives none"
         raise ColltoolError(what, where=late.where, argument="" if late.where else "size", fix=fix)
-
-
-def _check_messages(some: list[Alike], rows: list[TrafficRow]) -> None:
-    _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
-
-
-def _check_followed(running: list[JobBatch]) -> None:
-    """What schedules send is known only once they have run."""
-    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in running))
 
 
 def _check_few(pairs: int) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from colltool.base.quoting import shown
+from colltool.congestion.patterns import MapKind, PatternKind
 from colltool.definitions.field_types import MAX_DEPTH, AlgorithmName, Flag, Label, Part, PrimitiveName, Size, Words
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
 from colltool.definitions.source_map import MOST
@@ -32,7 +33,7 @@ Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
 class PatternFile(Part):
     """A pattern of groups: the fields of :class:`colltool.congestion.patterns.Pattern`."""
 
-    kind: Literal["block", "cyclic", "random", "axis", "box"] = "block"
+    kind: PatternKind = "block"
     group: Annotated[int | None, Field(ge=2, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 2 to {MOST_RANKS}")] = (
         None
     )
@@ -52,7 +53,7 @@ class PatternFile(Part):
 class MapFile(Part):
     """Which endpoint each rank sits on, by rule: the fields of :class:`colltool.congestion.patterns.MapPattern`."""
 
-    kind: Literal["identity", "reverse", "cyclic", "rotate", "random"] = "identity"
+    kind: MapKind = "identity"
     domain: Positive | None = None
     seed: Seed = 0
 

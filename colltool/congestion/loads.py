@@ -91,16 +91,16 @@ def _link_model(tier: Tier, inside: int, ranks: int) -> LinkModel:
             assert_never(able.joined_by)
 
 
-def tier_of(wires: list[LinkModel], src: Indices, dst: Indices) -> Indices:
+def tier_of(models: list[LinkModel], src: Indices, dst: Indices) -> Indices:
     """The innermost tier whose domain holds both ends of each message."""
     tier = np.zeros(len(src), dtype=np.int8)
-    for one in wires[:-1]:
+    for one in models[:-1]:
         domain = one.inside * one.endpoints
         tier += src // domain != dst // domain
     return tier
 
 
-def departures(wires: LinkModel, messages: Messages, chosen: Indices) -> Messages:
+def departures(models: LinkModel, messages: Messages, chosen: Indices) -> Messages:
     """The chosen messages, each from the port on the tier that it leaves by: the sender's, or its neighbour's on the receiver's
     rail.
 
@@ -108,19 +108,19 @@ def departures(wires: LinkModel, messages: Messages, chosen: Indices) -> Message
     not counted.
     """
     some = messages.some(chosen)
-    if wires.rails == 1:
+    if models.rails == 1:
         return some
-    neighbour = wires.departures(some.src, some.dst)
-    group = messages.group.astype(np.int64) * wires.ranks
+    neighbour = models.departures(some.src, some.dst)
+    group = messages.group.astype(np.int64) * models.ranks
     members = np.unique(np.concatenate([group + messages.src, group + messages.dst]))
-    there = np.isin(some.group.astype(np.int64) * wires.ranks + neighbour, members)
+    there = np.isin(some.group.astype(np.int64) * models.ranks + neighbour, members)
     return some._replace(src=np.where(there, neighbour, some.src))
 
 
-def totals(wires: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
+def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
     """Every line of every tier that carries a message."""
-    tier = tier_of(wires, messages.src, messages.dst)
-    for number, one in enumerate(wires):
+    tier = tier_of(models, messages.src, messages.dst)
+    for number, one in enumerate(models):
         chosen = np.flatnonzero(tier == number)
         if len(chosen):
             some = departures(one, messages, chosen)
@@ -151,11 +151,11 @@ def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -
     )
 
 
-def latency(wires: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
+def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
     """Seconds of α and links of each message."""
     alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
-    tier = tier_of(wires, messages.src, messages.dst)
-    for number, one in enumerate(wires):
+    tier = tier_of(models, messages.src, messages.dst)
+    for number, one in enumerate(models):
         chosen = np.flatnonzero(tier == number)
         if len(chosen):
             some = departures(one, messages, chosen)
@@ -183,24 +183,24 @@ class Baseline(NamedTuple):
     tiers: tuple[int, ...]
 
 
-def baseline(wires: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
+def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
     """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on a lattice axis by axis.
 
     Between ``neighbours`` every message inside a lattice is one hop on a link of its own, as along the ring of a full axis.
     """
     src, dst = traffic.src, traffic.dst
-    tier = tier_of(wires, src, dst)
-    embedded = np.isin(tier, [i for i, one in enumerate(wires) if one.hop_alpha_s is not None]) & traffic.neighbours
+    tier = tier_of(models, src, dst)
+    embedded = np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None]) & traffic.neighbours
     messages = Messages(src, dst, size, np.zeros(len(src), dtype=np.int64))
-    busy = np.zeros((len(wires), 2))  # on any resource, and on those of an endpoint
-    for line in totals(wires, messages.some(np.flatnonzero(~embedded))):
+    busy = np.zeros((len(models), 2))  # on any resource, and on those of an endpoint
+    for line in totals(models, messages.some(np.flatnonzero(~embedded))):
         seconds = float(line.load.max()) / line.kind.capacity_Bps
         busy[line.tier] = np.maximum(busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0])
-    alpha, links = latency(wires, messages)
+    alpha, links = latency(models, messages)
     for number in np.unique(tier[embedded]).tolist():
         here = embedded & (tier == number)
-        busy[number] = np.maximum(busy[number], float(size[here].max()) / wires[number].capacity_Bps)
-        alpha[here], links[here] = wires[number].hop_alpha_s, 1
+        busy[number] = np.maximum(busy[number], float(size[here].max()) / models[number].capacity_Bps)
+        alpha[here], links[here] = models[number].hop_alpha_s, 1
     worst = int(np.argmax(busy[:, 0]))
     return Baseline(
         busiest_s=float(busy[worst, 0]),

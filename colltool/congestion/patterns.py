@@ -6,15 +6,17 @@ Ranks are numbered from 0 through the fabric, the innermost tier and the first a
 from collections.abc import Iterator, Sequence
 from math import prod
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple, assert_never, get_args
 
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.quoting import clipped
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-KINDS = ("block", "cyclic", "random", "axis", "box")
-MAP_KINDS = ("identity", "reverse", "cyclic", "rotate", "random")
+PatternKind = Literal["block", "cyclic", "random", "axis", "box"]
+MapKind = Literal["identity", "reverse", "cyclic", "rotate", "random"]
+KINDS: tuple[PatternKind, ...] = get_args(PatternKind)
+MAP_KINDS: tuple[MapKind, ...] = get_args(MapKind)
 
 Ranks = tuple[int, ...]
 
@@ -43,7 +45,7 @@ class Pattern(NamedTuple):
         shape: ranks along each axis, for ``box``.
     """
 
-    kind: str = "block"
+    kind: PatternKind = "block"
     group: int | None = None
     count: int | None = None  # type: ignore[assignment]  # the file's word, over tuple's method
     axis: int = 1
@@ -63,7 +65,7 @@ class MapPattern(NamedTuple):
         seed: of ``random``.
     """
 
-    kind: str = "identity"
+    kind: MapKind = "identity"
     domain: int | None = None
     seed: int = 0
 
@@ -84,12 +86,16 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
             raise PatternError(key, f"{least}, got {value}", "write a larger one")
     if not 0 <= pattern.start < total:
         raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}", "leave fewer ranks free")
-    if pattern.kind in ("axis", "box"):
-        return _on_lattice(pattern, fabric, total)
-    return _on_line(pattern, total)
+    match pattern.kind:
+        case "axis" | "box":
+            return _on_lattice(pattern, pattern.kind, fabric, total)
+        case "block" | "cyclic" | "random":
+            return _on_line(pattern, pattern.kind, total)
+        case _:
+            assert_never(pattern.kind)
 
 
-_USED = {
+_USED: dict[PatternKind, tuple[str, ...]] = {
     "block": ("group", "count", "stride", "start"),
     "cyclic": ("group", "count", "stride", "start"),
     "random": ("group", "count", "start", "seed"),
@@ -110,18 +116,18 @@ def _known(word: str, known: Sequence[str]) -> str:
     return f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
 
 
-def _on_line(pattern: Pattern, total: int) -> list[Ranks]:
+def _on_line(pattern: Pattern, kind: Literal["block", "cyclic", "random"], total: int) -> list[Ranks]:
     room = total - pattern.start
     group = pattern.group or room
     if group > room:
         raise PatternError("group", f"a group of {group} ranks does not fit in {room}", f"at most {room}")
-    if pattern.kind == "block":
+    if kind == "block":
         stride = pattern.stride or group
         if stride < group:
             raise PatternError("stride", f"blocks of {group} ranks overlap at a stride of {stride}", f"at least {group}")
         firsts = range(pattern.start, total - group + 1, stride)
         groups = [tuple(range(first, first + group)) for first in firsts]
-    elif pattern.kind == "cyclic":
+    elif kind == "cyclic":
         stride = pattern.stride or room // group
         groups = [tuple(pattern.start + r for r in ranks) for ranks in _interleaved(room, group, stride)]
     else:
@@ -152,13 +158,13 @@ def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list
     return groups[:count]
 
 
-def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
+def _on_lattice(pattern: Pattern, kind: Literal["axis", "box"], fabric: Fabric, total: int) -> list[Ranks]:
     tier = fabric.tiers[0]
     shape, size = tuple(axis.size for axis in capabilities_of(tier).axes), tier.endpoints
     if not shape:
         what = f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
         raise PatternError("kind", what, "block, cyclic and random go anywhere")
-    if pattern.kind == "axis":
+    if kind == "axis":
         each, within = f"along axis {pattern.axis}", list(_lines(pattern, shape))
     else:
         each, within = f"of shape {'x'.join(map(str, pattern.shape))}", list(_boxes(pattern, shape))
@@ -219,15 +225,19 @@ def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
             "domain", f"domains of {domain} endpoints do not fill the {total} of {fabric.name}", f"a divisor of {total}"
         )
     ranks = range(total)
-    if pattern.kind == "reverse":
-        return tuple(reversed(ranks))
-    if pattern.kind == "cyclic":
-        domains = total // domain
-        return tuple(rank % domains * domain + rank // domains for rank in ranks)
-    if pattern.kind == "rotate":
-        return tuple(rank // domain * domain + (rank + rank // domain) % domain for rank in ranks)
-    if pattern.kind == "random":
-        shuffled = list(ranks)
-        Random(pattern.seed).shuffle(shuffled)
-        return tuple(shuffled)
-    return tuple(ranks)
+    match pattern.kind:
+        case "identity":
+            return tuple(ranks)
+        case "reverse":
+            return tuple(reversed(ranks))
+        case "cyclic":
+            domains = total // domain
+            return tuple(rank % domains * domain + rank // domains for rank in ranks)
+        case "rotate":
+            return tuple(rank // domain * domain + (rank + rank // domain) % domain for rank in ranks)
+        case "random":
+            shuffled = list(ranks)
+            Random(pattern.seed).shuffle(shuffled)
+            return tuple(shuffled)
+        case _:
+            assert_never(pattern.kind)

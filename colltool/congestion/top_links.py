@@ -21,7 +21,7 @@ class Heat:
     """The links of all lines, filled line by line.
 
     Args:
-        wires: of every tier.
+        models: of every tier.
         ideal_s: the ideal of each group, shape (groups,).
         per_link: keep every loaded resource, not only the hottest.
 
@@ -30,8 +30,8 @@ class Heat:
         tiers: those in use.
     """
 
-    def __init__(self, wires: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
-        self.wires, self.ideal_s, self.per_link = wires, ideal_s, per_link
+    def __init__(self, models: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
+        self.models, self.ideal_s, self.per_link = models, ideal_s, per_link
         self._links: list[tuple[float, LinkLoad]] = []
         self.loaded = self.shared = 0
         self.tiers: set[int] = set()
@@ -52,7 +52,7 @@ class Heat:
 
     def _keep(self, line: ClassTotals, seconds: Floats, kept: Indices) -> None:
         starts, ends = (np.searchsorted(line.resource, kept, side) for side in ("left", "right"))
-        name, of_tier, rate = _name(line), self.wires[line.tier], line.kind.capacity_Bps
+        name, of_tier, rate = _name(line), self.models[line.tier], line.kind.capacity_Bps
         for one, start, end in zip(kept.tolist(), starts, ends, strict=True):
             load, shortest_s = float(line.load[one]), float(self.ideal_s[line.group[start:end]].min())
             link = LinkLoad(
@@ -154,12 +154,12 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
     Raises:
         ColltoolError: a full mesh of too many links to follow.
     """
-    wires = link_models(fabric)
+    models = link_models(fabric)
     found: dict[tuple[str, str], BusyLink] = {}
-    for line in totals(wires, _messages(flows)):
+    for line in totals(models, _messages(flows)):
         if not line.load.any():
             continue
-        one = _busiest(wires[line.tier], line)
+        one = _busiest(models[line.tier], line)
         before = found.get((one.tier, one.kind))
         if before is None or one.busy_s > before.busy_s * (1 + 1e-9):
             found[one.tier, one.kind] = one
@@ -177,7 +177,7 @@ def _messages(flows: Sequence[Flow]) -> Messages:
     return Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _busiest(wires: LinkModel, line: ClassTotals) -> BusyLink:
+def _busiest(models: LinkModel, line: ClassTotals) -> BusyLink:
     at = int(np.argmax(line.load.round(3)))
     here = np.flatnonzero(line.resource == at)
     shares = sorted(zip(line.group[here].tolist(), line.own[here].tolist(), strict=True), key=lambda one: -one[1])
@@ -185,7 +185,7 @@ def _busiest(wires: LinkModel, line: ClassTotals) -> BusyLink:
     return BusyLink(
         tier=line.kind.tier,
         kind=_kind(line.kind),
-        link=wires.name(line.line, at),
+        link=models.name(line.line, at),
         bytes=load,
         rate_Bps=line.kind.capacity_Bps,
         over_mean=load / float(line.load[line.load > 0].mean()),

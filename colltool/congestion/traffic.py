@@ -1,17 +1,20 @@
 """Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added up.
 
-Bytes are in units of M, as the primitive counts it; members are numbered 0 .. N-1 in the order of their group. Adding up steps
-keeps what a link carries in all and loses when: a schedule whose steps load different links in turn waits longer than the
-busiest sum tells.
+It follows from the routes of the algorithm's formula, so that groups of a million ranks need no execution. Bytes are in units of
+M, as the primitive counts it; members are numbered 0 .. N-1 in the order of their group. Adding up steps keeps what a link
+carries in all and loses when: a schedule whose steps load different links in turn waits longer than the busiest sum says.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 import colltool.algorithms as _filled  # the registry fills on import
+from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
+from colltool.base.cost import AllPeers, Chain, Pair, Peers, Ring, Rounds
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
 from colltool.congestion.seats import TierSeats
@@ -22,6 +25,16 @@ assert _filled
 
 MOST_MESSAGES = 2**21
 """Pairs that a run follows: beyond it, minutes and gigabytes."""
+
+_MODELLED = {
+    AR: ("ring", "dim-ring", "one-shot", "two-shot", "recursive-doubling", "rabenseifner"),
+    AG: ("ring", "dim-ring", "direct", "recursive-doubling"),
+    RS: ("ring", "dim-ring", "direct", "recursive-halving"),
+    A2A: ("direct", "pairwise", "shortest-path", "bruck"),
+    BC: ("chain",),
+    REDUCE: ("chain",),
+    P2P: ("send",),
+}
 
 
 class Traffic(NamedTuple):
@@ -62,60 +75,46 @@ class Members(NamedTuple):
         return self.ranks, axes, None if sits is None else sits.key
 
 
-Maker = Callable[[Members, Primitive], Traffic]
-
-
 class TrafficRow(NamedTuple):
-    """An algorithm whose partners are known.
+    """An algorithm whose traffic is known.
 
     Args:
         maker: its traffic.
         dense: every member sends straight to every other.
-        default: what a group of this primitive runs that names none.
         by_axes: it needs to know how its members stand on a lattice.
         seats: how its members sit on the tiers of a fabric, by their endpoints, where it needs to know that.
     """
 
-    maker: Maker
+    maker: Callable[[Members, Primitive], Traffic]
     dense: bool = False
-    default: bool = False
     by_axes: bool = False
     seats: Callable[[Fabric, Indices], TierSeats] | None = None
 
 
-_ROWS: dict[tuple[Primitive, str], TrafficRow] = {}
-
-
-def _traffic(
-    name: str, *primitives: Primitive, dense: bool = False, default: bool = False, by_axes: bool = False
-) -> Callable[[Maker], Maker]:
-    """Registers a maker of traffic for some primitives."""
-
-    def register(maker: Maker) -> Maker:
-        for primitive in primitives:
-            _ROWS[primitive, name] = TrafficRow(maker, dense, default, by_axes)
-        return maker
-
-    return register
-
-
 def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
-    """The row of an algorithm whose partners are known, or None."""
-    return _ROWS.get((primitive, algorithm))
+    """The row of an algorithm whose traffic follows from its route, or None."""
+    if algorithm not in modelled(primitive):
+        return None
+    if algorithm == "dim-ring":
+        return TrafficRow(_dim_ring, by_axes=True)
+    if algorithm == "shortest-path":  # a lattice routes what pairwise sends
+        return TrafficRow(partial(_by_route, "pairwise"), dense=True)
+    routes = [terms.route for terms in find(primitive, algorithm).schedule(Group(4, "star"))]
+    return TrafficRow(partial(_by_route, algorithm), dense=isinstance(routes[0], Peers | AllPeers))
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """What is known of an algorithm's partners.
+    """As :func:`listed`.
 
     Raises:
-        ColltoolError: no such algorithm, or one whose partners are not modelled.
+        ColltoolError: no such algorithm, or one whose traffic is not modelled.
     """
-    row = listed(primitive, algorithm)
-    if row is not None:
-        return row
     known = modelled(primitive)
     if not isinstance(algorithm, str):
         raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
+    row = listed(primitive, algorithm)
+    if row is not None:
+        return row
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
     fix = f"no schedule says what it sends where; modelled: {', '.join(known)}, and what verify executes"
@@ -123,20 +122,19 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
 
 
 def modelled(primitive: Primitive) -> list[str]:
-    """The algorithms of a primitive whose partners are known."""
-    return [name for one, name in _ROWS if one is primitive]
+    return list(_MODELLED[primitive])
 
 
 def default_of(primitive: Primitive) -> str:
     """The algorithm of a group that names none."""
-    return next(name for (one, name), row in _ROWS.items() if one is primitive and row.default)
+    return "pairwise" if primitive is A2A else _MODELLED[primitive][0]
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
     """The traffic of one collective.
 
     Raises:
-        ColltoolError: no such algorithm, one whose partners are not modelled, or a group that it cannot run on.
+        ColltoolError: no such algorithm, one whose traffic is not modelled, or a group that it cannot run on.
     """
     return row_of(primitive, algorithm).maker(members, primitive)
 
@@ -146,36 +144,41 @@ def messages_of(row: TrafficRow, ranks: int) -> int:
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
-def _power_of_two(ranks: int, name: str) -> None:
-    if ranks & (ranks - 1):
-        raise ColltoolError(f"{name} needs a power-of-two rank count, got {ranks}", argument="algorithm")
+def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
+    """To whom each part of the formula sends, and how much; rounds with the same partner are one message."""
+    n, row = members.ranks, find(primitive, name)
+    reason = next((reason for check in row.requires if (reason := check(Group(n, "star")))), None)
+    if reason:
+        raise ColltoolError(f"{name} {reason}", argument="algorithm")
+    here, each, rounds = np.arange(n), 0.0, dict[int, float]()
+    for terms in row.schedule(Group(n, "star")):
+        match terms.route:
+            case Ring():
+                return Traffic(here, (here + 1) % n, np.full(n, terms.n_beta), neighbours=True)
+            case Chain():  # member 0 is the root
+                src, dst = (here[:-1], here[1:]) if primitive is BC else (here[1:], here[:-1])
+                return Traffic(src, dst, np.ones(n - 1), neighbours=True)
+            case Pair():
+                if n != 2:
+                    raise ColltoolError(f"p2p joins 2 ranks, got a group of {n}", argument="algorithm", fix="groups of 2")
+                return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)
+            case AllPeers(per_peer):
+                each += per_peer
+            case Peers():
+                each += 1 / n
+            case Rounds(partner, steps):
+                for stride, load in steps:
+                    rounds[stride] = rounds.get(stride, 0.0) + load
+            case _:
+                raise TypeError(f"no traffic of {terms.route!r}")
+    if each:
+        src, dst = np.nonzero(~np.eye(n, dtype=bool))
+        return Traffic(src, dst, np.full(len(src), each))
+    strides = sorted(rounds)
+    dst = np.concatenate([here ^ stride if partner == "xor" else (here + stride) % n for stride in strides])
+    return Traffic(np.tile(here, len(strides)), dst, np.repeat([rounds[stride] for stride in strides], n))
 
 
-def _to_next(ranks: int, size: float) -> Traffic:
-    here = np.arange(ranks)
-    return Traffic(here, (here + 1) % ranks, np.full(ranks, size), neighbours=True)
-
-
-def _to_all(ranks: int, size: float) -> Traffic:
-    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    return Traffic(src, dst, np.full(len(src), size))
-
-
-def _at_distances(ranks: int, sizes: Sequence[float], partner: Callable[[Indices, int], Indices]) -> Traffic:
-    """Round k of each member with the partner at distance 2^k."""
-    here = np.arange(ranks)
-    dst = np.concatenate([partner(here, 1 << k) for k in range(len(sizes))])
-    return Traffic(np.tile(here, len(sizes)), dst, np.repeat(np.asarray(sizes, dtype=np.float64), ranks))
-
-
-@_traffic("ring", AR, AG, RS, default=True)
-def _ring(members: Members, primitive: Primitive) -> Traffic:
-    """Every byte but a rank's own passes every rank, twice in an all-reduce."""
-    n = members.ranks
-    return _to_next(n, (2 if primitive is AR else 1) * (n - 1) / n)
-
-
-@_traffic("dim-ring", AR, AG, RS, by_axes=True)
 def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
     """A reduce-scatter along each axis in turn, the payload shrinking by each; an all-gather is that backwards, every message
     the other way; an all-reduce is both.
@@ -208,72 +211,3 @@ def _reduce_scatter_along(d: int, *, ring: bool) -> tuple[Floats, Floats]:
         return np.full(d, (d - 1) / d), np.zeros(d)
     below = np.arange(1, d)
     return (d - below) / d, below / d
-
-
-@_traffic("shortest-path", A2A, dense=True)
-@_traffic("pairwise", A2A, dense=True, default=True)
-@_traffic("direct", AG, RS, A2A, dense=True)
-def _each_to_each(members: Members, _: Primitive) -> Traffic:
-    return _to_all(members.ranks, 1 / members.ranks)
-
-
-@_traffic("one-shot", AR, dense=True)
-def _one_shot(members: Members, _: Primitive) -> Traffic:
-    return _to_all(members.ranks, 1.0)
-
-
-@_traffic("two-shot", AR, dense=True)
-def _two_shot(members: Members, _: Primitive) -> Traffic:
-    return _to_all(members.ranks, 2 / members.ranks)
-
-
-@_traffic("bruck", A2A)
-def _bruck(members: Members, _: Primitive) -> Traffic:
-    """In round k every block whose slot has bit k set moves on by 2^k."""
-    n = members.ranks
-    slots = np.arange(n)
-    sizes = [float(np.count_nonzero(slots >> k & 1)) / n for k in range(log2_ceil(n))]
-    return _at_distances(n, sizes, lambda here, apart: (here + apart) % n)
-
-
-@_traffic("recursive-doubling", AR)
-def _doubling_all_reduce(members: Members, _: Primitive) -> Traffic:
-    _power_of_two(members.ranks, "recursive-doubling")
-    return _at_distances(members.ranks, [1.0] * log2_ceil(members.ranks), np.bitwise_xor)
-
-
-@_traffic("rabenseifner", AR)
-def _rabenseifner(members: Members, _: Primitive) -> Traffic:
-    return _halving(members, "rabenseifner", 2.0)
-
-
-@_traffic("recursive-halving", RS)
-def _halving_reduce_scatter(members: Members, _: Primitive) -> Traffic:
-    return _halving(members, "recursive-halving", 1.0)
-
-
-@_traffic("recursive-doubling", AG)
-def _doubling_all_gather(members: Members, _: Primitive) -> Traffic:
-    return _halving(members, "recursive-doubling", 1.0)
-
-
-def _halving(members: Members, name: str, times: float) -> Traffic:
-    """Half of the vector to the farthest partner, a quarter to the next nearer one ..."""
-    n = members.ranks
-    _power_of_two(n, name)
-    return _at_distances(n, [times * 2.0**k / n for k in range(log2_ceil(n))], np.bitwise_xor)
-
-
-@_traffic("chain", BC, REDUCE, default=True)
-def _chain(members: Members, primitive: Primitive) -> Traffic:
-    """Member 0 is the root."""
-    here = np.arange(members.ranks - 1)
-    src, dst = (here, here + 1) if primitive is BC else (here + 1, here)
-    return Traffic(src, dst, np.ones(len(here)), neighbours=True)
-
-
-@_traffic("send", P2P, default=True)
-def _send(members: Members, _: Primitive) -> Traffic:
-    if members.ranks != 2:
-        raise ColltoolError(f"p2p joins 2 ranks, got a group of {members.ranks}", argument="algorithm", fix="groups of 2")
-    return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)

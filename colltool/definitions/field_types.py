@@ -40,11 +40,7 @@ MAX_LISTED = 200  # names in one list
 
 
 def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
-    """What a parser of ``units`` or ``primitives`` makes of a value, its refusal as a validator's.
-
-    Raises:
-        Slips: with the parser's words and cure.
-    """
+    """What a parser of ``units`` or ``primitives`` makes of a value; raises its refusal as ``Slips``."""
     try:
         return parse(value)
     except ColltoolError as error:

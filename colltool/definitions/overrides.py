@@ -31,13 +31,13 @@ class Override(NamedTuple):
 
 
 class Shorthand(NamedTuple):
-    """What stands for more of a key: ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
+    """What may be left out of a key: ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
 
     Args:
-        items: the top-level key of a list of things with names, such as ``tiers``; empty for none.
+        items: the top-level key of a list of named things, such as ``tiers``; empty for none.
         item: one of them, for errors: ``tier``.
-        example: of an override, for errors.
-        argument: that gives them, for errors: of a command that reads two definitions one has another.
+        example: an override, for errors.
+        argument: that gives them, for errors.
     """
 
     items: str = ""

@@ -43,13 +43,9 @@ class _PlacedError(NamedTuple):
 
 
 class Reading(Generic[M]):
-    """A definition as far as it is read: its model where it holds, and what was refused so far.
+    """A definition as far as it was read: ``source`` with its places, ``data`` with overrides applied, and what was refused.
 
-    Attributes:
-        source: the file's data with its places.
-        data: the same with the overrides put in.
-        overrides: key and value of each override, as text; the last of each key.
-        model: None where something was refused.
+    ``overrides``: key and value as text, the last of each key. ``model``: None where something was refused.
     """
 
     def __init__(self, kind: type[M], source: Source, data: dict[str, Any], applied: list[Override]) -> None:
@@ -134,14 +130,7 @@ def _printable(text: str) -> str:
 def read(
     kind: type[M], content: str | Mapping[str, Any], name: str = "", overrides: Overrides = (), short: Shorthand | None = None
 ) -> Reading[M]:
-    """A definition as far as it holds.
-
-    Args:
-        kind: its model.
-        content: YAML, or a mapping of what a file could hold.
-        name: what errors call the file; those of a mapping name key paths alone.
-        overrides: ``KEY=VALUE`` each, or values by key.
-        short: what may be left out of a key.
+    """A definition as far as it holds, from YAML or a mapping; errors call the file ``name``, keys may omit ``short``.
 
     Raises:
         ColltoolError: not YAML, empty, no mapping, too deep, too large.
@@ -154,3 +143,25 @@ def read(
     for number, error in enumerate(unusable):
         reading._put(None, Position(_AFTER_THE_FILE + 1, number), error)
     return reading
+
+
+FILES = {
+    "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
+    "ladder": "A ladder: a list of prices to follow, all at one size.",
+    "layout": "A layout: which ranks form which groups, what each runs, and where each rank sits.",
+    "job": "A job: what a training step computes, how its ranks are cut, what it sends and what hides.",
+}
+
+
+def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors: completion and checks while typing.
+
+    It knows keys, types, bounds and units; ties between values (groups that nest, names that differ) only the reader checks.
+    """
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:colltool:{word}:1",
+        "title": f"colltool {word}",
+        "description": FILES[word],
+    }
+    return head | {key: value for key, value in model.model_json_schema(by_alias=True).items() if key not in head}

@@ -22,13 +22,10 @@ from colltool.definitions.source_map import KeyPath, value_at
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a field accepts.
+    """What a field accepts, in ``words`` behind "expected": ``a time from 0.1 ns to 1 s, such as 0.5us``.
 
-    Args:
-        words: behind "expected": ``a time from 0.1 ns to 1 s, such as 0.5us``.
-        kind: of a quantity or text, for a hint at the missing unit or quotes.
-        instead: the key that other kinds of the same thing give in its place.
-        plain: of a mapping that may be one value instead, the key of that value: overrides of either add up.
+    ``kind``: of a quantity or text, to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same thing
+    have in its place. ``plain``: of a mapping that may be a single value, the key of that value; overrides of both add up.
     """
 
     words: str
@@ -153,11 +150,7 @@ def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
 
 
 def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
-    """The key path of pydantic's ``loc`` without what is not in the file: branches of unions, marks of keys.
-
-    Returns:
-        The path, and whether ``loc`` ends on a branch: one of several refusals of the same value.
-    """
+    """The key path of pydantic's ``loc`` without union branches and key marks, and whether ``loc`` ends on such a branch."""
     path: KeyPath = ()
     spot: Spot | None = Spot(model)
     on_branch = False

@@ -61,14 +61,10 @@ _HINTS = (
 
 
 def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """The data of a definition file, the place of every part of it, and what was refused: ``Refused`` stands there in the data.
-
-    Args:
-        text: YAML, one document, a mapping at the top.
-        name: what errors call the file.
+    """The data of a definition file with the place of every part, and what was refused: ``Refused`` stands in for it.
 
     Raises:
-        ManyErrors: more parts are refused than anybody reads.
+        ManyErrors: more was refused than anybody reads.
         ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
     """
     builder = _Builder(name)
@@ -186,7 +182,7 @@ class _Builder:
         if event.style:
             return str(event.value)
         if event.value == "<<":
-            self._refuse((*path, "<<"), place, "merge keys ('<<') are not read", "write the keys out")
+            self._refuse((*path, "<<"), place, "merge keys ('<<') are not supported", "write the keys out")
             return None
         value = _resolve(event.value)
         if isinstance(value, str):
@@ -212,13 +208,15 @@ class _Builder:
         """Notes an alias, anchor or tag; true when the value cannot be known without it."""
         place = _start(event)
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not read", "write the value out")
+            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not supported", "write the value out")
             return True
         if anchor := getattr(event, "anchor", None):
-            self._refuse(path, place, f"anchors ('&{clipped(anchor)}') are not read", "remove it; write values out where needed")
+            self._refuse(
+                path, place, f"anchors ('&{clipped(anchor)}') are not supported", "remove it; write values out where needed"
+            )
         if tag := getattr(event, "tag", None):
             fix = "remove it; quote the value if it is text"
-            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not read", fix)
+            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not supported", fix)
             return True
         return False
 

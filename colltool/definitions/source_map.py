@@ -13,7 +13,7 @@ MAX_NESTING = 32
 MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
 
 # What is said of them, and the cure.
-TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "no definition needs so many: close a bracket, or leave inner parts out"
+TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
 TOO_MANY = f"holds more than {MAX_VALUES} values", "keep what is priced; a pattern stands for a long list of ranks"
 _LARGEST = 1e100  # a larger number is no quantity
 MORE = "more errors follow these"
@@ -41,13 +41,9 @@ class Refused:
 
 
 class Source(NamedTuple):
-    """A definition's data, and where each part of it stands.
+    """A definition's data with the place of every part; ``name`` is empty for a Python mapping, whose errors name key paths.
 
-    Args:
-        name: the file as the user knows it; empty for a mapping of Python's, whose errors name key paths alone.
-        data: the top-level mapping, of plain Python values.
-        positions: of each value, by key path; ``()`` is the whole.
-        keys: of each key, by the key path of its value.
+    ``positions``: of each value by key path, ``()`` for the whole; ``keys``: of each key, by the path of its value.
     """
 
     name: str
@@ -107,10 +103,7 @@ def value_at(path: KeyPath, data: Any) -> Any:
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
-    """A mapping of Python's as the data of a definition: what a file could hold, in lists and mappings of its own.
-
-    Returns:
-        The source and what was refused, as :func:`colltool.definitions.source.scan`.
+    """A Python mapping as the data of a definition, copied, and what was refused, as :func:`colltool.definitions.source.scan`.
 
     Raises:
         ColltoolError: nested too deep, too many values.

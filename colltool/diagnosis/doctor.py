@@ -7,7 +7,7 @@ from math import isfinite
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import size_text, whole_percent
-from colltool.calibration.placement import check_fits
+from colltool.calibration.series_prices import check_fits
 from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.evidence import Evidence, given_fabric, nearest_fabric
@@ -101,14 +101,10 @@ def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause]
         low=min(unit.share for unit in units),
         high=max(unit.share for unit in units),
         error=sum(errors) / len(errors),
-        causes=tuple(_cause(one) for one in why),
+        causes=tuple(Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all) for one in why),
         experiments=next_experiments(why, bench.base, on) if why else (),
         hints=hints,
     )
-
-
-def _cause(one: SupportedCause) -> Cause:
-    return Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all)
 
 
 DIP, NEAR = 0.6, 0.9

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from colltool.base.primitives import A2A
-from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.measurements.series import Series, log_library
 

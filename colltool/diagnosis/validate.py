@@ -9,8 +9,7 @@ from statistics import fmean, median
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import percent, range_text, size_text, whole_percent
-from colltool.calibration.placement import check_fits
-from colltool.calibration.series_prices import Priced, price_series
+from colltool.calibration.series_prices import Priced, check_fits, price_series
 from colltool.diagnosis.findings import SeriesContext, findings
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import Readings

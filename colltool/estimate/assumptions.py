@@ -67,7 +67,6 @@ class Readings(NamedTuple):
         return self._replace(phases=own) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
-        """What machine output repeats, by name, in order."""
         default = Readings._field_defaults
         return {
             name: getattr(self, name)
@@ -103,7 +102,6 @@ def words(name: str) -> tuple[str, ...]:
 
 @cache
 def takes_count(name: str) -> bool:
-    """Whether a reading may also be a whole number."""
     return int in get_args(KINDS[name])
 
 

@@ -41,7 +41,6 @@ class Candidates:
 
     @cached_property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Those of the fabric."""
         return self.placed.fabric.overrides
 
     @cached_property
@@ -233,7 +232,6 @@ def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readin
 
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
-    """Each schedule under each protocol, in the order given."""
     grouped: dict[str, list[CostModel]] = {}
     for one in candidates:
         grouped.setdefault(one.title, []).append(one)

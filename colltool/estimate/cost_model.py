@@ -22,6 +22,7 @@ from colltool.estimate.curve import NO_SOFTWARE_TIME, Curve, Pieces, SoftwareTim
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
 
+_NO_NAME = Choice("")
 ALL_OF_IT = 1.0
 """The share of a bandwidth that is reached where nobody says another."""
 
@@ -37,9 +38,9 @@ class CostTerm(NamedTuple):
     ranks: int
     payload: float
     cost: LinkCost
-    fill: float | None
-    label: str
-    route: Route | None
+    fill: float | None = None
+    label: str = ""
+    route: Route | None = None
     reached: Any = ALL_OF_IT
 
     @property
@@ -109,16 +110,16 @@ class CostModel:
 
     primitive: Primitive
     ranks: int
-    choice: Choice
-    variant: tuple[str, ...]
     parts: tuple[CostTerm, ...]
-    overhead_s: float
-    phases: Phases
-    composed: bool
-    status: Status
-    shipped_by: tuple[str, ...]
-    notes: tuple[str, ...]
     readings: Readings
+    choice: Choice = _NO_NAME
+    variant: tuple[str, ...] = ()
+    overhead_s: float = 0.0
+    phases: Phases = "sequential"
+    composed: bool = False
+    status: Status = "reference"
+    shipped_by: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     protocol: str = ""
     not_selected_reason: NotRun | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
@@ -131,7 +132,6 @@ class CostModel:
 
     @cached_property
     def title(self) -> str:
-        """The name with its choices, for people."""
         return titled(self.choice, self.variant)
 
     def at(self, size: Number) -> AlgorithmEstimate:
@@ -205,7 +205,6 @@ class CostModel:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The whole price as curves, each from some size on."""
         return tuple((start, self.curve.plus(term)) for start, term in self.software_time.pieces())
 
     @property

@@ -21,11 +21,9 @@ class Curve(NamedTuple):
     c: float = 0.0
 
     def at(self, size: Any) -> Any:
-        """Seconds at one size, or at many."""
         return self.a + self.b * size + self.c * size**0.5
 
     def plus(self, other: Curve) -> Curve:
-        """Both one after the other."""
         return Curve(self.a + other.a, self.b + other.b, self.c + other.c)
 
     @property
@@ -40,7 +38,6 @@ class Curve(NamedTuple):
         return self.a / self.b if self.c == 0 and self.b > 0 else None
 
     def slope(self, size: float) -> float:
-        """Seconds that a byte more takes at a size."""
         return self.b + self.c / (2 * sqrt(size))
 
 
@@ -71,7 +68,6 @@ class SoftwareTime(NamedTuple):
     beyond: str = ""
 
     def at(self, size: Any) -> Any:
-        """Seconds at one size, or at many."""
         seconds = self.knots[0][1] if self.knots else 0.0
         for (low, before), (high, after) in pairwise(self.knots):
             seconds = seconds + (after - before) * least(1.0, largest(0.0, (size - low) / (high - low)))
@@ -80,7 +76,6 @@ class SoftwareTime(NamedTuple):
         return seconds
 
     def pieces(self) -> Pieces:
-        """The same as curves."""
         bounds = [size for size, _ in self.knots]
         bounds += [self.smallest, self.largest] if self.rise else []
         starts = sorted({0.0, *(size for size in bounds if 0 < size < inf)})
@@ -99,7 +94,6 @@ class SoftwareTime(NamedTuple):
         return found
 
     def notes(self, size: Any) -> tuple[str, ...]:
-        """What a price rests on that lies outside of what was measured."""
         ends = [self.knots[0][0], self.knots[-1][0]] if len(self.knots) > 1 else [self.smallest, self.largest]
         few, many = (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
         outside = [f"below {format_bytes(ends[0])}"] if few < ends[0] else []

@@ -78,7 +78,6 @@ class CutBound:
 
     @cached_property
     def per_byte(self) -> Any:
-        """Seconds for each byte of M."""
         every = cuts(self.placed, self.primitive, self.readings)
         found = [_seconds(self.primitive, cut, self.placed.ranks) for cut in every if cut.parts or self.primitive is not P2P]
         return largest(*found) * self.readings.tree_beta / 2
@@ -90,7 +89,6 @@ class CutBound:
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> CutBound:
-    """The cut bound of a group, one for all schedules under all protocols."""
     whole = placed.bare or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
     return whole.once(key, lambda: CutBound(whole, primitive, readings))

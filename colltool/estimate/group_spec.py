@@ -66,7 +66,6 @@ class GroupPlacement(NamedTuple):
 
     @property
     def spec(self) -> GroupSpec:
-        """To ask for the same group again."""
         whole = self.in_order or self.stride > 1
         return GroupSpec(self.ranks, self.stride, self.alone, None if whole else self.shape or None, self.in_order)
 
@@ -91,7 +90,6 @@ class Occupancy(NamedTuple):
     alone: bool = False
 
     def members(self, endpoints: int) -> int:
-        """Of a domain of so many endpoints those that are the group's."""
         return max(1, endpoints // self.stride)
 
     def ports(self, endpoints: int) -> int:

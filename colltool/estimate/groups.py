@@ -65,7 +65,6 @@ class PlacedGroup:
 
     @property
     def ranks(self) -> int:
-        """N."""
         return self.placement.ranks
 
     @property
@@ -80,7 +79,6 @@ class PlacedGroup:
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks of each node that are in the group."""
         first = self.spans[0]
         inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from colltool.algorithms.composed import Composition, TierPhase, compositions, natural_order
-from colltool.algorithms.registry import STATUSES, Choice, Status, algorithms
+from colltool.algorithms.registry import STATUSES, Status, algorithms
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
@@ -34,7 +34,6 @@ def hierarchical_candidates(
 
 
 def why_not_composed(placed: PlacedGroup) -> str:
-    """The reason why a composition has no price here."""
     if len(placed.spans) == 1:
         tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.placement.stride)
         lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
@@ -49,7 +48,12 @@ def _workbench(
         return None
     natural = natural_order(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
-    laid = _laid(placed, row.primitive, row.steps(placed.sizes, order), readings)
+    laid = []
+    for index, step in enumerate(row.steps(placed.sizes, order)):
+        outside = step.tier > 0 or placed.one_a_node
+        group, reach = tier_group(placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders)
+        # a bandwidth that switches have for a whole collective is none of its phases'
+        laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase))
     options = []
     for tier in range(len(placed.spans)):
         mine = [one for one in laid if one.step.tier == tier]
@@ -60,23 +64,12 @@ def _workbench(
     return HierarchicalCandidates(
         row=row,
         placed=placed,
-        steps=laid,
+        steps=tuple(laid),
         options=tuple(options),
         readings=readings,
         phases=phases,
         order=order if natural is not None and order != natural else "",
     )
-
-
-def _laid(placed: PlacedGroup, primitive: Primitive, steps: Sequence[TierPhase], readings: Readings) -> tuple[PlacedStep, ...]:
-    """Every step with its group; a bandwidth coefficient that switches have for a whole collective is none of its phases'."""
-    found = []
-    for index, step in enumerate(steps):
-        group, reach = tier_group(
-            placed.spans[step.tier], readings, scale_out=step.tier > 0 or placed.one_a_node, leaders=step.leaders
-        )
-        found.append(PlacedStep(index, step, group, reach if step.primitive is primitive else reach.in_a_phase))
-    return tuple(found)
 
 
 def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
@@ -103,33 +96,10 @@ def _options(
         statuses: list[Status] = []
         for one, partner in serving:
             assert partner is not None  # or it had no way back
-            parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
-            notes += partner.notes_on(one.group) + share_notes(parts[one.number]) + switch_notes(one.reach, parts[one.number])
+            own = parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
+            notes += partner.notes_on(one.group) + share_notes(own) + switch_notes(one.reach, own)
             statuses.append(partner.status_on(one.group))
+        every = tuple(part for chunk in parts.values() for part in chunk)
+        alone = CostModel(every[0].primitive, placed.ranks, every, readings, composed=True)
         status = max(statuses, key=STATUSES.index)
-        yield TierOption(
-            name=row.name,
-            parts=parts,
-            own=_alone(placed, parts, readings),
-            status=status,
-            shipped_by=row.shipped_by,
-            notes=tuple(notes),
-        )
-
-
-def _alone(placed: PlacedGroup, parts: dict[int, tuple[CostTerm, ...]], readings: Readings) -> CostModel:
-    every = tuple(part for chunk in parts.values() for part in chunk)
-    return CostModel(
-        primitive=every[0].primitive,
-        ranks=placed.ranks,
-        choice=Choice(""),
-        variant=(),
-        parts=every,
-        overhead_s=0.0,
-        phases="sequential",
-        composed=True,
-        status="reference",
-        shipped_by=(),
-        notes=(),
-        readings=readings,
-    )
+        yield TierOption(row.name, parts, own=alone, status=status, shipped_by=row.shipped_by, notes=tuple(notes))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import Composition, TierPhase
 from colltool.algorithms.group import Group
@@ -26,14 +26,11 @@ from colltool.estimate.library_selection import running_on
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import own_part, with_efficiency
 
-Tier = TypeVar("Tier")
 MOST_COMBINATIONS = 20_000
 _IN_CALLS = "no library ships it as one: a call for each of its phases"
 
 
 class PlacedStep(NamedTuple):
-    """A step of a composition, by its number, with the group that runs it."""
-
     number: int
     step: TierPhase
     group: Group
@@ -85,9 +82,13 @@ class HierarchicalCandidates:
         for option in chosen:
             parts |= option.parts
         status = max((option.status for option in chosen), key=STATUSES.index)
-        known = [one for one in self._shipped_as if all(_has(one, tier) for tier in _by_tier(chosen))]
+        known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
         own, phases, streaming = self._phases(known)
-        notes = (*streaming, *(note for option in chosen for note in option.notes), *self._nobody_s(known, status))
+        notes = (
+            *streaming,
+            *(note for option in chosen for note in option.notes),
+            *((_IN_CALLS,) if selectable(status) and not known and self._running is None else ()),
+        )
         return CostModel(
             primitive=self.row.primitive,
             ranks=self.placed.ranks,
@@ -124,9 +125,6 @@ class HierarchicalCandidates:
             return "pipelined", self.phases, ()
         return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
 
-    def _nobody_s(self, known: Sequence[ShippedAs], status: Status) -> tuple[str, ...]:
-        return (_IN_CALLS,) if selectable(status) and not known and self._running is None else ()
-
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
         """Why the user's library does not run a choice; None where it does."""
         running = self._running
@@ -139,15 +137,11 @@ class HierarchicalCandidates:
         """Why a library does not run a composition that it ships on this group; None where it does."""
         return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
 
-    def leading(self, size: Number) -> list[CostModel]:
-        """At one size the fastest choice of the best standing that there is; at many every one that is fastest anywhere.
-
-        Of each way in which the user's library runs it; where any library may run, of those that lead, if there are any.
-        """
-        return [one for one, _ in self.leading_shown(size)]
-
     def leading_shown(self, size: Number) -> list[AtSizes]:
-        """As :meth:`leading`, of many sizes each with those at which it is the fastest."""
+        """The fastest choice of the best rank class that there is; of many sizes every one that is fastest anywhere, and where.
+
+        Of each way in which the user's library runs it; where any library may run, of the selectable ones if there are any.
+        """
         return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
 
     def any_shown(self, size: Number) -> list[AtSizes]:
@@ -160,20 +154,16 @@ class HierarchicalCandidates:
         if running is None:
             return []
         mine = [one for one in self._shipped_as if one.library == running.name and not self._off(one, running)]
-        found = [tuple(tuple(filter(_shipped, own)) for own in _fitting(one, self.options)) for one in mine]
+        found = [tuple(tuple(o for o in own if selectable(o.status)) for own in _fitting(one, self.options)) for one in mine]
         return [tiers for tiers in found if all(tiers)]
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what stands for it there."""
-        return self.costed(tuple(self._usual_of(options) for options in self.options))
-
-    def _usual_of(self, options: TierOptions) -> TierOption:
-        ranked = [option for name in self.row.usual for option in options if option.name == name]
-        return ranked[0] if ranked else options[0]
+        ranked = ([option for name in self.row.usual for option in own if option.name == name] for own in self.options)
+        return self.costed(tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True)))
 
     def fastest(self, size: float) -> CostModel:
-        """The fastest of those that lead, at one size."""
-        return min(self.leading(size), key=lambda costed: costed.seconds(size))
+        return min((one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size))
 
     @cached_property
     def _best(self) -> tuple[TierOptions, ...]:
@@ -244,19 +234,12 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
-def _by_tier(tiers: Sequence[Tier]) -> list[tuple[Tier, bool]]:
-    return [(own, index == len(tiers) - 1) for index, own in enumerate(tiers)]
-
-
-def _shipped(option: TierOption) -> bool:
-    return selectable(option.status)
-
-
 def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
-    return [tuple(option for option in own if _has(one, (option, outermost))) for own, outermost in _by_tier(options)]
+    last = len(options) - 1
+    return [tuple(option for option in own if _has(one, option, outermost=at == last)) for at, own in enumerate(options)]
 
 
-def _has(one: ShippedAs, tier: tuple[TierOption, bool]) -> bool:
-    option, outermost = tier
+def _has(one: ShippedAs, option: TierOption, *, outermost: bool) -> bool:
+    """Whether a composition as a library ships it has an option on a tier."""
     names = one.outer if outermost else one.inner
     return option.name in names if names else ships(one.library, option.shipped_by)

@@ -130,7 +130,6 @@ def _cost(level: PathClass, n_alpha: float, n_beta: float, alpha_s: float, *, be
 
 
 def _scaled(one: LinkCost, share: float) -> LinkCost:
-    """With the energy of so many senders a rank."""
     return one if one.energy is None else one._replace(energy=one.energy * share)
 
 
@@ -178,7 +177,6 @@ def _lanes(
 
 
 def _edge_level(reach: PathClasses, via: str) -> PathClass:
-    """The top class of the outermost or of the innermost tier."""
     inner = reach.levels[0].tier
     return reach.levels[-1] if via == "outermost" else [level for level in reach.levels if level.tier == inner][-1]
 

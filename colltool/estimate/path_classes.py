@@ -26,7 +26,6 @@ Flows = Callable[[int], float]
 
 
 def everybody(endpoints: int) -> float:
-    """One from each endpoint."""
     return float(endpoints)
 
 
@@ -147,12 +146,10 @@ class PathClasses:
         return replace(self, in_switch=self.in_switch._replace(own_eta={}))
 
     def top(self) -> PathClass:
-        """The nearest class that holds the whole group."""
         return self.used[-1]
 
     @cached_property
     def used(self) -> tuple[PathClass, ...]:
-        """The classes that pairs of the group fall in."""
         top = next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)
         return self.levels[: top + 1]
 
@@ -279,7 +276,6 @@ def _in_switch(
 
 
 def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Readings) -> PathClasses:
-    """The reach of a flat group over several tiers, counted in ranks."""
     placed: list[PathClass] = []
     counted: list[PathClass] = []
     inside = 1

@@ -27,7 +27,6 @@ from colltool.fabric.topology import capabilities_of
 
 
 def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0) -> tuple[CostTerm, ...]:
-    """The parts of one registered algorithm on one reach, its payload a fraction of M."""
     return tuple(
         CostTerm(
             primitive=terms.primitive or row.primitive,
@@ -50,31 +49,28 @@ def cost_flat(
     """A registered algorithm that runs on the whole group at once; without ``placed``, its messages alone."""
     parts = parts_of(row, group, reach, readings)
     notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *switch_notes(reach, parts)]
-    kept = own_part(placed, row.primitive, row.name) if placed else ()
-    running = running_on(placed.fabric) if placed else None
     found = CostModel(
-        primitive=row.primitive,
-        ranks=group.ranks,
+        row.primitive,
+        group.ranks,
+        parts,
+        readings,
         choice=row.chosen(group),
-        variant=(),
-        parts=parts + kept,
-        overhead_s=placed.overhead_s if placed else 0.0,
-        phases="sequential",
-        composed=False,
         status=row.status_on(group),
         shipped_by=row.shipped_by,
         notes=tuple(notes),
-        readings=readings,
-        protocol=placed.protocol if placed else "",
-        not_selected_reason=row.not_run_by(running, group),
-        cut_bound=cut_bound_of(placed, row.primitive, readings) if placed and on_own_wires(row) else None,
     )
-    return with_efficiency(found, placed) if placed else found
-
-
-def on_own_wires(row: Algorithm) -> bool:
-    """Whether an algorithm runs on the ranks and wires of its group alone: no stretched fabric, no machines beside the ranks."""
-    return row.status != "hypothetical" and not row.counts
+    if placed is None:
+        return found
+    on_own_links = row.status != "hypothetical" and not row.counts  # no stretched fabric, no machines beside the ranks
+    found = replace(
+        found,
+        parts=parts + own_part(placed, row.primitive, row.name),
+        overhead_s=placed.overhead_s,
+        protocol=placed.protocol,
+        not_selected_reason=row.not_run_by(running_on(placed.fabric), group),
+        cut_bound=cut_bound_of(placed, row.primitive, readings) if on_own_links else None,
+    )
+    return with_efficiency(found, placed)
 
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
@@ -83,21 +79,8 @@ def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple
     if rate is None or not payload:
         return ()
     tier = placed.spans[-1].tier.name
-    copied = LinkCost(
-        tier=tier, level=tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0
-    )  # fmt: skip
-    return (
-        CostTerm(
-            primitive=primitive,
-            algorithm=algorithm,
-            ranks=placed.ranks,
-            payload=payload,
-            cost=copied,
-            fill=None,
-            label="own share",
-            route=None,
-        ),
-    )
+    copied = LinkCost(tier, tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0)
+    return (CostTerm(primitive, algorithm, placed.ranks, payload, copied, label="own share"),)
 
 
 def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:

@@ -95,7 +95,6 @@ def _boxed(fabric: Fabric, stops: tuple[TierShare, ...], boxes: Boxes, who: Grou
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
-    """Whether so many ranks at a stride fill whole domains."""
     steps = strides(fabric, stride)
     return ranks > 1 and steps is not None and _stops(fabric, steps, ranks, in_order=stride > 1) is not None
 
@@ -111,7 +110,6 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
-    """Every stride at which so many ranks fill whole domains, ascending."""
     found, inside = set(), 1
     for tier in fabric.tiers:
         found |= {inside * step for step in _divisors(tier.endpoints)}

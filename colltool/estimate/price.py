@@ -109,7 +109,6 @@ def mode(readings: Readings) -> str:
 
 @lru_cache(maxsize=64)
 def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
-    """The readings in force for a primitive, its own default filled in."""
     own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
     return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
 

@@ -100,8 +100,6 @@ def lower_bound_notes(
 
 
 def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
-    """Whether a fabric says what a call takes to start, itself or by a protocol."""
-
     def known() -> bool:
         listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
         return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_overhead is not None for one in listed)

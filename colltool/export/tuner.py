@@ -69,7 +69,7 @@ def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
     """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them."""
     lines = [
-        f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO knows no sizes.\n",
+        f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.\n",
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
     ]
     for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
@@ -151,7 +151,7 @@ def _thinned(cluster: Cluster) -> Iterator[str]:
         used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
         share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
         if share > 1:
-            yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, of which NCCL's model knows nothing."
+            yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, which NCCL's model ignores."
 
 
 def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:

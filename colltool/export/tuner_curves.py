@@ -50,7 +50,8 @@ class Curves(NamedTuple):
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     """What each way takes at which size."""
     fabric = cluster.placed.fabric
-    if _listed(cluster, primitive) and (_measured(cluster, primitive) or not _has_measurements(fabric)):
+    listed = any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
+    if listed and (_measured(cluster, primitive) or not _has_measurements(fabric)):
         return _own(cluster, primitive)
     note = f"not measured on this group: what NCCL {cluster.hardware.version} picks by its own model"
     return Curves(pieces(cluster.hardware, primitive), False, (note,) if _has_measurements(fabric) else ())
@@ -84,10 +85,6 @@ def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
                 yield Combination(
                     algorithm, protocol, tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
                 )
-
-
-def _listed(cluster: Cluster, primitive: Primitive) -> bool:
-    return any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
 
 
 def _has_measurements(fabric: Fabric) -> bool:
@@ -127,7 +124,7 @@ def _named(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
 
 def _unknown(listed: str, tiers: list[Tier], primitive: Primitive) -> ColltoolError:
     where = " and ".join(f"'{tier.name}'" for tier in tiers)
-    what = f"which of NCCL's protocols '{listed}' is, listed by {where} for {primitive.spoken}, nobody can tell"
+    what = f"cannot tell which of NCCL's protocols '{listed}' is, listed by {where} for {primitive.spoken}"
     fix = (
         f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED}); else take these protocols out for"
         f" {primitive.spoken}, and its rows are NCCL's own choice"

@@ -31,16 +31,10 @@ class BillLine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a network costs.
+    """What a network costs, in ``currency``.
 
-    Attributes:
-        currency: of all money here.
-        parts: of all parts that have a price; None where none has.
-        power_W: of all whose watts are given; None where none are.
-        energy_per_year: money for that energy in a year; None where the file gives no ``power``, or no watts.
-        years: as the file gives them; None where it does not.
-        total: the parts, and the energy of those years where both are known; None where neither is.
-        unpriced: parts that are there and have no price.
+    ``parts``: all that have a price. ``power_W``: all whose watts are given; ``energy_per_year``: money for it. ``years`` is the
+    file's; ``total`` the parts plus the energy of those years, if known. ``unpriced``: parts without a price. None: unknown.
     """
 
     currency: str

@@ -22,15 +22,13 @@ class Failure:
     """One part that fails, and what that takes from whom.
 
     Attributes:
-        tier: empty where a Clos was sized without a fabric.
-        part: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain,
-            where the file does not count them.
-        level: of the switch, or that the link enters from below; the tier's name where it has no levels.
-        count: of such parts, in all domains.
-        nics: ports of endpoints that have no switch any more.
-        endpoints: that lose bandwidth, and the ``ranks`` in them.
-        share: of the bandwidth of each of them, at most.
-        beyond: the level whose traffic to the one above that is; empty where it is all that they have on the tier.
+        tier: empty for a Clos sized without a fabric.
+        part: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain.
+        level: of the switch, or that the link enters from below; the tier's name if it has no levels.
+        count: such parts, in all domains.
+        nics: endpoint ports left without a switch.
+        endpoints, ranks: that lose bandwidth; ``share``: of each, at most.
+        beyond: the level whose traffic upwards that is; empty: all of the tier's.
         cut_off: ranks that reach nobody on the tier any more.
     """
 

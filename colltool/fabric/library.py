@@ -41,7 +41,7 @@ Version = Annotated[
 
 
 class LibraryGraph(Part):
-    """The channels of one pattern, as NCCL prints them: how many, and the rate of one inside a node and between nodes."""
+    """The channels of one pattern, as NCCL prints them: their number and the rate of one inside and between nodes."""
 
     channels: ChannelCount
     inside: Bandwidth
@@ -49,7 +49,7 @@ class LibraryGraph(Part):
 
 
 class LibraryChannels(Part):
-    """Graphs in place of those that colltool derives; ``total`` is the number of channels of a communicator."""
+    """Graphs that replace those colltool derives; ``total``: channels of a communicator."""
 
     ring: Annotated[LibraryGraph | None, _GRAPH] = None
     tree: Annotated[LibraryGraph | None, _GRAPH] = None
@@ -59,14 +59,14 @@ class LibraryChannels(Part):
 
 
 class EfficiencyAt(Part):
-    """The share that is reached on so many nodes."""
+    """The share reached on this many nodes."""
 
     nodes: Count
     share: Fraction
 
 
 class SoftwareTime(Part):
-    """What a call of a size on so many ranks was measured to take beside its wires, latencies and launch."""
+    """Measured time of a call beyond its bytes, latencies and launch, at a size on a number of ranks."""
 
     ranks: Count
     size: Size
@@ -145,9 +145,9 @@ class Efficiency(Part):
 class LibraryFacts(Part):
     """A library by name, with the facts that its cost model needs.
 
-    ``nics`` of a node, where it is not one for each GPU; ``collnet``: NCCL_COLLNET_ENABLE with a plugin, off by default;
-    ``nvls``: NCCL_NVLS_ENABLE, on by default; ``link``: what joins the GPUs of a node, NVLink by default. ``reached``: how much
-    of the model's bandwidth is published or measured.
+    ``version``: its numbers and rules, default 2.30 for NCCL. ``nics`` of a node, default: one per GPU; ``collnet``:
+    NCCL_COLLNET_ENABLE with a plugin, default: off; ``nvls``: NCCL_NVLS_ENABLE, default: on; ``link`` between the GPUs of a node,
+    default: NVLink. ``reached``: published or measured shares of the modelled bandwidth.
     """
 
     name: LibraryName

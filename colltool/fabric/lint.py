@@ -51,11 +51,7 @@ class CheckedFabric(NamedTuple):
 
 
 def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
-    """A fabric that holds, and what in it is hardly meant.
-
-    Args:
-        fabric: as :func:`colltool.fabric.load.load_fabric`.
-        name: what the result calls it.
+    """A fabric that holds, and what in it is probably a mistake; ``name`` is what the result calls it.
 
     Raises:
         ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
@@ -67,12 +63,7 @@ def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
 
 
 def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarning]:
-    """What in a fabric is hardly meant.
-
-    Args:
-        fabric: that holds.
-        written: its data as the file spells it, for slips of the unit.
-    """
+    """What in a fabric is probably a mistake; ``written`` is its data as the file spells it, for slips of the unit."""
     data = fabric.model_dump(by_alias=True, exclude_none=True)
     for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
         for level, one in zip(told.get("levels", ()), capabilities_of(tier).classes, strict=False):

@@ -34,13 +34,7 @@ def shipped_fabrics() -> list[str]:
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The file that ``--fabric`` means, and what errors call it.
-
-    Args:
-        path_or_name: an existing file, else the file name or stem of a shipped fabric.
-
-    Returns:
-        The path to open, and a name for people: as typed, or the bare file name of a shipped fabric.
+    """The path that ``--fabric`` means, and what errors call it: an existing file, else a shipped fabric by file name or stem.
 
     Raises:
         ColltoolError: neither, or a directory.
@@ -73,14 +67,12 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     """A validated fabric.
 
     Args:
-        fabric: an existing file, else the file name or stem of a shipped fabric; or what a file would hold, as a mapping.
-        overrides: ``KEY=VALUE`` each, as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
-            ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``, ``launch_overhead=5us``; a later one wins. Or a mapping of values
-            by key. The fabric remembers them as :attr:`Fabric.overrides`.
+        fabric: an existing file, a shipped fabric by name, or a mapping of what a file would hold.
+        overrides: ``KEY=VALUE`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
+            ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``; a later one wins. Or values by key. See :attr:`Fabric.overrides`.
 
     Raises:
-        ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
-            name key paths.
+        ManyErrors: everything wrong with the content, in the order of the file, then the overrides.
         ColltoolError: no such fabric, an unreadable file, not YAML.
     """
     return _finished(fabric_reading(fabric, overrides))
@@ -136,14 +128,10 @@ _EACH = given("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
-    """The prices that a file holds: the keys alone, or a fabric with the key ``prices``.
-
-    Args:
-        prices: a file, the name of a shipped fabric, or a mapping; None for those of the overrides alone.
-        overrides: ``KEY=VALUE`` each, ``"switch=30000"``, or a mapping.
+    """The prices that a file, a shipped fabric or a mapping holds, alone or under ``prices``; None: those of the overrides.
 
     Raises:
-        ManyErrors: everything that is wrong with them, such as a currency that is missing.
+        ManyErrors: everything wrong with them, such as a missing currency.
         ColltoolError: no such file, or a fabric without prices.
     """
     if prices is None:

@@ -61,13 +61,13 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRange, ...]:
-    """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier is that of every tier.
+    """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier means every tier.
 
-    A factor or a share of ``alpha`` is one of every latency: of tiers, levels, protocols and switches, and without a tier also of
-    launching; of ``eta.beta`` also of what survives in the switches. Two ends are those of numbers of that very name.
+    A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without a tier also launching), one
+    of ``eta.beta`` also the switches' share. LOW:HIGH applies to numbers of exactly that name.
 
     Raises:
-        ColltoolError: a key that names no number here, a range upside down or that leaves out what the file says.
+        ColltoolError: a key that names no number here, a range upside down, or one that excludes the file's value.
     """
     known = numbers_of(fabric)
     found: dict[Place, ParameterRange] = {}
@@ -98,12 +98,9 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """Ranges as they are given, else those of the fabric's own ``uncertainty``, else :data:`USUAL`; and whether those are ours.
+    """The given ranges, else the fabric's own ``uncertainty``, else :data:`USUAL`; and whether the last were taken.
 
-    Of a primitive without the numbers that belong to other primitives, unless it was those that somebody named.
-
-    Raises:
-        ColltoolError: as :func:`parameter_ranges`.
+    For a primitive, numbers of other primitives are left out, unless only those were named.
     """
     own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
     found = parameter_ranges(fabric, typed or own or USUAL)
@@ -156,21 +153,21 @@ def _between(text: str, how: str, place: Place, key: str, value: float) -> Param
     if factor := _FACTOR.fullmatch(how):
         times = float(factor[1])
         if times <= 1:
-            raise _refused(text, "a factor of 1 or less is no range", "such as 2x")
+            raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
         return ParameterRange(place, key, value, max(least, value / times), min(most, value * times), even=True)
     if share := _SHARE.fullmatch(how):
         part = float(share[1]) / 100
         if not 0 < part < 1:
-            raise _refused(text, f"{how} is no share between 0 and 100%", "such as 10%, or a factor such as 2x")
+            raise _refused(text, f"{how} is not between 0 and 100%", "such as 10%, or a factor such as 2x")
         return ParameterRange(place, key, value, max(least, value * (1 - part)), min(most, value * (1 + part)), even=False)
     ends = _RANGE.fullmatch(how)
     if ends is None:
-        raise _refused(text, f"'{clipped(how)}' is no range", "2x, 10%, or LOW:HIGH")
+        raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
     read = _READ.get(_name([str(part) for part in place]), float)
     try:
         low, high = read(ends[1].strip()), read(ends[2].strip())
     except ValueError:
-        raise _refused(text, f"'{clipped(how)}' are no numbers", "such as 0.6:0.9") from None
+        raise _refused(text, f"'{clipped(how)}' are not numbers", "such as 0.6:0.9") from None
     if not low < high:
         raise _refused(text, f"the range is upside down: {ends[1]} is not below {ends[2]}", f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:

@@ -19,14 +19,14 @@ PARTS = ("switch", "cable", "optic", "nic")
 
 
 class PartPrice(Part):
-    """What one part costs, and the power that it draws; None where that is not given, which is not nothing."""
+    """What one part costs and the power it draws; not given is unknown, not zero."""
 
     price: Money | None = None
     draws: Watts | None = None
 
 
 class Prices(Part):
-    """What the parts of a network cost: of the file, with their ``source``; yours, for none ships with colltool.
+    """What the parts of a network cost; no prices ship with colltool.
 
     ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but for those that enter the levels
     (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; without it all but the innermost, which is inside

@@ -18,12 +18,9 @@ SET = "set for this call"
 
 
 class Provenance(NamedTuple):
-    """A value that a file gives.
+    """A value that a file gives, with its ``key`` as ``--set`` takes it and its ``source``, empty if the file has none.
 
-    Args:
-        key: as ``--set`` takes it: ``ib.levels.leaf.alpha``; of what a library reaches, with its algorithm.
-        value: in SI units, a word, or what a library reaches as it is.
-        source: what the file says of it; empty where it says nothing.
+    ``value``: in SI units, a word, or a library's :class:`Efficiency`.
     """
 
     key: str
@@ -32,11 +29,7 @@ class Provenance(NamedTuple):
 
 
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
-    """Every value that a fabric's file gives, tiers innermost first; what it leaves at its default is not stated.
-
-    Args:
-        fabric: any.
-    """
+    """Every value that a fabric's file gives, tiers innermost first; defaults are left out."""
     given = [key for key, _ in fabric.overrides]
     return tuple(one._replace(source=SET) if any(_is_in(one.key, key) for key in given) else one for one in _of(fabric, "", {}))
 

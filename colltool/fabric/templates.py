@@ -58,13 +58,9 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "") -> str:
-    """The text of a fabric file that holds, with a few words beside each key.
+    """The text of a valid fabric file with a comment beside each key, from another fabric, from tiers on one line, or a template.
 
-    Args:
-        source: another fabric, whose data it takes over.
-        tiers: as :mod:`colltool.fabric.templates` reads them.
-        overrides: as of :func:`colltool.fabric.load.load_fabric`.
-        name: of the new fabric, made of a file's name; that of the source, or ``my-cluster``, when empty.
+    ``name``: of the new fabric; default: the source's, or ``my-cluster``.
 
     Raises:
         ColltoolError: both a source and tiers, or as :func:`colltool.fabric.load.load_fabric`.
@@ -82,11 +78,7 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
 
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
-    """A fabric with its overrides as a file that loads to the same.
-
-    Raises:
-        ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
-    """
+    """A fabric with its overrides as a file that loads to the same."""
     made = [f"with {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"] if overrides else []
     return fabric_text(_with_schema(fabric_data(source, overrides)), made)
 
@@ -111,11 +103,7 @@ _WHOLE = re.compile(r"\d{1,8}")
 
 
 def tiers_of(typed: str) -> list[dict[str, Any]]:
-    """The tiers as a fabric file holds them.
-
-    Raises:
-        ColltoolError: a tier that is not of this form; what the file's own checks refuse comes later.
-    """
+    """The tiers of a line such as :data:`EXAMPLE` as a fabric file holds them; the file's own checks come later."""
     return [_tier(text.strip()) for text in typed.split(",")]
 
 
@@ -128,7 +116,9 @@ def _tier(text: str) -> dict[str, Any]:
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
         hint = nearest(topology, list(ETAS))
-        raise _refused(f"'{clipped(topology)}' is no topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip())
+        raise _refused(
+            f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip()
+        )
     _read(parse_rate, rate, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
     more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
@@ -197,7 +187,7 @@ def _number(text: str) -> float | None:
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     parts = [part.strip() for part in text.split(between)]
     if not all(_WHOLE.fullmatch(part) for part in parts) or (wanted.endswith("such as 8") and len(parts) > 1):
-        raise _refused(f"'{clipped(text)}' is no size in '{clipped(tier)}'", f"expected {wanted}")
+        raise _refused(f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}")
     return [int(part) for part in parts]
 
 

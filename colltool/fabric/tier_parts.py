@@ -58,17 +58,17 @@ Shape = Annotated[
 
 
 class Eta(Part):
-    """Contention: ``alpha`` >= 1 inflates latency, ``beta`` in (0, 1] is the bandwidth that survives."""
+    """Contention: ``alpha`` >= 1 multiplies latency, ``beta`` in (0, 1] is the share of bandwidth reached."""
 
     alpha: Ratio = 1.0
     beta: Fraction = 1.0
 
 
 class Limits(Part):
-    """What the switches' hardware refuses: what is not listed is not limited.
+    """What the switch hardware can handle; what is not listed is not limited.
 
-    ``groups`` at a time keep a place in the switches; beyond it the collective cannot run there. The others are told beside
-    prices: no price knows what is reduced.
+    ``groups``: how many at a time; further collectives cannot run there. The others are printed beside prices, which do not know
+    what is reduced.
     """
 
     operations: Annotated[tuple[Name, ...] | None, Field(min_length=1, max_length=MAX_LISTED), _OPERATIONS] = None
@@ -78,10 +78,9 @@ class Limits(Part):
 
 
 class InNetwork(Part):
-    """What the switches of a tier compute: NVLS, SHARP, hardware all-to-all; under which of its protocols, where not all.
+    """What a tier's switches compute: NVLS, SHARP, hardware all-to-all; ``protocols``: under which, default: all.
 
-    ``eta_beta`` is the bandwidth that survives in them: a number is the all-reduce's, a mapping has one by primitive. What it
-    leaves out has the tier's.
+    ``eta_beta``: the share of bandwidth reached in them, a number for all-reduce or one by primitive; default: the tier's.
     """
 
     reduce: Flag = False
@@ -142,7 +141,7 @@ class Level(Part):
 
 
 class MeasuredRange(Part):
-    """Bytes between which the numbers of a protocol were measured, and on how many ranks; a price beyond says so."""
+    """The sizes and rank counts at which numbers were measured; a price outside says so."""
 
     smallest: Size
     largest: Size
@@ -161,11 +160,10 @@ class MeasuredRange(Part):
 
 
 class Protocol(Part):
-    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple.
+    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple; default: the tier's numbers.
 
-    What it leaves out is the tier's own. ``local_copy`` is the rate at which a rank moves its own share of M, M/N bytes that
-    cross no wire. ``primitives`` restricts it: a primitive that some entries name is priced with those alone.
-    ``measured`` is never priced.
+    ``local_copy``: the rate at which a rank moves its own M/N bytes, which cross no link. ``primitives`` restricts it: a
+    primitive that some entries name uses only those. ``measured`` is never priced.
     """
 
     name: Name
@@ -186,7 +184,7 @@ class Protocol(Part):
 
 
 class Sizing(Part):
-    """Numbers for ``fabric show`` to size a Clos of equal switches: ``rails`` apart from each other, of ``radix`` ports each."""
+    """For ``fabric show`` to size a Clos of equal switches with ``radix`` ports, on separate ``rails``."""
 
     rails: Count
     nics_per_rail: Count

@@ -53,16 +53,15 @@ def _holds_mapping(values: Any) -> bool:
 
 
 def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
-    """The text of a fabric file with a few words behind each kind of key, the first time that it stands there.
+    """The text of a fabric file with a comment at the first occurrence of each kind of key.
 
     Args:
-        data: plain data.
-        head: lines of comment above it.
-        comments: by key path, without the indices of lists, or with that of one item.
-        more: keys that it does not have with an example of each, as comments below it.
+        head: comment lines above it.
+        comments: by key path, without list indices, or with that of one item.
+        more: keys it does not have, with an example of each, as comments below.
 
     Raises:
-        ColltoolError: more than the reader takes.
+        ColltoolError: more than the reader accepts.
     """
     body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
     lines = body.splitlines()
@@ -110,10 +109,10 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
 
 
 def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
-    """The text of a fabric file from plain data, under a head of comment lines: as many as the reader's limit leaves room for.
+    """The text of a fabric file under a head of comment lines, as many as the reader's size limit allows.
 
     Raises:
-        ColltoolError: the data alone is more than the reader takes.
+        ColltoolError: the data alone exceeds the limit.
     """
     limit = BOUNDS["definition"].limit
     body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.primitives import Primitive, busbw_factor
-from colltool.measurements.rounding_interval import RoundingInterval
+from colltool.base.units import MAX_SIZE
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
-_MOST = 10**7
+_MOST_RANKS = 10**7
 
 
 RANKS_N = either(shell="--ranks N", python="ranks=N")
@@ -48,7 +49,7 @@ class RankRange(NamedTuple):
     def spoken(self) -> str:
         """``8``, ``120 to 140`` or ``more than 5000``."""
         low, high = round(self.low), round(self.high)
-        return f"more than {low}" if high >= _MOST else f"{low}" if low == high else f"{low} to {high}"
+        return f"more than {low}" if high >= _MOST_RANKS else f"{low}" if low == high else f"{low} to {high}"
 
 
 def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[RankRange]:
@@ -61,19 +62,19 @@ def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[RankRange]:
 
 def _ranks_of(share: float) -> float:
     """n of (n-1)/n."""
-    return 1 / (1 - share) if share < 1 - 1 / _MOST else float(_MOST)
+    return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
 
 
 def follow(found: Sequence[RankRange], where: str) -> int:
     """The one rank count that the rows allow."""
-    low, high = 1.0, float(_MOST)
+    low, high = 1.0, float(_MOST_RANKS)
     for one in sorted(found, key=lambda one: one.high - one.low):
         if one.low <= high and one.high >= low:
             low, high = max(low, one.low), min(high, one.high)
     counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
     if not counts:
-        raise ColltoolError(f"busbw/algbw fits no whole number of ranks, but {low:.4g}", where=where, fix=SAY_RANKS)
-    if counts[-1] >= _MOST:
+        raise ColltoolError(f"busbw/algbw fits no whole number of ranks: {low:.4g}", where=where, fix=SAY_RANKS)
+    if counts[-1] >= _MOST_RANKS:
         raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
     if len(counts) == 1:
         return counts[0]
@@ -90,7 +91,7 @@ def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[st
     misfits: list[RankRange] = []
     for one in found:
         (fits if one.allows(ranks) else misfits).append(one)
-    if not misfits or (len(misfits) == 1 and any(one.high < _MOST for one in fits)):
+    if not misfits or (len(misfits) == 1 and any(one.high < _MOST_RANKS for one in fits)):
         return {one.where for one in misfits}
     sharpest = min(misfits, key=lambda one: one.high - one.low)
     what = f"busbw/algbw says {sharpest.spoken} ranks, {source} {ranks}"
@@ -99,7 +100,7 @@ def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[st
 
 _SHARP = 0.02  # digits are enough to tell one collective from another: busbw/algbw is known within this share
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
-_MANY = 10**7
+_MOST_RANKS = 10**7
 
 
 def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
@@ -115,7 +116,7 @@ def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | No
 
 
 def _fits(primitive: Primitive, one: Ratio, ranks: int | None) -> bool:
-    least, most = (busbw_factor(primitive, count) for count in ((ranks, ranks) if ranks else (2, _MANY)))
+    least, most = (busbw_factor(primitive, count) for count in ((ranks, ranks) if ranks else (2, _MOST_RANKS)))
     return one.low * (1 - _RATIO_SLACK) <= most and one.high * (1 + _RATIO_SLACK) >= least
 
 
@@ -128,3 +129,83 @@ def _refusal(stated: Primitive, one: Ratio, ranks: int | None) -> ColltoolError:
     names = " or ".join(f'"{other}"' for other in others)
     fix = either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}")
     return ColltoolError(what, where=one.where, fix=fix)
+
+
+_DIGITS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
+_LONGEST = 40  # characters of a number that a program prints
+_PLAIN = 20
+_HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
+
+
+class UnusableRow(Exception):
+    """A row that says nothing about speed; the text is the reason, worded so that rows with the same trouble share it."""
+
+
+class RoundingInterval(NamedTuple):
+    """A number as printed, and half a unit of its last digit: the range that it may stand for."""
+
+    value: float
+    half: float
+
+    @property
+    def low(self) -> float:
+        return self.value - self.half
+
+    @property
+    def high(self) -> float:
+        return self.value + self.half
+
+
+def rounding_interval(text: str) -> RoundingInterval | None:
+    """``195.22`` as 195.22 within 0.005; None for what is no finite number."""
+    whole, point, decimals = text.partition(".")
+    if (whole + decimals).isdigit() and text.isascii() and len(text) <= _PLAIN:  # nearly all, and far cheaper so
+        return RoundingInterval(float(text), _HALVES[len(decimals) if point else 0])
+    match = _DIGITS.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None or not (match[1] or match[2]):
+        return None
+    try:
+        value = float(text)
+        half = 0.5 * 10.0 ** (int(match[3] or 0) - len(match[2] or ""))
+    except OverflowError:
+        return None
+    return RoundingInterval(value, half) if math.isfinite(value) else None
+
+
+def positive_time(text: str) -> RoundingInterval:
+    """A time as printed."""
+    time = rounding_interval(text)
+    if time is None:
+        raise UnusableRow("the time is not a finite number")
+    if time.value <= 0:
+        raise UnusableRow("the time is zero or negative")
+    return time
+
+
+def message_size(text: str) -> float:
+    """Bytes as a benchmark prints them."""
+    size = rounding_interval(text)
+    if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
+        raise UnusableRow("the size is not a number of bytes")
+    if size.value == 0:
+        raise UnusableRow("size 0: nothing is sent")
+    return size.value
+
+
+def looks_like_a_row(text: str) -> bool:
+    """Whether a line was a row of numbers, or the rest of one, before something garbled it."""
+    if "#" in text or "<" in text:
+        return False
+    words = text.split(None, _MOST_VALUES)
+    if not 4 <= len(words) <= _MOST_VALUES:
+        return False
+    numbers = sum(_like_a_number(word) for word in words)
+    return numbers >= max(4, len(words) // 2)
+
+
+_MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
+
+
+def _like_a_number(word: str) -> bool:
+    """Cheaper than :func:`rounding_interval`, for most words of a log are none."""
+    return (word[0] in "+-.0123456789" and rounding_interval(word) is not None) or word == "N/A"

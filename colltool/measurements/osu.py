@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.measurements.busbw_ratio import SAY_RANKS
+from colltool.measurements.busbw_ratio import SAY_RANKS, UnusableRow, looks_like_a_row, message_size, positive_time
 from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
-from colltool.measurements.rounding_interval import UnusableRow, looks_like_a_row, message_size, positive_time
 
 # By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as in nccl-tests.
 _TITLES = {
@@ -69,13 +68,13 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     if unusable:
         raise unusable[0]
     where = f"{log.file}:{notes[0].line if notes else 1}"
-    raise ColltoolError("an OSU log without any row", where=where, fix="the run was cut short or failed; run it again")
+    raise ColltoolError("an OSU log without rows", where=where, fix="the run was cut short or failed; run it again")
 
 
 def _not_a_latency(test: _Test, where: str, *, named: bool) -> ColltoolError:
     if named:
         return ColltoolError("an OSU test without its column names", where=where, fix="keep the line '# Size  Avg Latency(us)'")
-    what = f"'OSU {test.title} Test' is not the latency of a primitive that is modelled"
+    what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
     return ColltoolError(what, where=where, fix=f"known: {', '.join(title for title in _TITLES if title)}")
 
 

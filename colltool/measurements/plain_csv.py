@@ -123,11 +123,11 @@ def _records(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[
             continue
         where = f"{log.file}:{number}"
         if len(line) > MAX_LINE:
-            raise ColltoolError(f"a line of more than {MAX_LINE} characters is no row", where=where, fix=_EXAMPLE)
+            raise ColltoolError(f"a line of more than {MAX_LINE} characters is not a row", where=where, fix=_EXAMPLE)
         try:
             cells = next(csv.reader([line.rstrip("\r")], delimiter=separator, skipinitialspace=True, strict=True))
         except (csv.Error, StopIteration) as error:
-            raise ColltoolError(f"is no CSV: {error}", where=where, fix="a cell with quotes ends on its line") from error
+            raise ColltoolError(f"is not valid CSV: {error}", where=where, fix="a cell with quotes ends on its line") from error
         yield number, [cell.strip() for cell in cells]
 
 
@@ -154,7 +154,7 @@ class _CsvTable:
         if len(times) == 1:
             return next((at, _PER_SECOND[unit]) for at, unit in times.items())
         found = ", ".join(name for name in self.names if _like_time(name))
-        what = f"several times: {found}" if times else f"'{found}' does not say its unit" if found else "no column of times"
+        what = f"several times: {found}" if times else f"'{found}' has no unit" if found else "no column of times"
         fix = "one column, with the unit in its name: time_us, time_ms, time_s or time_ns"
         raise ColltoolError(what, where=self.where, fix=fix)
 
@@ -213,14 +213,14 @@ class _CsvTable:
             if "," in cells[at] and (match := _COMMA.fullmatch(cells[at][:60])):
                 fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
                 if len(match[2]) == 3:
-                    fix += f", or {match[1]}{match[2]}{match[3]} where it parts the thousands"
+                    fix += f", or {match[1]}{match[2]}{match[3]} if the comma separates thousands"
                 raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
 
     def _library(self, cells: list[str]) -> str:
         """The library in capitals; empty where the file does not say."""
         text = cells[self.at["library"]] if "library" in self.at else ""
         if text and text.upper() not in _LIBRARIES:
-            raise ColltoolError(f"'{text[:60]}' is no library that is known", fix=f"known: {', '.join(_LIBRARIES)}")
+            raise ColltoolError(f"'{text[:60]}' is not a known library", fix=f"known: {', '.join(_LIBRARIES)}")
         return text.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
@@ -237,7 +237,7 @@ class _CsvTable:
         text = cells[self.at[column]] if column in self.at else ""
         match = _WHOLE.fullmatch(text)
         if text and (match is None or int(match[1]) < least):
-            raise ColltoolError(f"'{text}' is no number of {column}", fix=f"a whole number, {least} or more")
+            raise ColltoolError(f"'{text}' is not a number of {column}", fix=f"a whole number, {least} or more")
         found = agree(int(match[1]) if match else None, stated, f"{column}:", column, "")
         if found is None and column == "ranks":
             raise ColltoolError("no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}")
@@ -247,7 +247,9 @@ class _CsvTable:
         match = _SECONDS.fullmatch(text[:60])
         time = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
         if not 0 < time < float("inf"):
-            raise ColltoolError(f"'{text[:60]}' is no time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'")
+            raise ColltoolError(
+                f"'{text[:60]}' is not a time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'"
+            )
         return time
 
 

@@ -148,5 +148,5 @@ def check_series(series: Series) -> None:
 
 def _refusal(size: float, seconds: float, where: str) -> ColltoolError:
     rate = f", {format_rate(size / seconds, 3)}" if LEAST_S <= seconds <= MOST_S else ""
-    what = f"no fabric takes such times: {format_bytes(size)} in {format_time(seconds, 3)}{rate}"
+    what = f"implausible times: {format_bytes(size)} in {format_time(seconds, 3)}{rate}"
     return ColltoolError(what, where=where, fix="check the unit of the times in the logs")

@@ -41,7 +41,6 @@ SPELLED = {
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
-    """NCCL's algorithms that a schedule of ours stands for, on any group."""
     return frozenset(algorithm for (algorithm, _, own), name in _SPECS.items() if (own, name) == (primitive, spec))
 
 

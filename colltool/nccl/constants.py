@@ -83,7 +83,6 @@ class Constants:
     channels: Mapping[str, Any]
 
     def base_us(self, algorithm: str, protocol: str) -> float:
-        """What a call costs before its first hop."""
         return self.base_latency_us.get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
     def hop_us(self, wires: str, algorithm: str, protocol: str) -> float:
@@ -100,7 +99,6 @@ UNVERSIONED = "2.30"
 
 @cache
 def versions() -> list[str]:
-    """The versions of NCCL that there is data for, oldest first."""
     found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
     return sorted(found, key=lambda version: tuple(map(int, version.split("."))))
 

@@ -65,12 +65,10 @@ class Hardware:
 
     @property
     def ranks(self) -> int:
-        """All of the group."""
         return self.nodes * self.ranks_per_node
 
     @property
     def constants(self) -> Constants:
-        """The numbers of its version of NCCL."""
         return constants(self.version)
 
     @property
@@ -80,7 +78,6 @@ class Hardware:
 
     @property
     def from_hopper(self) -> bool:
-        """Whether the GPUs are Hopper or newer."""
         return self.gpu in ("hopper", "blackwell")
 
     @property
@@ -103,17 +100,14 @@ class GpuNodes(NamedTuple):
 
     @property
     def from_hopper(self) -> bool:
-        """Whether the GPUs are Hopper or newer."""
         return self.gpu in ("hopper", "blackwell")
 
 
 def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
-    """The channels of rings."""
     return _split(numbers, machine, _whole(numbers.search[machine.gpu], machine))
 
 
 def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
-    """The channels of trees."""
     search, graph = numbers.search[machine.gpu], ring_graph(numbers, machine)
     if machine.nodes == 1:
         return graph
@@ -133,7 +127,6 @@ def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
 
 
 def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
-    """The channels of CollNet, one for each NIC."""
     return _whole(numbers.search[machine.gpu], machine)
 
 

@@ -63,8 +63,6 @@ class NcclEstimate(NamedTuple):
 
 
 class SwitchPoint(NamedTuple):
-    """From this size on NCCL picks this."""
-
     from_bytes: float
     algorithm: str
     protocol: str
@@ -95,7 +93,6 @@ def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
-    """The least of estimates at one size, the first of equals."""
     return min((way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0))
 
 

@@ -102,8 +102,6 @@ def _known(graph: Graph | None) -> Graph:
 
 
 class LatencyTerm(NamedTuple):
-    """So many times a latency of that kind."""
-
     name: str
     times: float
     us: float

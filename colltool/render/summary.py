@@ -11,7 +11,6 @@ from colltool.analysis.report import Report
 from colltool.base.formatting import format_rate, format_time, title_size
 from colltool.diagnosis.results import Diagnosis
 from colltool.estimate.results import Breakdown
-from colltool.render.view import on_fabric
 from colltool.render.views.compare import verdict as compared
 from colltool.render.views.doctor import answer as diagnosed
 from colltool.render.views.plan import answer as planned
@@ -23,10 +22,10 @@ from colltool.training.plan import Plan
 
 def report_title(result: Report) -> str:
     """What a page is about: its fabric, and what stands beside it."""
-    fabric, *beside = result.fabrics
-    own = tuple(pair for pair in fabric.overrides if beside and not all(pair in other.overrides for other in beside))
-    against = f" against {', '.join(result.titles[1:])}" if beside else ""
-    return f"{on_fabric(fabric.name, own)}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
+    name, (first, *others) = result.fabrics[0].name, result.titles
+    own = name if first == name or not others else f"{name} with {first.removeprefix(name).strip()}"
+    against = f" against {', '.join(others)}" if others else ""
+    return f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
 
 
 def headlines(result: Report) -> Iterator[str]:

@@ -167,11 +167,16 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     folded = [_with_folded_title(one) for one in columns]
     there = {one.column for one in _needed([one._replace(width=_least(one)) for one in folded], width)}
     kept = [one for one in folded if one.column in there]
-    for one in sorted(kept, key=lambda one: -one.width):
-        over = total_width(kept) - width
-        if over > 0 and not one.column.right and one.width > _LEAST_FOLD:
-            kept[kept.index(one)] = _folded(one, max(_LEAST_FOLD, one.width - over))
+    for whole in (True, False):  # words are torn only where nothing else helps
+        for one in sorted(kept, key=lambda one: -one.width):
+            over, least = total_width(kept) - width, max(_LEAST_FOLD, _longest_word(one) if whole else 0)
+            if over > 0 and not one.column.right and one.width > least:
+                kept[kept.index(one)] = _folded(one, max(least, one.width - over))
     return kept
+
+
+def _longest_word(one: Drawn) -> int:
+    return max((len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0)
 
 
 def _least(one: Drawn) -> int:

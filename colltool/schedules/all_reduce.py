@@ -1,32 +1,15 @@
-"""All-reduce, message by message."""
+"""All-reduce, message by message; and what powers of two do off them: neighbours folded into one, or ranks of zeros beside."""
 
-from collections.abc import Iterator
 from itertools import chain as joined
 
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.schedules.gather_scatter import (
-    Batches,
-    backwards,
-    gather_by_doubling,
-    gather_direct,
-    gather_on_ring,
-    scatter_on_ring,
-    strides,
-)
+from colltool.base.primitives import AG, AR, RS
+from colltool.schedules.gather_scatter import gather_by_doubling, gather_direct, gather_on_ring, scatter_on_ring
 from colltool.schedules.lattice import embedded_ring
-from colltool.schedules.program import Indices, Program, Step, schedule, step
+from colltool.schedules.program import Batches, Indices, Program, backwards, equal_chunks, schedule, step, strides
 from colltool.schedules.rooted import edges, fan_out, two_trees, up_and_down_the_trees
-
-
-def _program(n: int, chunks: int, batches: Batches) -> Program:
-    """A schedule on equal chunks."""
-    nowhere = np.zeros(chunks, dtype=np.int64)
-    return Program(
-        primitive=AR, ranks=n, nodes=n, chunk_bytes=np.full(chunks, 1 / chunks), home=nowhere, target=nowhere, batches=batches
-    )
 
 
 def exchanged(n: int) -> Batches:
@@ -40,54 +23,50 @@ def exchanged(n: int) -> Batches:
 def ring(group: Group, _segments: int) -> Program:
     """Twice around the ring, once adding, once copying; on a lattice along its links."""
     n = group.ranks
-    return embedded_ring(AR, group) if group.axes else _program(n, n, joined(scatter_on_ring(n), gather_on_ring(n)))
+    return embedded_ring(AR, group) if group.axes else equal_chunks(AR, n, n, joined(scatter_on_ring(n), gather_on_ring(n)))
 
 
 @schedule("tree", AR)
 def tree(group: Group, _segments: int) -> Program:
     """Up one binomial tree with sums, and down again with the result."""
-    return _program(group.ranks, 1, joined(backwards(fan_out(group.ranks)), fan_out(group.ranks)))
+    return equal_chunks(AR, group.ranks, 1, joined(backwards(fan_out(group.ranks)), fan_out(group.ranks)))
 
 
 @schedule("double-binary-tree", AR)
 def double_binary_tree(group: Group, segments: int) -> Program:
     """Half of the vector up and down each of two complementary trees, in P segments; both directions overlap."""
     trees = edges(two_trees(group.ranks))
-    return _program(group.ranks, 2 * segments, up_and_down_the_trees(trees, segments))
+    return equal_chunks(AR, group.ranks, 2 * segments, up_and_down_the_trees(trees, segments))
 
 
 @schedule("recursive-doubling", AR)
 def recursive_doubling(group: Group, _segments: int) -> Program:
     """Everybody swaps and adds; N a power of two."""
-    return _program(group.ranks, 1, exchanged(group.ranks))
+    return equal_chunks(AR, group.ranks, 1, exchanged(group.ranks))
+
+
+def halved_and_doubled(n: int) -> Batches:
+    return joined(backwards(gather_by_doubling(n)), gather_by_doubling(n))
 
 
 @schedule("rabenseifner", AR)
 def rabenseifner(group: Group, _segments: int) -> Program:
     """Reduce-scatter by halving, all-gather by doubling; N a power of two."""
-    n = group.ranks
-    return _program(n, n, joined(backwards(gather_by_doubling(n)), gather_by_doubling(n)))
+    return equal_chunks(AR, group.ranks, group.ranks, halved_and_doubled(group.ranks))
 
 
 @schedule("one-shot", AR)
 def one_shot(group: Group, _segments: int) -> Program:
     """Every rank's whole vector to every other rank."""
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
-    return _program(group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
+    return equal_chunks(AR, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 
 
 @schedule("two-shot", AR)
 def two_shot(group: Group, _segments: int) -> Program:
     """Every rank adds up one chunk and hands it to all others."""
     n = group.ranks
-    return _program(n, n, joined(backwards(gather_direct(n)), gather_direct(n)))
-
-
-def _on_chunks(primitive: Primitive, n: int, chunks: int, batches: Batches, nodes: int = 0) -> Program:
-    """A schedule on equal chunks, chunk c at home on rank c where there are N of them."""
-    home = np.arange(chunks, dtype=np.int64) % n
-    sizes = np.full(chunks, 1 / chunks)
-    return Program(primitive, n, nodes or n, chunk_bytes=sizes, home=home, target=home, batches=batches)
+    return equal_chunks(AR, n, n, joined(backwards(gather_direct(n)), gather_direct(n)))
 
 
 class _Fold:
@@ -111,25 +90,21 @@ class _Fold:
         yield (step(*np.broadcast_arrays(here + 1, here, chunk)),)
 
 
-def _halved_and_doubled(n: int) -> Batches:
-    return joined(backwards(gather_by_doubling(n)), gather_by_doubling(n))
-
-
 @schedule("recursive-doubling-fold", AR)
 def recursive_doubling_fold(group: Group, _segments: int) -> Program:
     """Everybody but the folded swaps and adds."""
     fold = _Fold(group.ranks)
-    return _on_chunks(AR, group.ranks, 1, fold.folded(exchanged(fold.kept), 1))
+    return equal_chunks(AR, group.ranks, 1, fold.folded(exchanged(fold.kept), 1))
 
 
 @schedule("rabenseifner-fold", AR)
 def rabenseifner_fold(group: Group, _segments: int) -> Program:
     """N' chunks, halved and doubled by those that go on."""
     fold = _Fold(group.ranks)
-    return _on_chunks(AR, group.ranks, fold.kept, fold.folded(_halved_and_doubled(fold.kept), fold.kept))
+    return equal_chunks(AR, group.ranks, fold.kept, fold.folded(halved_and_doubled(fold.kept), fold.kept))
 
 
-def _gathered(n: int) -> Iterator[tuple[Step, ...]]:
+def _gathered(n: int) -> Batches:
     """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks take what they lack."""
     fold = _Fold(n)
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
@@ -145,13 +120,12 @@ def _gathered(n: int) -> Iterator[tuple[Step, ...]]:
 @schedule("recursive-doubling-fold", AG)
 def gather_folded(group: Group, _segments: int) -> Program:
     """Near to far among those that go on."""
-    return _on_chunks(AG, group.ranks, group.ranks, _gathered(group.ranks))
+    return equal_chunks(AG, group.ranks, group.ranks, _gathered(group.ranks))
 
 
 @schedule("recursive-halving-fold", RS)
 def scatter_folded(group: Group, _segments: int) -> Program:
-    """The same backwards."""
-    return _on_chunks(RS, group.ranks, group.ranks, backwards(_gathered(group.ranks)))
+    return equal_chunks(RS, group.ranks, group.ranks, backwards(_gathered(group.ranks)))
 
 
 def _to_the_group(n: int, whole: int) -> Batches:
@@ -167,4 +141,4 @@ def rabenseifner_padded(group: Group, _segments: int) -> Program:
     """Ranks N .. N''-1 start with nothing: they only take in the first round, and in the last they only give."""
     n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
     batches = joined(backwards(_to_the_group(n, whole)), _to_the_group(n, whole))
-    return _on_chunks(AR, n, whole, batches, nodes=whole)
+    return equal_chunks(AR, n, whole, batches, nodes=whole)

@@ -1,19 +1,12 @@
 """All-to-all, message by message: chunk ``src * N + dst``, of M/N, goes from src to dst. A rank's chunk to itself stays."""
 
-from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A
-from colltool.schedules.gather_scatter import Batches, strides
-from colltool.schedules.program import Indices, Program, Step, schedule, step
-
-
-def _program(n: int, batches: Batches) -> Program:
-    src, dst = np.divmod(np.arange(n * n, dtype=np.int64), n)
-    return Program(primitive=A2A, ranks=n, nodes=n, chunk_bytes=np.full(n * n, 1 / n), home=src, target=dst, batches=batches)
+from colltool.schedules.program import Batches, Indices, Program, Step, equal_chunks, schedule, step, strides
 
 
 def _one_peer_after_the_other(n: int) -> Batches:
@@ -26,7 +19,7 @@ def _one_peer_after_the_other(n: int) -> Batches:
 
 def _by_the_bits_of_the_way(n: int) -> Batches:
     """Round k: every chunk whose way (dst - src modulo N) has bit k goes 2^k ahead; it has the lower bits behind it."""
-    src, dst = np.divmod(np.arange(n * n, dtype=np.int64), n)
+    src, dst = _ends(n)
     way = (dst - src) % n
     for stride in strides(n):
         chunk = np.flatnonzero(way & stride)
@@ -41,30 +34,22 @@ def _at_once(n: int) -> Batches:
 
 @schedule("pairwise", A2A, per_pair=1)
 def pairwise(group: Group, _segments: int) -> Program:
-    """One peer after the other."""
-    return _program(group.ranks, _one_peer_after_the_other(group.ranks))
+    return equal_chunks(A2A, group.ranks, group.ranks**2, _one_peer_after_the_other(group.ranks))
 
 
 @schedule("bruck", A2A)
 def bruck(group: Group, _segments: int) -> Program:
     """Chunks are passed on by powers of two."""
-    return _program(group.ranks, _by_the_bits_of_the_way(group.ranks))
+    return equal_chunks(A2A, group.ranks, group.ranks**2, _by_the_bits_of_the_way(group.ranks))
 
 
 @schedule("direct", A2A)
 def direct(group: Group, _segments: int) -> Program:
-    """All peers at once."""
-    return _program(group.ranks, _at_once(group.ranks))
-
-
-def _on_lattice(group: Group, batches: Iterator[tuple[Step, ...]]) -> Program:
-    n = group.ranks
-    home, target = _ends(n)
-    return Program(primitive=A2A, ranks=n, nodes=n, chunk_bytes=np.full(n * n, 1 / n), home=home, target=target, batches=batches)
+    return equal_chunks(A2A, group.ranks, group.ranks**2, _at_once(group.ranks))
 
 
 def _ends(n: int) -> tuple[Indices, Indices]:
-    return np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    return np.divmod(np.arange(n * n, dtype=np.int64), n)
 
 
 def _move(before: Indices, after: Indices) -> tuple[Step, ...]:
@@ -76,16 +61,16 @@ def _move(before: Indices, after: Indices) -> tuple[Step, ...]:
 @schedule("shortest-path", A2A)
 def shortest_path(group: Group, _segments: int) -> Program:
     """All messages at once; the lattice routes them."""
-    return _on_lattice(group, iter([_move(*_ends(group.ranks))]))
+    return equal_chunks(A2A, group.ranks, group.ranks**2, iter([_move(*_ends(group.ranks))]))
 
 
 @schedule("dim-by-dim", A2A)
 def dim_by_dim(group: Group, _segments: int) -> Program:
     """Every chunk to its destination's place on axis 1, then on axis 2, and so on."""
-    return _on_lattice(group, _axis_moves(group))
+    return equal_chunks(A2A, group.ranks, group.ranks**2, _axis_moves(group))
 
 
-def _axis_moves(group: Group) -> Iterator[tuple[Step, ...]]:
+def _axis_moves(group: Group) -> Batches:
     here, target = _ends(group.ranks)
     for k, axis in enumerate(group.axes):
         if axis.size > 1:

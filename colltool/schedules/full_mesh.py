@@ -13,8 +13,7 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.schedules.gather_scatter import Batches, backwards
-from colltool.schedules.program import Indices, Program, schedule, step
+from colltool.schedules.program import Batches, Indices, Program, backwards, equal_chunks, schedule, step
 
 
 def zigzag(n: int) -> Indices:
@@ -54,16 +53,8 @@ def _shared(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Every ring with its share: gathering, the same backwards with sums, or both."""
     n, around = group.ranks, rings(group.ranks)
     batches = {AG: _gathered(around), RS: backwards(_gathered(around))}
-    home = np.tile(np.arange(n, dtype=np.int64), len(around))
-    return Program(
-        primitive=primitive,
-        ranks=n,
-        nodes=n,
-        chunk_bytes=np.full(len(home), 1 / len(home)),
-        home=home,
-        target=home,
-        batches=joined(batches[RS], batches[AG]) if primitive is AR else batches[primitive],
-    )
+    moves = joined(batches[RS], batches[AG]) if primitive is AR else batches[primitive]
+    return equal_chunks(primitive, n, around.size, moves)
 
 
 def _down_the_chains(around: Indices, segments: int) -> Iterator[tuple[object, object, object]]:
@@ -80,16 +71,8 @@ def _cut(primitive: Primitive, group: Group, segments: int) -> Program:
     """Every ring cut at the root, segment behind segment."""
     around = rings(group.ranks)
     moves: Batches = ((step(*one),) for one in _down_the_chains(around, segments))
-    root = np.zeros(len(around) * segments, dtype=np.int64)
-    return Program(
-        primitive=primitive,
-        ranks=group.ranks,
-        nodes=group.ranks,
-        chunk_bytes=np.full(len(root), 1 / len(root)),
-        home=root,
-        target=root,
-        batches=backwards(moves) if primitive is REDUCE else moves,
-    )
+    chunks = len(around) * segments
+    return equal_chunks(primitive, group.ranks, chunks, backwards(moves) if primitive is REDUCE else moves)
 
 
 for _primitive in (AR, AG, RS):

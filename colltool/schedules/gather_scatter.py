@@ -1,37 +1,11 @@
 """All-gather and reduce-scatter, message by message: N chunks of M/N; rank c starts or ends with chunk c."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import AG, RS, Primitive
+from colltool.base.primitives import AG, RS
 from colltool.schedules.lattice import embedded_ring
-from colltool.schedules.program import Program, Step, schedule, step
-
-Batches = Iterator[tuple[Step, ...]]
-
-
-def strides(n: int) -> list[int]:
-    """1, 2, 4 ... below n."""
-    found = [1]
-    while found[-1] * 2 < n:
-        found.append(found[-1] * 2)
-    return found
-
-
-def _program(primitive: Primitive, n: int, batches: Batches) -> Program:
-    """A schedule on N equal chunks, chunk c at home on rank c."""
-    ranks = np.arange(n, dtype=np.int64)
-    return Program(
-        primitive=primitive, ranks=n, nodes=n, chunk_bytes=np.full(n, 1 / n), home=ranks, target=ranks, batches=batches
-    )
-
-
-def backwards(batches: Batches) -> Batches:
-    """A gathering run backwards with sums for copies: what fanned out from a rank comes in to it."""
-    for batch in reversed(list(batches)):
-        yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
+from colltool.schedules.program import Batches, Program, backwards, equal_chunks, schedule, step, strides
 
 
 def gather_on_ring(n: int) -> Batches:
@@ -77,46 +51,43 @@ def gather_direct(n: int) -> Batches:
 @schedule("ring", AG, per_pair=1)
 def ring_gather(group: Group, _segments: int) -> Program:
     """Around the ring, N-1 steps; on a lattice along its links."""
-    return embedded_ring(AG, group) if group.axes else _program(AG, group.ranks, gather_on_ring(group.ranks))
+    return embedded_ring(AG, group) if group.axes else equal_chunks(AG, group.ranks, group.ranks, gather_on_ring(group.ranks))
 
 
 @schedule("ring", RS, per_pair=1)
 def ring_scatter(group: Group, _segments: int) -> Program:
     """Around the ring, N-1 steps; on a lattice along its links."""
-    return embedded_ring(RS, group) if group.axes else _program(RS, group.ranks, scatter_on_ring(group.ranks))
+    return embedded_ring(RS, group) if group.axes else equal_chunks(RS, group.ranks, group.ranks, scatter_on_ring(group.ranks))
 
 
 @schedule("recursive-doubling", AG)
 def recursive_doubling(group: Group, _segments: int) -> Program:
     """Partners by exclusive or, near to far; N a power of two."""
-    return _program(AG, group.ranks, gather_by_doubling(group.ranks))
+    return equal_chunks(AG, group.ranks, group.ranks, gather_by_doubling(group.ranks))
 
 
 @schedule("recursive-halving", RS)
 def recursive_halving(group: Group, _segments: int) -> Program:
     """Partners by exclusive or, far to near: give up the half of the block that the partner stands in."""
-    return _program(RS, group.ranks, backwards(gather_by_doubling(group.ranks)))
+    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_by_doubling(group.ranks)))
 
 
 @schedule("pat", AG)
 def pat_gather(group: Group, _segments: int) -> Program:
-    """Parallel aggregated trees."""
-    return _program(AG, group.ranks, gather_far_first(group.ranks))
+    return equal_chunks(AG, group.ranks, group.ranks, gather_far_first(group.ranks))
 
 
 @schedule("pat", RS)
 def pat_scatter(group: Group, _segments: int) -> Program:
     """The same trees from leaves to root, near to far."""
-    return _program(RS, group.ranks, backwards(gather_far_first(group.ranks)))
+    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_far_first(group.ranks)))
 
 
 @schedule("direct", AG)
 def direct_gather(group: Group, _segments: int) -> Program:
-    """All pairs at once."""
-    return _program(AG, group.ranks, gather_direct(group.ranks))
+    return equal_chunks(AG, group.ranks, group.ranks, gather_direct(group.ranks))
 
 
 @schedule("direct", RS)
 def direct_scatter(group: Group, _segments: int) -> Program:
-    """All pairs at once."""
-    return _program(RS, group.ranks, backwards(gather_direct(group.ranks)))
+    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_direct(group.ranks)))

@@ -4,7 +4,7 @@ Chunk c + N * part is that part of the piece that rank c owns. A reduce-scatter 
 rank keeps the pieces whose owners stand where it stands on that axis. An all-gather is that backwards.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from math import prod
@@ -14,7 +14,7 @@ import numpy as np
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.lines import Cover, Dimension, Script, backwards, both_ways, copies, forwards, halving, one_way, open_line
-from colltool.schedules.program import Indices, Program, Step, schedule, step
+from colltool.schedules.program import Batches, Indices, Program, Step, equal_chunks, schedule, step
 
 Pattern = Callable[[Axis], list[Step]]
 
@@ -42,44 +42,26 @@ def scattered(primitive: Primitive, n: int, parts: int, script: Script) -> Progr
     """The program of a script for a reduce-scatter: itself, backwards for an all-gather, or both for an all-reduce."""
     there, back = forwards(script), backwards(script)
     batches = {RS: there, AG: back, AR: chain(there, back)}[primitive]
-    home = np.tile(np.arange(n), parts)
-    return Program(
-        primitive=primitive,
-        ranks=n,
-        nodes=n,
-        chunk_bytes=np.full(n * parts, 1 / (n * parts)),
-        home=home,
-        target=home,
-        batches=batches,
-    )
+    return equal_chunks(primitive, n, n * parts, batches)
 
 
 def _long_axes(group: Group) -> list[int]:
     return [k for k, axis in enumerate(group.axes) if axis.size > 1]
 
 
-def _joined(scripts: Sequence[Script]) -> Script:
-    return list(chain.from_iterable(scripts))
-
-
-def _ring_or_line(axis: Axis) -> list[Step]:
-    return one_way(axis.size) if axis.is_ring else open_line(axis.size)
+def _axis_after_axis(primitive: Primitive, group: Group, pattern: Pattern, parts: int = 1) -> Program:
+    scripts = by_axes(group.axes, _long_axes(group), pattern, parts=parts)
+    return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
 
 def _dim_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Axis after axis: one direction of each ring, both of an open line."""
-    script = _joined(by_axes(group.axes, _long_axes(group), _ring_or_line))
-    return scattered(primitive, group.ranks, 1, script)
-
-
-def _closed(axis: Axis) -> list[Step]:
-    return both_ways(axis.size)
+    return _axis_after_axis(primitive, group, lambda axis: one_way(axis.size) if axis.is_ring else open_line(axis.size))
 
 
 def _bidirectional(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Axis after axis, both directions of each ring, every piece in two halves."""
-    script = _joined(by_axes(group.axes, _long_axes(group), _closed, parts=2))
-    return scattered(primitive, group.ranks, 2, script)
+    return _axis_after_axis(primitive, group, lambda axis: both_ways(axis.size), parts=2)
 
 
 def _both_ways_or_open(axis: Axis) -> list[Step]:
@@ -109,8 +91,7 @@ def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 def _dim_rabenseifner(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Recursive halving along each axis in turn, then doubling; partners at distance 1, 2, 4 ..., whatever lies between."""
-    script = _joined(by_axes(group.axes, _long_axes(group), lambda axis: halving(axis.size)))
-    return scattered(primitive, group.ranks, 1, script)
+    return _axis_after_axis(primitive, group, lambda axis: halving(axis.size))
 
 
 for _primitive in (AR, RS, AG):
@@ -177,7 +158,6 @@ Reached = Callable[[int], Indices]
 
 
 def _upwards(d: int) -> Indices:
-    """The root at the foot."""
     return np.arange(d)
 
 
@@ -188,7 +168,6 @@ def _both_ways_round(d: int) -> Indices:
 
 
 def _from_the_middle(d: int) -> Indices:
-    """The root in the middle of a line."""
     return np.arange(d) - d // 2
 
 
@@ -206,7 +185,7 @@ def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
     return parent, depth
 
 
-def _waves(tree: tuple[Indices, Indices], segments: int, primitive: Primitive) -> Iterator[tuple[Step, ...]]:
+def _waves(tree: tuple[Indices, Indices], segments: int, primitive: Primitive) -> Batches:
     """Segment s reaches a rank of depth h in step h + s (the first is 1); a reduction runs the same backwards."""
     parent, depth = tree
     steps = int(depth.max()) + segments - 1
@@ -218,19 +197,9 @@ def _waves(tree: tuple[Indices, Indices], segments: int, primitive: Primitive) -
 
 
 def _chains(primitive: Primitive, reached: Reached, group: Group, segments: int) -> Program:
-    """P segments, one behind the other."""
     tree = _tree(group, reached)
     root = np.full(segments, tree[1].argmin())
-    sizes = np.full(segments, 1 / segments)
-    return Program(
-        primitive=primitive,
-        ranks=group.ranks,
-        nodes=group.ranks,
-        chunk_bytes=sizes,
-        home=root,
-        target=root,
-        batches=_waves(tree, segments, primitive),
-    )
+    return equal_chunks(primitive, group.ranks, segments, _waves(tree, segments, primitive))._replace(home=root, target=root)
 
 
 for _primitive in (BC, REDUCE):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import A2A, BC, REDUCE, Primitive
 
 Indices = NDArray[np.int64]
 
@@ -25,6 +25,9 @@ class Step(NamedTuple):
     dst: Indices
     chunk: Indices
     add: bool
+
+
+Batches = Iterator[tuple[Step, ...]]
 
 
 class Program(NamedTuple):
@@ -49,7 +52,7 @@ class Program(NamedTuple):
     chunk_bytes: NDArray[np.float64]
     home: Indices
     target: Indices
-    batches: Iterator[tuple[Step, ...]]
+    batches: Batches
     streamed: bool = False
     servers: int = 0
 
@@ -59,6 +62,36 @@ def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     arrays = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
     s, d, c = (np.ravel(one) for one in arrays)
     return Step(s, d, c, add)
+
+
+def equal_chunks(primitive: Primitive, ranks: int, chunks: int, batches: Batches, *, nodes: int = 0, streamed: bool = False,
+                 servers: int = 0) -> Program:  # fmt: skip
+    """A schedule on equal chunks.
+
+    At home: chunk c on rank c, and on from rank 0 where there are more of them; of a broadcast or reduction all on rank 0; of an
+    all-to-all chunk ``src * N + dst`` goes from src to dst, N of a rank's are M.
+    """
+    number = np.arange(chunks, dtype=np.int64)
+    home, target = np.divmod(number, ranks) if primitive is A2A else (number % ranks, number % ranks)
+    if primitive in (BC, REDUCE):
+        home = target = np.zeros_like(number)
+    sizes = np.full(chunks, 1 / (ranks if primitive is A2A else chunks))
+    return Program(primitive, ranks, nodes or ranks, sizes, home=home, target=target, batches=batches, streamed=streamed,
+                   servers=servers)  # fmt: skip
+
+
+def backwards(batches: Batches) -> Batches:
+    """A gathering run backwards with sums for copies: what fanned out from a rank comes in to it."""
+    for batch in reversed(list(batches)):
+        yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
+
+
+def strides(n: int) -> list[int]:
+    """1, 2, 4 ... below n."""
+    found = [1]
+    while found[-1] * 2 < n:
+        found.append(found[-1] * 2)
+    return found
 
 
 Maker = Callable[[Group, int], Program]
@@ -87,7 +120,6 @@ def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], 
 
 
 def maker(primitive: Primitive, name: str) -> Maker | None:
-    """The maker of that algorithm's schedule, or None."""
     return _MAKERS.get((primitive, name))
 
 

@@ -1,6 +1,7 @@
 """Broadcast and reduce, message by message, and a single send. Rank 0 is the root."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from itertools import chain as joined
 from typing import NamedTuple
 
@@ -8,103 +9,8 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import BC, P2P, REDUCE, Primitive
-from colltool.schedules.gather_scatter import Batches, backwards, gather_on_ring, strides
-from colltool.schedules.program import Indices, Program, Step, schedule, step
-
-
-def _program(primitive: Primitive, n: int, chunks: int, batches: Batches) -> Program:
-    """A schedule on equal chunks, all at home on rank 0."""
-    root = np.zeros(chunks, dtype=np.int64)
-    return Program(
-        primitive=primitive, ranks=n, nodes=n, chunk_bytes=np.full(chunks, 1 / chunks), home=root, target=root, batches=batches
-    )
-
-
-def _along_the_chain(n: int, segments: int) -> Batches:
-    """Rank r passes segment s on to rank r+1 in step r+s."""
-    rank = np.arange(n - 1, dtype=np.int64)
-    for moment in range(n - 2 + segments):
-        yield (fired(rank, rank + 1, np.zeros_like(rank), rank, segments, moment, add=False),)
-
-
-def fan_out(n: int) -> Batches:
-    """Binomial tree: whoever holds the payload, chunk 0, sends it a stride ahead, to the farthest first; the stride halves."""
-    for stride in reversed(strides(n)):
-        rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
-        yield (step(rank, rank + stride, 0),)
-
-
-def _scattered(n: int) -> Batches:
-    """Binomial scatter: a rank that holds a block of chunks gives away the half that starts a stride ahead."""
-    chunk = np.arange(n, dtype=np.int64)
-    for stride in reversed(strides(n)):
-        far = chunk[chunk // stride % 2 == 1]
-        home = far // stride * stride
-        yield (step(home - stride, home, far),)
-
-
-@schedule("chain", BC)
-def chain_broadcast(group: Group, segments: int) -> Program:
-    """From rank to rank, segment behind segment."""
-    return _program(BC, group.ranks, segments, _along_the_chain(group.ranks, segments))
-
-
-@schedule("chain", REDUCE)
-def chain_reduce(group: Group, segments: int) -> Program:
-    """From the last rank to the first, adding on the way, segment behind segment."""
-    return _program(REDUCE, group.ranks, segments, backwards(_along_the_chain(group.ranks, segments)))
-
-
-@schedule("binomial", BC, per_pair=1)
-def binomial_broadcast(group: Group, _segments: int) -> Program:
-    """Those who have it double in every round, as in MPICH: the first of each block sends to the middle of it."""
-    return _program(BC, group.ranks, 1, fan_out(group.ranks))
-
-
-@schedule("binomial", REDUCE, per_pair=1)
-def binomial_reduce(group: Group, _segments: int) -> Program:
-    """Those who still hold a partial sum halve in every round."""
-    return _program(REDUCE, group.ranks, 1, backwards(fan_out(group.ranks)))
-
-
-@schedule("pipelined-tree", BC)
-def pipelined_tree_broadcast(group: Group, segments: int) -> Program:
-    """Two complementary trees under one root, each with half of the payload in P segments."""
-    trees = edges(two_trees_under_one_root(group.ranks))
-    return _program(BC, group.ranks, 2 * segments, down_the_trees(trees, segments))
-
-
-@schedule("pipelined-tree", REDUCE)
-def pipelined_tree_reduce(group: Group, segments: int) -> Program:
-    """The same two trees, from the leaves to the root."""
-    trees = edges(two_trees_under_one_root(group.ranks))
-    return _program(REDUCE, group.ranks, 2 * segments, backwards(down_the_trees(trees, segments)))
-
-
-@schedule("scatter-allgather", BC)
-def scatter_allgather(group: Group, _segments: int) -> Program:
-    """Binomial scatter of N blocks, then all-gather on a ring; ranks take no notice of the blocks that they have already."""
-    n = group.ranks
-    return _program(BC, n, n, joined(_scattered(n), gather_on_ring(n)))
-
-
-@schedule("send", P2P, per_pair=1)
-def send(group: Group, _segments: int) -> Program:
-    """From rank 0 to the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
-    far, stride = 0, 1
-    for axis in group.axes:
-        far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
-        stride *= axis.size
-    far = far if group.axes else group.ranks - 1
-    return Program(
-        primitive=P2P,
-        ranks=group.ranks,
-        nodes=group.ranks,
-        chunk_bytes=np.ones(1),
-        home=np.array([0]),
-        target=np.array([far]),
-        batches=iter([(step(0, far, 0),)]),
-    )
+from colltool.schedules.gather_scatter import gather_on_ring
+from colltool.schedules.program import Batches, Indices, Program, Step, backwards, equal_chunks, schedule, step, strides
 
 
 class Edges(NamedTuple):
@@ -175,7 +81,6 @@ def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
 
 
 def edges(trees: tuple[Indices, Indices]) -> Edges:
-    """The edges of two trees."""
     found = []
     for number, parents in enumerate(trees):
         child = np.flatnonzero(parents >= 0)
@@ -193,13 +98,13 @@ def fired(src: Indices, dst: Indices, stream: Indices, first: Indices, segments:
     return step(src[live], dst[live], (stream * segments + segment)[live], add=add)
 
 
-def down_the_trees(found: Edges, segments: int) -> Iterator[tuple[Step, ...]]:
+def down_the_trees(found: Edges, segments: int) -> Batches:
     """Broadcast: the edge to a child of depth d passes segment s on in step d-1+s."""
     for moment in range(int(found.depth.max()) + segments - 1):
         yield (fired(found.parent, found.child, found.tree, found.depth - 1, segments, moment, add=False),)
 
 
-def up_and_down_the_trees(found: Edges, segments: int) -> Iterator[tuple[Step, ...]]:
+def up_and_down_the_trees(found: Edges, segments: int) -> Batches:
     """Reduce and broadcast, overlapped: with D the depth, segment s leaves depth d upwards in step D-d+s.
 
     It is complete at the root after step D-1+s, and reaches depth d again in step D+d-1+s.
@@ -209,3 +114,72 @@ def up_and_down_the_trees(found: Edges, segments: int) -> Iterator[tuple[Step, .
         up = fired(found.child, found.parent, found.tree, deepest - found.depth, segments, moment, add=True)
         down = fired(found.parent, found.child, found.tree, deepest + found.depth - 1, segments, moment, add=False)
         yield tuple(one for one in (up, down) if len(one.src))
+
+
+def _along_the_chain(n: int, segments: int) -> Batches:
+    """Rank r passes segment s on to rank r+1 in step r+s."""
+    rank = np.arange(n - 1, dtype=np.int64)
+    for moment in range(n - 2 + segments):
+        yield (fired(rank, rank + 1, np.zeros_like(rank), rank, segments, moment, add=False),)
+
+
+def fan_out(n: int) -> Batches:
+    """Binomial tree: whoever holds the payload, chunk 0, sends it a stride ahead, to the farthest first; the stride halves."""
+    for stride in reversed(strides(n)):
+        rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
+        yield (step(rank, rank + stride, 0),)
+
+
+def _scattered(n: int) -> Batches:
+    """Binomial scatter: a rank that holds a block of chunks gives away the half that starts a stride ahead."""
+    chunk = np.arange(n, dtype=np.int64)
+    for stride in reversed(strides(n)):
+        far = chunk[chunk // stride % 2 == 1]
+        home = far // stride * stride
+        yield (step(home - stride, home, far),)
+
+
+def _down_two_trees(n: int, segments: int) -> Batches:
+    """Two complementary trees under one root, each with half of the payload in P segments."""
+    return down_the_trees(edges(two_trees_under_one_root(n)), segments)
+
+
+def _from_the_root(
+    primitive: Primitive, streams: int, moves: Callable[[int, int], Batches], group: Group, segments: int
+) -> Program:
+    """A broadcast of so many streams of P segments, or the reduction that is the same backwards."""
+    batches = moves(group.ranks, segments)
+    return equal_chunks(primitive, group.ranks, streams * segments, backwards(batches) if primitive is REDUCE else batches)
+
+
+for _primitive in (BC, REDUCE):
+    schedule("chain", _primitive)(partial(_from_the_root, _primitive, 1, _along_the_chain))
+    schedule("pipelined-tree", _primitive)(partial(_from_the_root, _primitive, 2, _down_two_trees))
+
+
+@schedule("binomial", BC, per_pair=1)
+def binomial_broadcast(group: Group, _segments: int) -> Program:
+    return equal_chunks(BC, group.ranks, 1, fan_out(group.ranks))
+
+
+@schedule("binomial", REDUCE, per_pair=1)
+def binomial_reduce(group: Group, _segments: int) -> Program:
+    return equal_chunks(REDUCE, group.ranks, 1, backwards(fan_out(group.ranks)))
+
+
+@schedule("scatter-allgather", BC)
+def scatter_allgather(group: Group, _segments: int) -> Program:
+    """Binomial scatter of N blocks, then all-gather on a ring; ranks take no notice of the blocks that they have already."""
+    n = group.ranks
+    return equal_chunks(BC, n, n, joined(_scattered(n), gather_on_ring(n)))
+
+
+@schedule("send", P2P, per_pair=1)
+def send(group: Group, _segments: int) -> Program:
+    """From rank 0 to the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
+    far, stride = 0, 1
+    for axis in group.axes:
+        far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
+        stride *= axis.size
+    far = far if group.axes else group.ranks - 1
+    return equal_chunks(P2P, group.ranks, 1, iter([(step(0, far, 0),)]))._replace(target=np.array([far]))

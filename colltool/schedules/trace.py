@@ -121,7 +121,8 @@ class State:
         self.held: list[dict[int, tuple[frozenset[int], Values]]] = [{} for _ in range(program.nodes)]
         for rank in range(program.ranks):
             own = np.arange(len(program.home)) if self.summed else np.flatnonzero(program.home == rank)
-            own = own[np.argsort(program.target[own], kind="stable")]  # what one rank is to have stands together in a vector
+            if program.primitive is not AR:  # what one rank is to have stands together in a vector
+                own = own[np.argsort(program.target[own], kind="stable")]
             pieces = _pieces(self.vectors[rank] if self.vectors else (), program.chunk_bytes[own])
             self.held[rank] = {chunk: (frozenset([rank]), piece) for chunk, piece in zip(own.tolist(), pieces, strict=True)}
 

@@ -19,17 +19,13 @@ _FIX = "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below th
 
 
 def hops_of(typed: Hops, radix: int) -> list[float | Split]:
-    """The ratio or the ports of each level below the top.
+    """The ratio or the ports of each level below the top, from one or several ratios or texts.
 
     >>> hops_of("48x400Gbps:8x800Gbps,2:1", 64)
     [Split(down=48, up=8, ratio=3.0), 2.0]
 
-    Args:
-        typed: one or several ratios or texts; a text may hold several, separated by commas.
-        radix: ports of a switch at the faster rate.
-
     Raises:
-        ColltoolError: not a ratio from 1 to 1000, or more ports than the switch has.
+        ColltoolError: not a ratio from 1 to 1000, or more ports than the ``radix`` of a switch at the faster rate.
     """
     several = [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
     parts = [part for one in several for part in (one.split(",") if isinstance(one, str) else [one])]

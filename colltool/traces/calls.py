@@ -93,9 +93,9 @@ def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None
     longest = max((one.seconds for one in calls), default=0.0)
     busy = sum(one.seconds for one in calls if one.inside)
     if longest > LONGEST_S:
-        what = f"a call lasts {longest:.3g} s, which no call does"
+        what = f"a call lasts {longest:.3g} s, longer than any call can"
     elif 0 < MOST_TIMES * window_s < busy:
-        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which cannot be"
+        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which is impossible"
     else:
         return
     raise ColltoolError(what, where=printable(file), fix="profile again: ts and dur of an event are microseconds")

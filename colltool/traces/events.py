@@ -109,7 +109,7 @@ def collect(path: AnyPath) -> TraceEvents:
 def no_trace(name: str) -> ColltoolError:
     """A file that is something else."""
     fix = "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
-    return ColltoolError(f"is no trace of the PyTorch profiler: no {EVENTS} in it", where=printable(name), fix=fix)
+    return ColltoolError(f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix)
 
 
 def _events(stream: BufferedReader, found: TraceEvents) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import given, said
 from colltool.base.formatting import ordinal
 from colltool.base.primitives import A2A, P2P, Primitive
-from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -141,7 +141,7 @@ def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
     if all(call.primitive is P2P for call in calls):
         return "the two ends of a message are measured apart, and either may wait for the other"
     if all(call.seen == call.group_size for call in calls):
-        return "the parts of these all-to-alls are uneven, and the price is of even ones"
+        return "the parts of these all-to-alls are uneven, while the price assumes even ones"
     return f"{WAITS}, and the calls of the ranks do not pair off"
 
 

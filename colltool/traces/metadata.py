@@ -73,7 +73,7 @@ def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive
         return NO_METADATA
     primitive = _PRIMITIVES.get(called.lower())
     if primitive is None:
-        return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is no primitive of colltool"
+        return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is not a primitive that colltool models"
     if primitives and primitive not in primitives:
         return f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
     size, dtype = count(labels.get("Group size")), labels.get("dtype")

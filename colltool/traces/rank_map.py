@@ -17,7 +17,7 @@ from colltool.base.errors import ColltoolError, either, given
 from colltool.base.formatting import counted
 from colltool.base.inputs import read_text
 from colltool.base.quoting import printable, shown
-from colltool.calibration.placement import MOST_IN_A_HOST
+from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
 
 BLOCK, CYCLIC = "block", "cyclic"
@@ -85,7 +85,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
         if os.path.exists(name):
             raise
         fix = f"{BLOCK}, {CYCLIC}, or {either(shell='a file', python='a file or a list')} of ranks or hosts"
-        raise ColltoolError(f"{shown(name)} is no map of ranks and no file", argument="placed", fix=fix) from error
+        raise ColltoolError(f"{shown(name)} is neither a rank map nor a file", argument="placed", fix=fix) from error
     if _LAYOUT.search(text):
         from colltool.congestion.layout import read_map
 
@@ -100,7 +100,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
             continue
         match = _LINE.fullmatch(bare)
         if match is None or (match["slot"] and match["host"].isdigit()):
-            raise _refused(name, number, f"{shown(bare)} is no rank and no host", _WRITE)
+            raise _refused(name, number, f"{shown(bare)} is neither a rank nor a host", _WRITE)
         rank, place, slot = (int(match[key]) if match[key] else None for key in ("rank", "number", "slot"))
         yield _MapEntry(number, rank, place, match["host"] or "", -1 if slot is None else slot)
 
@@ -128,7 +128,7 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
     found: dict[int, _MapEntry] = {}
     for one, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
-            what = f"{shown(place)} is no rank of {fabric.name}, which has 0 to {fabric.ranks - 1}"
+            what = f"{shown(place)} is not a rank of {fabric.name}, which has 0 to {fabric.ranks - 1}"
             raise _refused(name, one.line, what, "a larger fabric, or other ranks")
         if place in found:
             first = f"line {found[place].line}" if name else f"rank {found[place].line}"
@@ -151,7 +151,7 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
         slot = one.slot if one.slot >= 0 else taken[one.host]
         taken[one.host] += 1
         if slot >= inside:
-            what = f"{one.host} has a rank too many: {fabric.tiers[0].name} of {fabric.name} joins {inside}"
+            what = f"{one.host} has one rank too many: {fabric.tiers[0].name} of {fabric.name} joins {inside}"
             raise _refused(name, one.line, what, f"at most {inside} ranks on a host, in slots 0 to {inside - 1}")
         yield seen.setdefault(one.host, len(seen)) * inside + slot
 

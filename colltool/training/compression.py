@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG
+from colltool.training.calls import Call
 from colltool.training.parallel_config import Compression, ParallelConfig
-from colltool.training.traffic.call import Call
 
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep

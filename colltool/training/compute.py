@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.training.flops import attention_core
+from colltool.training.calls import Phase
 from colltool.training.model import Shape
 from colltool.training.modes import Recomputation
+from colltool.training.operations import LayerCut, Operation, cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig, PipelineStage
 from colltool.training.rank_parameters import stage_parameters
 from colltool.training.roofline import Gemm, Roofline, core_s, gemm_s, moved_s
-from colltool.training.traffic.call import Phase
 
 FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
+LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
 SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
-PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
 
 
 class Times(NamedTuple):
@@ -109,19 +110,9 @@ def _stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """One layer of a kind, from the kernels of the stack."""
-    layout, model = config.layout, config.model
-    assert model is not None
-    assert model.shape is not None
-    cut = _Cut(
-        tokens=config.tokens,
-        sequence=config.sequence,
-        tp=layout.tp,
-        sp=layout.sp,
-        ep=layout.ep,
-        etp=layout.etp,
-        width=config.precision.activation_bytes,
-    )
-    return _layer(model.shape, cut, roofline_of(config), config.again, experts)
+    assert config.model is not None
+    assert config.model.shape is not None
+    return _layer(config.model.shape, cut_of(config), roofline_of(config), config.again, experts)
 
 
 def roofline_of(config: ParallelConfig) -> Roofline:
@@ -145,29 +136,18 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     return config.slower * moved / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
 
 
-class _Cut(NamedTuple):
-    """How a layer is cut: what its times follow from beside the model and the machine."""
-
-    tokens: float
-    sequence: int
-    tp: int
-    sp: bool
-    ep: int
-    etp: int
-    width: float
-
-
 @lru_cache(maxsize=4096)
-def _layer(shape: Shape, cut: _Cut, machine: Roofline, again: Recomputation, experts: bool) -> LayerTimes:
-    gemms = _through(_dense_gemms(shape, cut, experts), machine)
-    core = _core(shape, cut, machine)
-    elementwise = _elementwise(shape, cut, machine)
-    routed = Times()
-    if experts and shape.moe is not None:
-        routed = _through(_expert_gemms(shape, cut), machine)
-        permuted = moved_s(PERMUTE_MOVES * _outside(cut) * shape.moe.top_k * shape.hidden * cut.width, machine)
-        routed = routed.plus(Times(permuted, machine.stack.backward_elementwise * permuted))
-    parts = [gemms, core, elementwise, routed]
+def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation, experts: bool) -> LayerTimes:
+    read, stack = layer_operations(shape, cut, experts=experts), roofline.stack
+    gemms = _through([gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline)
+    core = next(_core(one, cut.width, roofline) for one in read if one.scores)
+    # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest
+    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
+    moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
+    parts = [gemms, core, Times(moved, stack.backward_elementwise * moved), Times()]
+    for one in (one for one in read if one.name == "experts"):
+        permuted = moved_s(one.moved * cut.width, roofline)
+        parts[3] = _through(one.gemms, roofline).plus(Times(permuted, stack.backward_elementwise * permuted))
     if again.layers:
         parts = [part._replace(again_s=part.forward_s) for part in parts]
     elif again.core:
@@ -175,78 +155,19 @@ def _layer(shape: Shape, cut: _Cut, machine: Roofline, again: Recomputation, exp
     return LayerTimes(*parts)
 
 
-def _outside(cut: _Cut) -> float:
-    """Tokens of a rank outside tensor parallel regions."""
-    return cut.tokens / cut.tp if cut.sp else cut.tokens
-
-
-def _dense_gemms(shape: Shape, cut: _Cut, experts: bool) -> list[Gemm]:
-    """The GEMMs that every token passes: attention's, and the FFN's or the router's and the shared expert's."""
-    found = _attention_gemms(shape, cut)
-    moe = shape.moe if experts else None
-    if moe is not None:
-        found.append(Gemm(_outside(cut), moe.experts, shape.hidden))
-    width = (moe.shared_ffn if moe else shape.ffn) / cut.tp
-    if width:
-        found.append(Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden))
-        found.append(Gemm(cut.tokens, shape.hidden, width))
-    return found
-
-
-def _attention_gemms(shape: Shape, cut: _Cut) -> list[Gemm]:
-    tokens, h, heads = cut.tokens, shape.hidden, shape.heads / cut.tp
-    if shape.mla is not None:
-        mla = shape.mla
-        return [
-            Gemm(tokens, mla.q_rank + mla.kv_rank + mla.rope, h),
-            Gemm(tokens, heads * (mla.nope + mla.rope), mla.q_rank or h),
-            Gemm(tokens, heads * (mla.nope + mla.value), mla.kv_rank),
-            Gemm(tokens, h, heads * mla.value),
-        ]
-    kv = max(shape.kv_heads / cut.tp, 1.0)
-    return [
-        Gemm(tokens, (heads + 2 * kv) * shape.head_dim, h),
-        Gemm(tokens, h, heads * shape.head_dim),
-    ]
-
-
-def _expert_gemms(shape: Shape, cut: _Cut) -> list[Gemm]:
-    """The experts of a rank, the busiest rank's tokens shared among them."""
-    moe = shape.moe
-    assert moe is not None
-    local = max(1, moe.experts // cut.ep)
-    each = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
-    width = moe.ffn / cut.etp
-    return [
-        Gemm(each, (shape.matrices - 1) * width, shape.hidden, local, grouped=True),
-        Gemm(each, shape.hidden, width, local, grouped=True),
-    ]
-
-
-def _through(gemms: list[Gemm], machine: Roofline) -> Times:
+def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
     """GEMMs forward and backward."""
-    forward = sum(gemm_s(one, machine) for one in gemms)
-    inputs, weights = (sum(gemm_s(one.backward[side], machine) for one in gemms) for side in (0, 1))
+    forward = sum(gemm_s(one, roofline) for one in gemms)
+    inputs, weights = (sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1))
     return Times(forward, inputs + weights, weight_s=weights)
 
 
-def _core(shape: Shape, cut: _Cut, machine: Roofline) -> Times:
+def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
     """Attention's core: fused, the causal half alone; else all scores, written out and passed over by elementwise kernels."""
-    flash = machine.stack.flash
-    flops = attention_core(shape, cut.tokens, cut.sequence, cut.tp, halved=flash)
-    forward = core_s(flops, machine)
-    if flash:
-        return Times(forward, core_s(FLASH_BACKWARD * flops, machine))
-    scores = moved_s(SCORE_MOVES * cut.tokens * cut.sequence * shape.heads / cut.tp * cut.width, machine)
-    return Times(forward + scores, 2 * forward + machine.stack.backward_elementwise * scores)
-
-
-def _elementwise(shape: Shape, cut: _Cut, machine: Roofline) -> Times:
-    """kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest."""
-    inside = machine.stack.inside
-    tokens = inside * cut.tokens / cut.tp + (1 - inside) * _outside(cut)
-    forward = moved_s(machine.stack.elementwise * tokens * shape.hidden * cut.width, machine)
-    return Times(forward, machine.stack.backward_elementwise * forward)
+    if roofline.stack.flash:
+        return Times(core_s(attention.causal, roofline), core_s(FLASH_BACKWARD * attention.causal, roofline))
+    forward, scores = core_s(attention.core, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
+    return Times(forward + scores, 2 * forward + roofline.stack.backward_elementwise * scores)
 
 
 def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
@@ -254,12 +175,9 @@ def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
     model = config.model
     if not stage.head or model is None or model.shape is None:
         return Times()
-    shape, machine = model.shape, roofline_of(config)
-    if machine.precision in ("fp8", "int8", "fp4"):
-        machine = machine._replace(precision="bf16")  # the head stays in 16 bits
-    head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], machine)
-    loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, machine)
+    shape, roofline = model.shape, roofline_of(config)
+    if roofline.precision in ("fp8", "int8", "fp4"):
+        roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
+    head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], roofline)
+    loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
     return head.plus(Times(loss, loss))
-
-
-LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed

@@ -11,7 +11,7 @@ from colltool.training.constraint_violations import Violation
 from colltool.training.files.job import OverlapFile
 from colltool.training.parallel_config import Overlap, ParallelConfig, pipeline_stages
 from colltool.training.resolve import overlap_of
-from colltool.training.traffic.step import stage_calls
+from colltool.training.traffic import stage_calls
 
 _NO_COVER = ("nothing", "steady pipeline")  # messages between stages are copied by no multiprocessor
 

@@ -23,7 +23,7 @@ from colltool.training.layout import RankGroup
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.presets import preset_folder, preset_names, stem_of
 from colltool.training.resolve import draft, lacking
-from colltool.training.traffic.gradients import tensor_buckets
+from colltool.training.traffic import tensor_buckets
 
 SHORT = Shorthand(example="layout.tp=4")
 MOST_TRIED = 256  # numbers of replicas, to find one that fits

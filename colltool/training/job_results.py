@@ -7,15 +7,15 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
 from colltool.definitions.source_map import KeyPath
+from colltool.training.calls import Call
 from colltool.training.compute import StageTimes, stage_times
 from colltool.training.files.schema import written
-from colltool.training.flops import model_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_placement import computing
 from colltool.training.memory import Memory, memory, smallest_change
+from colltool.training.operations import model_flops
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.traffic.call import Call
-from colltool.training.traffic.step import stage_calls
+from colltool.training.traffic import stage_calls
 
 DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
 """In the order in which people read them."""

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.activations import layer_activations, loss_bytes, micro_batches_kept
 from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files.schema import BYTES
-from colltool.training.model import TransformerModel
+from colltool.training.model import Shape, TransformerModel
+from colltool.training.operations import SCORE_BYTES, cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.pipelines import default_schedule
+from colltool.training.pipelines import InFlight, default_schedule
 from colltool.training.rank_parameters import ends_parameters, layer_parameters_of, stage_parameters
 
 OPTIMIZER_BYTES = (
     12  # a parameter: master weight and Adam's two moments in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
 )
 ACTIVATIONS = "activations"
+LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetched
 
 
@@ -102,6 +103,39 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage, model: Transformer
             yield MemoryPart(stage.number, "logits", loss_bytes(config, shape))
     if config.stack is not None:
         yield MemoryPart(stage.number, "runtime", config.stack.runtime_bytes)
+
+
+class LayerActivations(NamedTuple):
+    """Bytes of one layer and micro-batch on a rank: kept until its backward pass, and at most while it computes."""
+
+    stored: float
+    working: float
+
+
+def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) -> LayerActivations:
+    """One layer of a kind under the job's recomputation.
+
+    Full recomputation keeps a layer's input alone, 2 s b h (a t-th of it with sequence parallelism); selective, and a fused
+    attention, keep all but the scores.
+    """
+    read, flash = layer_operations(shape, cut_of(config), experts=experts), config.stack is None or config.stack.flash
+    whole = sum(one.stored for one in read)
+    scores = 0.0 if flash else SCORE_BYTES * sum(one.scores for one in read)
+    if config.again.layers:
+        return LayerActivations(config.precision.activation_bytes * config.tokens_outside * shape.hidden, whole + scores)
+    return LayerActivations(whole + (0.0 if config.again.core else scores), whole + scores)
+
+
+def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
+    """Micro-batches whose activations of a whole stage are kept at once, at the most."""
+    m, p = config.micro_batches, config.layout.pp
+    return 1.0 if p == 1 else float(config.pipeline.in_flight(InFlight(m, p, config.layout.virtual, p - stage.number)))
+
+
+def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
+    """Logits of one micro-batch: as the head wrote them, and what the loss keeps, in fp32 at least: s b V / t (w + 4)."""
+    kept = config.stack.loss_bytes if config.stack is not None else LOSS_BYTES
+    return config.tokens * shape.vocab / config.layout.tp * (config.precision.activation_bytes + kept)
 
 
 def state_bytes(config: ParallelConfig, replicas: int, group: int) -> tuple[float, float, float]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
 from colltool.base.primitives import AG
+from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
 from colltool.training.compute import LayerTimes, StageTimes
-from colltool.training.flops import attention_projections
+from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.traffic.call import Call
 
 SPLIT_LEFT = 0.25  # of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
 REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
@@ -105,9 +105,8 @@ class OverlapModel:
         shape = model.shape if model else None
         if shape is None or shape.moe is None or not shape.moe.shared_ffn:
             return 0.0
-        tp = self.config.layout.tp
-        own = 2.0 * self.config.tokens * shape.matrices * shape.hidden * shape.moe.shared_ffn / tp
-        share = own / (own + attention_projections(shape, self.config.tokens, tp))
+        flops = {one.name: one.flops - one.causal for one in layer_operations(shape, cut_of(self.config), experts=True)}
+        share = flops["shared expert"] / (flops["shared expert"] + flops["attention"])
         return share * layer.gemms.of(call.phase)
 
     def _layered(self, sent: Sequence[PricedCall], others: Sequence[PricedCall]) -> list[PricedCall]:

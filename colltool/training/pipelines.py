@@ -117,57 +117,59 @@ def _dualpipe_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], s
 
 SCHEDULES = rows_for(
     Schedule,
-    PipelineSchedule(
-        name="gpipe",
-        bubble_s=lambda passes, _: _others_s(passes),
-        in_flight=lambda at: at.m,
-        source="Huang 2018, GPipe, arXiv:1811.06965",
-    ),
-    PipelineSchedule(
-        name="1f1b",
-        bubble_s=lambda passes, _: _others_s(passes),
-        in_flight=lambda at: min(at.m, at.behind),
-        source=NARAYANAN,
-        from_layout=True,
-        split="zb1p",
-    ),
-    PipelineSchedule(
-        name="interleaved",
-        bubble_s=lambda passes, v: _others_s(passes) / v,
-        # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first (Korthikanti 2022, section 4.2.3)
-        in_flight=lambda at: min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v,
-        source=NARAYANAN,
-        requires=_interleaved_needs,
-        requires_batch=_interleaved_batch,
-        interleaved=True,
-        from_layout=True,
-    ),
-    PipelineSchedule(
-        name="zb1p",
-        bubble_s=lambda passes, _: _others_s(passes) / 3,
-        in_flight=lambda at: min(at.m, at.behind),
-        source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
-    ),
-    PipelineSchedule(
-        name="zbv",
-        bubble_s=lambda *_: 0.0,
-        in_flight=lambda at: min(at.m, at.p),
-        source=f"{ZERO_BUBBLE}, section 6: ZB-V",
-        requires=_folded_needs,
-        folded=True,
-        ends_as_layers=False,
-    ),
-    PipelineSchedule(
-        name="dualpipe",
-        bubble_s=_dualpipe_s,
-        in_flight=lambda at: min(at.m, at.p + 1),
-        source=DUALPIPE,
-        requires=_dualpipe_needs,
-        requires_batch=_dualpipe_batch,
-        ends_as_layers=False,
-        weight_copies=2,  # both ends of the model on a rank
-        hides_experts=True,
-    ),
+    [
+        PipelineSchedule(
+            name="gpipe",
+            bubble_s=lambda passes, _: _others_s(passes),
+            in_flight=lambda at: at.m,
+            source="Huang 2018, GPipe, arXiv:1811.06965",
+        ),
+        PipelineSchedule(
+            name="1f1b",
+            bubble_s=lambda passes, _: _others_s(passes),
+            in_flight=lambda at: min(at.m, at.behind),
+            source=NARAYANAN,
+            from_layout=True,
+            split="zb1p",
+        ),
+        PipelineSchedule(
+            name="interleaved",
+            bubble_s=lambda passes, v: _others_s(passes) / v,
+            # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first (Korthikanti 2022, section 4.2.3)
+            in_flight=lambda at: min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v,
+            source=NARAYANAN,
+            requires=_interleaved_needs,
+            requires_batch=_interleaved_batch,
+            interleaved=True,
+            from_layout=True,
+        ),
+        PipelineSchedule(
+            name="zb1p",
+            bubble_s=lambda passes, _: _others_s(passes) / 3,
+            in_flight=lambda at: min(at.m, at.behind),
+            source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
+        ),
+        PipelineSchedule(
+            name="zbv",
+            bubble_s=lambda *_: 0.0,
+            in_flight=lambda at: min(at.m, at.p),
+            source=f"{ZERO_BUBBLE}, section 6: ZB-V",
+            requires=_folded_needs,
+            folded=True,
+            ends_as_layers=False,
+        ),
+        PipelineSchedule(
+            name="dualpipe",
+            bubble_s=_dualpipe_s,
+            in_flight=lambda at: min(at.m, at.p + 1),
+            source=DUALPIPE,
+            requires=_dualpipe_needs,
+            requires_batch=_dualpipe_batch,
+            ends_as_layers=False,
+            weight_copies=2,  # both ends of the model on a rank
+            hides_experts=True,
+        ),
+    ],
 )
 """By name; a name of the schema without a row fails at import."""
 

@@ -14,11 +14,11 @@ from colltool.training.assumptions import job_assumptions, step_assumptions
 from colltool.training.changes import Change, changes
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.compression import GradientCompression, gradient_compression
-from colltool.training.flops import model_flops
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_placement import job_slice, on_fabric, refuse_impossible_step
 from colltool.training.link_utilisation import JobLinks, links_of
 from colltool.training.memory import Memory, memory
+from colltool.training.operations import model_flops
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.per_step import energy_J

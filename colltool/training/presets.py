@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -27,26 +28,38 @@ def preset_folder(kind: Kind) -> Path:
     return Path(__file__).parent / "data" / kind
 
 
+@cache
+def _names(kind: Kind) -> tuple[str, ...]:
+    return tuple(sorted(file.stem for file in preset_folder(kind).glob(f"*{SUFFIX}")))
+
+
 def preset_names(kind: Kind) -> list[str]:
     """The names of the shipped files of a kind, sorted."""
-    return sorted(file.stem for file in preset_folder(kind).glob(f"*{SUFFIX}"))
+    return list(_names(kind))
 
 
-def find(kind: Kind, name: str, folder: Path) -> tuple[str, str]:
-    """The file that a job means by a name: a shipped one, else one beside the job, else a path.
+@cache
+def _preset(kind: Kind, model: type[M], stem: str) -> M:
+    file = f"{stem}{SUFFIX}"
+    return read(model, read_text(str(preset_folder(kind) / file), "definition", file), file).result()
 
-    Returns:
-        The path to open, and what errors call it.
+
+def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
+    """A part of a job by name: a shipped one, else a file beside the job, else a path.
 
     Raises:
-        ColltoolError: none of them.
+        ColltoolError: none of them, or what is wrong with the file, at its places.
     """
-    stem = name.removesuffix(SUFFIX)
-    if stem in preset_names(kind):
-        return str(preset_folder(kind) / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
-    beside = str(folder / name)
-    if exists(beside):
-        return beside, beside
+    if (stem := name.removesuffix(SUFFIX)) in _names(kind):
+        found: M = _preset(kind, model, stem)
+        return found
+    path = _found(kind, name, folder)
+    return read(model, read_text(path, "definition", path), path).result()
+
+
+def _found(kind: Kind, name: str, folder: Path) -> str:
+    if exists(beside := str(folder / name)):
+        return beside
     raise unknown(kind.removesuffix("s"), printable(name), preset_names(kind))
 
 
@@ -56,10 +69,10 @@ def read_model(name: str, folder: Path) -> ModelFile:
     Raises:
         ColltoolError: no such file, or what is wrong with it, at its places.
     """
-    path, called = find("models", name, folder)
-    if not path.endswith(".json"):
-        return read(ModelFile, read_text(path, "definition", called), called).result()
-    reading = read(ConfigFile, read_text(path, "config", called), called)
+    if not name.endswith(".json") or name.removesuffix(SUFFIX) in preset_names("models"):
+        return _read("models", ModelFile, name, folder)
+    path = _found("models", name, folder)
+    reading = read(ConfigFile, read_text(path, "config", path), path)
     for one in unmodelled(reading.data, USED):
         reading.refuse((one.key,), one.what, one.fix, about_key=True)
     config = reading.result()
@@ -69,23 +82,18 @@ def read_model(name: str, folder: Path) -> ModelFile:
     except ManyErrors as error:
         fix = "give the model as a mapping: layers, hidden, heads, ffn, vocab ..."
         raise ManyErrors(
-            [ColltoolError(one.what, where=f"{printable(called)}:1:1", fix=one.fix or fix) for one in problems_of(error)]
+            [ColltoolError(one.what, where=f"{printable(path)}:1:1", fix=one.fix or fix) for one in problems_of(error)]
         ) from error
 
 
 def read_device(name: str, folder: Path) -> DeviceFile:
     """A device that a job names."""
-    return _read(DeviceFile, "devices", name, folder)
+    return _read("devices", DeviceFile, name, folder)
 
 
 def read_stack(name: str, folder: Path) -> StackFile:
     """A stack that a job names."""
-    return _read(StackFile, "stacks", name, folder)
-
-
-def _read(kind: type[M], folder_of: Kind, name: str, folder: Path) -> M:
-    path, called = find(folder_of, name, folder)
-    return read(kind, read_text(path, "definition", called), called).result()
+    return _read("stacks", StackFile, name, folder)
 
 
 def stem_of(name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, P2P
+from colltool.training.calls import Call, Hiding, Phase, once_a_node
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, given_time
 from colltool.training.compression import compressed, is_compressed, times_fewer
 from colltool.training.compute import StageTimes, optimizer_s, stage_times
@@ -15,9 +16,7 @@ from colltool.training.overlap import OverlapModel, PricedCall
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard
 from colltool.training.per_step import PassBuckets, all_of_it, borders, of_a_pass, under_all
 from colltool.training.pipelines import Pass
-from colltool.training.traffic.call import Call, Hiding, Phase
-from colltool.training.traffic.experts import once_a_node
-from colltool.training.traffic.step import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
+from colltool.training.traffic import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
 
 PLAIN = "the job's calls"
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")

@@ -65,7 +65,7 @@ class Execution(NamedTuple):
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
-    program, network = _on_wires(row, group, segments)
+    program, network = _ready(row, group, segments)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
     load = network.busiest if program.streamed else network.peak
@@ -74,13 +74,13 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
-    program, network = _on_wires(row, group, segments)
+    program, network = _ready(row, group, segments)
     if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
         return traced_by_hops(program, network.links, vectors)
     return traced(program, network, vectors)
 
 
-def _on_wires(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
+def _ready(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
     make = maker(row.primitive, row.name)
     assert make is not None  # the caller asked first
     program = make(group, segments)
@@ -96,24 +96,24 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
             segments: int) -> Seconds | str:  # fmt: skip
     """Seconds of the execution without contention, or why there are none.
 
-    Where all pairs are alike they follow from the counts; else every message is put on the wires.
+    Where all pairs are alike they follow from the counts; else every message is put on its links.
     """
     alone = len(placed.spans) == 1
     met = _met(placed) if alone else ()
     if row.in_switch and any(one.oversubscription > 1 for one in met):
-        return "seconds are not compared: what reducing switches send each other over thinned uplinks is not executed"
+        return "seconds are not compared: traffic between reducing switches over oversubscribed uplinks is not executed"
     if alone and (row.in_switch or len(met) == 1):
         first = costed.parts[0].cost
         carried = execution.counts.n_beta * size / first.bandwidth_Bps
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
     if not alone and any(capabilities_of(span.tier).axes for span in placed.spans):
-        return "seconds are not compared: which links of the lattice a flat schedule takes is not told"
+        return "seconds are not compared: a flat schedule's links on the lattice are not known"
     make = maker(row.primitive, row.name)
     assert make is not None
     program = make(group, segments)
-    wires = TimedLinks(placed, [], program.nodes)
-    run(program, wires.carry)
-    return _seconds(wires, program, size)
+    timed_links = TimedLinks(placed, [], program.nodes)
+    run(program, timed_links.carry)
+    return _seconds(timed_links, program, size)
 
 
 def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
@@ -123,9 +123,9 @@ def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
     return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
 
 
-def _seconds(wires: TimedLinks, program: Program, size: float) -> Seconds:
-    carried = wires.busiest if program.streamed else wires.peak
-    return Seconds(wires.alpha_s, carried * size, wires.busiest * size)
+def _seconds(timed_links: TimedLinks, program: Program, size: float) -> Seconds:
+    carried = timed_links.busiest if program.streamed else timed_links.peak
+    return Seconds(timed_links.alpha_s, carried * size, timed_links.busiest * size)
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
@@ -152,16 +152,16 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
         ValueError: a phase that has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
-    wires = TimedLinks(placed, network.groups, program.nodes)
+    timed_links = TimedLinks(placed, network.groups, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         network.carry(batch, chunk_bytes)
-        wires.carry(batch, chunk_bytes)
+        timed_links.carry(batch, chunk_bytes)
 
     outcome = run(program, carry)
     formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
     executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
-    return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(wires, program, size))
+    return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(timed_links, program, size))
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:

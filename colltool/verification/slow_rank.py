@@ -42,7 +42,7 @@ MOST_WORK = 20_000_000
 _ALIKE = (Ring, Peers, AllPeers, Pair)
 """Routes on which every rank that takes part sends as much as any other in each step."""
 _STANDS_FOR = {"multi-rail-chain": "chain"}
-"""What runs the schedule of another over more wires."""
+"""What runs the schedule of another over more links."""
 
 
 class _PhaseRun(NamedTuple):
@@ -124,7 +124,7 @@ def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[flo
 
 
 def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
-    """Of each part how much longer it takes where its ports take so much longer: what thins its uplinks out stays what it was."""
+    """For each part how much longer it takes when its ports take so much longer; its oversubscribed uplinks stay as they are."""
     found = []
     for part in run.parts:
         own, port = part.cost, _port_beta(part, run.reach)
@@ -176,7 +176,7 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     """Time of the ports with each rank slow over that with none, shape (N,).
 
     Raises:
-        Untold: no schedule, or one of too many messages.
+        UnknownCost: no schedule, or one of too many messages.
     """
     import numpy as np
 

@@ -155,7 +155,7 @@ def test_a_rank_count_that_is_no_power_of_two_is_refused_with_the_reason(key: tu
 @pytest.mark.parametrize("n", POWERS)
 def test_nobody_is_left_over_at_a_power_of_two(key: tuple[Primitive, str], n: int) -> None:
     reason = find(*key).why_not(on("star", n))
-    assert reason == f"for rank counts off powers of two; with {n} nobody is left over"
+    assert reason == f"only for rank counts that are not a power of two; {n} is one"
 
 
 @pytest.mark.parametrize(("n", "whole", "idle"), [(3, 4, "25%"), (5, 8, "38%"), (6, 8, "25%"), (7, 8, "12%"), (100, 128, "22%")])

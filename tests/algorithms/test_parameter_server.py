@@ -106,7 +106,7 @@ def test_it_needs_a_switch() -> None:
 def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
     where = fabric(star(16, algorithms={"all_reduce": ["parameter-server:4"]}))
     found = colltool.plan({"calls": [{"primitive": "ar", "group": "all", "size": "1GB"}]}, where, links=True, ideal=True)
-    assert found.collectives[0].sent.fare.algorithm == "parameter-server (4)"
+    assert found.collectives[0].sent.cost.algorithm == "parameter-server (4)"
     assert found.wires[0].busy_s == pytest.approx(4 * 1e9 / 100e9)
     assert found.links is not None
     assert found.links.notes == ("not counted, all: the servers of parameter-server stand beside the ranks, nobody knows where",)

@@ -185,11 +185,11 @@ def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
     [
         ("alpha", "expected KEY=RANGE"),
         ("alfa=2x", "'alfa' names no number of dgx-h100"),
-        ("alpha=1x", "no range"),
-        ("alpha=150%", "no share"),
+        ("alpha=1x", "not a range"),
+        ("alpha=150%", "not between"),
         ("alpha=9us:4us", "upside down"),
         ("eta.beta=0.5:1.5", "lies between"),
-        ("alpha=fast", "is no range"),
+        ("alpha=fast", "is not a range"),
         ("ib.size=2x", "names no number"),
     ],
 )

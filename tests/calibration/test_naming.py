@@ -99,7 +99,7 @@ def test_several_segments_of_one_protocol_share_its_name() -> None:
 def test_a_rate_that_speaks_against_the_size_leaves_the_name_open() -> None:
     found = on_h100(modelled(sizes=LARGE, slower=lambda _: 6.0))
     assert names(found) == ["segment-1"]
-    assert "all-gather, segment-1: sizes and rates do not tell which of NCCL's protocols that is" in found.notes
+    assert "all-gather, segment-1: sizes and rates do not show which of NCCL's protocols this is" in found.notes
 
 
 @pytest.mark.parametrize("library", ["MPI", "RCCL"])

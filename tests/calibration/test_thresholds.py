@@ -18,8 +18,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration import calibrate, candidates
 from colltool.calibration import serialise as entries
 from colltool.calibration.piecewise_linear_fit import Certainty, Envelope
-from colltool.calibration.placement import check_fits
-from colltool.calibration.series_prices import price_series
+from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.findings import SeriesContext
 from colltool.diagnosis.outliers import cliff_in
 from colltool.diagnosis.validate import validate
@@ -202,5 +201,5 @@ def test_a_bandwidth_that_may_be_five_times_itself_is_not_told(
 @pytest.mark.parametrize(("off", "absurd"), [(0.99, False), (1.01, True)])
 def test_a_fit_that_is_off_by_the_size_of_the_times_is_refused(monkeypatch: pytest.MonkeyPatch, off: float, absurd: bool) -> None:
     monkeypatch.setattr(calibrate, "mape", lambda _errors: off)
-    with pytest.raises(ColltoolError, match="no alpha-beta curve comes near") if absurd else nullcontext():
+    with pytest.raises(ColltoolError, match="no alpha-beta curve fits") if absurd else nullcontext():
         assert only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).mape == off

@@ -9,8 +9,7 @@ from small import clos, fabric, star, switch
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import of_rates, percent, size_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
-from colltool.calibration.placement import check_fits
-from colltool.calibration.series_prices import price_series
+from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Skipped
@@ -103,7 +102,7 @@ def test_a_named_algorithm_serves_the_series_it_is_one_of() -> None:
     both = Measurements((series(constant, [1e6]), series(constant, [1e6], primitive=AG)), ())
     result = validate(STAR, both, algorithms=["double-binary-tree", "ring"])
     assert [one.points[0].algorithm for one in result.series] == ["double-binary-tree", "ring"]
-    with pytest.raises(ColltoolError, match="all-gather, 8 ranks: double-binary-tree is no algorithm of all-gather"):
+    with pytest.raises(ColltoolError, match="all-gather, 8 ranks: double-binary-tree is not an algorithm for all-gather"):
         validate(STAR, both, algorithms=["double-binary-tree"])
 
 
@@ -149,11 +148,11 @@ DO_NOT = {
     (64, None): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (64, 8): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (12, None): ("leave a domain half full", "type --set t1.size=4,"),
-    (13, None): ("leave a domain half full", "the nearest sizes that fill whole domains are 8 and 16; or take a fabric with"),
+    (13, None): ("leave a domain half full", "the nearest sizes that fill whole domains are 8 and 16; or use a fabric with"),
     (8, 2): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4,"),
     (32, 8): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4 --set t2.size=8,"),
     (16, 1): ("the log has 16 on a node", "type --set t1.size=16,"),
-    (8, 3): ("do not spread evenly over the nodes", "take a fabric with"),
+    (8, 3): ("are not spread evenly over the nodes", "use a fabric with"),
     (7, 7): ("the log has 1 on a node", "type --set t1.size=1 --set t2.size=7,"),
 }
 
@@ -176,9 +175,9 @@ def test_ranks_that_do_not_fit_and_what_to_type(ranks: int, nodes: int | None) -
 
 def test_what_cannot_be_set_is_not_suggested() -> None:
     wired = fabric(star(8, max_size=8), clos(4, (2, 1.0), (4, 2.0)))
-    with pytest.raises(ColltoolError, match="take a fabric"):
+    with pytest.raises(ColltoolError, match="use a fabric"):
         check_fits(wired, series(constant, [1e6], 16, nodes=1))
-    with pytest.raises(ColltoolError, match="take a fabric"):
+    with pytest.raises(ColltoolError, match="use a fabric"):
         check_fits(wired, series(constant, [1e6], 64, nodes=8))
 
 

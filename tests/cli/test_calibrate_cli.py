@@ -210,7 +210,7 @@ def test_left_out_and_skipped_are_told_apart(run: Run) -> None:
     Path("spoiled.csv").write_text("\n".join([*lines, "all_reduce,8,1,0,1.0", ""]))
     document = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--format", "json").json
     (one,) = document["series"]
-    assert one["skipped"] == [{"bytes": 2**20, "reason": "outlier at 1 MiB: 4x as slow as the rest has it"}]
+    assert one["skipped"] == [{"bytes": 2**20, "reason": "outlier at 1 MiB: 4x as slow as the rest predicts"}]
     assert (one["points"], len(one["residuals"])) == (9, 10)
     assert [row["reason"] for row in document["rows_skipped"]] == ["size 0: nothing is sent"]
     out = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--all").out
@@ -257,9 +257,12 @@ LOGS = {
     "empty": ("", "log.csv"),
     "header only": (f"{HEADER}\n", "log.csv:1: no rows below the header"),
     "truncated": (f"{HEADER}\nall_reduce,8,1,1024,10\nall_reduce,8,1,20", "log.csv:3: 4 cells under 5 columns"),
-    "nan": (f"{HEADER}\nall_reduce,8,1,1024,nan\n", "log.csv:2: 'nan' is no time"),
-    "zero": (f"{HEADER}\nall_reduce,8,1,1024,0\n", "log.csv:2: '0' is no time"),
-    "one size": (f"{HEADER}\nall_reduce,8,1,1024,10\n", "log.csv:2: all-reduce, 8 ranks on 1 node: a single size fixes no line"),
+    "nan": (f"{HEADER}\nall_reduce,8,1,1024,nan\n", "log.csv:2: 'nan' is not a time"),
+    "zero": (f"{HEADER}\nall_reduce,8,1,1024,0\n", "log.csv:2: '0' is not a time"),
+    "one size": (
+        f"{HEADER}\nall_reduce,8,1,1024,10\n",
+        "log.csv:2: all-reduce, 8 ranks on 1 node: a single size does not determine a line",
+    ),
     "seconds as us": (
         f"{HEADER.replace('_us', '_s')}\nall_reduce,8,1,1024,12\nall_reduce,8,1,2048,13\n",
         "check the unit of the times in the logs",

@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     f"price ar -f nvl72 --tree-beta {'9' * 400}": ("--tree-beta: ",),
     "verify --segments=999999999999": ("--segments: expected 1 to 65536",),
     "verify --segments 0": ("--segments: expected 1 to 65536",),
-    "contention -f star512 --group 9999999999999": ("--group: expected",),
+    "contention -f star512 --group 9999999999999": ("--group: ", "at most 512"),
     "contention -f star512 --group 8 --zipf inf": ("--zipf: 'inf' is not a number",),
     "export nccl-tuner -f dgx-h100 -n 8,x": ("--ranks: 'x' is not a whole number",),
     "export nccl-tuner -f dgx-h100 --channels many": ("--channels: 'many' is not a whole number",),
@@ -259,9 +259,9 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "diff old.json new.json --rtol 10": ("--rtol: '10' is 1000%", "write 10%"),
     "validate log.csv -f dgx-h100 --max-mape 0": ("--max-mape: '0' is not a positive share", "15% or 0.15"),
     # outputs that are none
-    "price ar -f nvl72 -M 1MB -o=": ("--output: is no name of a file",),
+    "price ar -f nvl72 -M 1MB -o=": ("--output: is not the name of a file",),
     "export astra-sim -f dgx-h100 -o -": ("--output: two files do not go to the terminal", "-o astra"),
-    "export astra-sim -f dgx-h100 -o=": ("--output: is no name of a file",),
+    "export astra-sim -f dgx-h100 -o=": ("--output: is not the name of a file",),
     "calibrate log.csv -f dgx-h100 -o -": ("--output: a fabric file ends in .yaml",),
     # documents with what no output holds
     "diff nan.json old.json": ("nan.json:1:", "NaN is no number"),

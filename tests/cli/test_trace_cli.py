@@ -107,7 +107,7 @@ def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
     assert reader.out.startswith("1 collective call")
 
 
-NO_TRACE = "is no trace of the PyTorch profiler: no traceEvents in it"
+NO_TRACE = "is not a PyTorch profiler trace: it has no traceEvents"
 GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
 
 
@@ -123,7 +123,7 @@ GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_ha
         ("rank0.json.gz --set nvlink.size=4 --set ib.size=1", [
          "error: --fabric: the traces have a rank 7, and dgx-h100 has ranks 0 to 3",
          "  a larger fabric, or --set ib.size=..."]),
-        ("rank0.json.gz --map cyclc", ["error: --map: 'cyclc' is no map of ranks and no file",
+        ("rank0.json.gz --map cyclc", ["error: --map: 'cyclc' is neither a rank map nor a file",
          "  block, cyclic, or a file of ranks or hosts"]),
         ("rank0.json.gz --map ranks.txt", ["error: ranks.txt:3: rank 1 of the fabric is also that of line 2",
          "  one for each rank of the job"]),

@@ -9,8 +9,8 @@ import pytest
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import A2A, AG, AR
 from colltool.congestion.layout import Layout, load_layout, pattern_layout, read_layout
-from colltool.congestion.matrix import load_matrix, read_matrix
 from colltool.congestion.patterns import MapPattern, Pattern, expand_map
+from colltool.congestion.skew import load_matrix, read_matrix
 from colltool.definitions.source_map import MOST
 from colltool.fabric.load import load_fabric, read_fabric
 

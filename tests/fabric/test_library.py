@@ -8,9 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from colltool.base.errors import ColltoolError
+from colltool.definitions.reader import json_schema
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.schema import fabric_json_schema
 from colltool.fabric.write import fabric_text
 
 TIER = {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "450GB/s"}
@@ -57,7 +57,7 @@ def test_rates_are_read_as_everywhere() -> None:
 
 @pytest.mark.parametrize("library", ["nccl", FULL])
 def test_editors_accept_it_and_it_loads_as_it_was_written(library: Any) -> None:
-    assert not list(Draft202012Validator(fabric_json_schema()).iter_errors(with_library(library)))
+    assert not list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library)))
     text = fabric_text(fabric_data(with_library(library)))
     import yaml
 
@@ -87,7 +87,7 @@ def test_what_is_refused_is_named(library: Any, words: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         loaded(library)
     assert words in str(caught.value)
-    assert list(Draft202012Validator(fabric_json_schema()).iter_errors(with_library(library)))
+    assert list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library)))
 
 
 def test_one_fact_can_be_set() -> None:

@@ -191,7 +191,7 @@ def test_an_override_can_mend_the_file() -> None:
             "the tier has 40 (with --set ib.size=40)\n"
             "  give it a group of 40 or more, or add a level above it",
         ),
-        ("nvlink.alpha=*x", "--set nvlink.alpha=*x: aliases ('*x') are not read\n  write the value out"),
+        ("nvlink.alpha=*x", "--set nvlink.alpha=*x: aliases ('*x') are not supported\n  write the value out"),
         (
             "nvlink.size=.inf",
             "--set nvlink.size=.inf: .inf is not a finite number\n  write a number, or quote it if it is text",

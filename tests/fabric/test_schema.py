@@ -11,11 +11,10 @@ from pydantic import BaseModel
 from small import read_source
 
 from colltool.congestion.layout_file import LayoutFile
+from colltool.definitions.reader import json_schema
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder
-from colltool.fabric.schema import LADDER as LADDER_HEADING
-from colltool.fabric.schema import LAYOUT as LAYOUT_HEADING
-from colltool.fabric.schema import Heading, fabric_json_schema, json_schema
+from colltool.fabric.model import Fabric
 
 GOOD = """\
 schema: colltool.fabric/1
@@ -34,15 +33,15 @@ launch_overhead: 0us
 
 
 def faults(text: str) -> list[Any]:
-    return list(Draft202012Validator(fabric_json_schema()).iter_errors(read_source(text, "f.yaml").data))
+    return list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(read_source(text, "f.yaml").data))
 
 
 def test_it_is_a_valid_schema() -> None:
-    Draft202012Validator.check_schema(fabric_json_schema())
+    Draft202012Validator.check_schema(json_schema(Fabric, "fabric"))
 
 
 def test_the_committed_copy_is_current() -> None:
-    expected = json.dumps(fabric_json_schema(), indent=2) + "\n"
+    expected = json.dumps(json_schema(Fabric, "fabric"), indent=2) + "\n"
     assert (shipped_folder() / "fabric.schema.json").read_text() == expected
 
 
@@ -101,15 +100,15 @@ map: {kind: rotate}
 
 
 def faults_of(model: type[BaseModel], text: str) -> list[Any]:
-    return list(Draft202012Validator(json_schema(model, LADDER_HEADING)).iter_errors(read_source(text, "f.yaml").data))
+    return list(Draft202012Validator(json_schema(model, "ladder")).iter_errors(read_source(text, "f.yaml").data))
 
 
-@pytest.mark.parametrize(("model", "heading"), [(LadderFile, LADDER_HEADING), (LayoutFile, LAYOUT_HEADING)])
-def test_every_definition_has_a_schema(model: type[BaseModel], heading: Heading) -> None:
-    schema = json_schema(model, heading)
+@pytest.mark.parametrize(("model", "word"), [(LadderFile, "ladder"), (LayoutFile, "layout")])
+def test_every_definition_has_a_schema(model: type[BaseModel], word: str) -> None:
+    schema = json_schema(model, word)
     Draft202012Validator.check_schema(schema)
     assert list(schema)[:4] == ["$schema", "$id", "title", "description"]
-    assert (schema["$id"], schema["title"]) == (f"urn:colltool:{heading.word}:1", heading.title)
+    assert (schema["$id"], schema["title"]) == (f"urn:colltool:{word}:1", f"colltool {word}")
 
 
 def test_good_ladders_and_layouts_pass() -> None:

@@ -102,7 +102,7 @@ def test_a_shown_file_has_what_is_set() -> None:
         ("a:star:8:450GB/s:1us,", "'' has no NAME"),
         ("a:strar:8:450GB/s:1us", "did you mean 'star'"),
         ("a:star:8x8:450GB/s:1us", "expected a whole number such as 8"),
-        ("a:star:8/16:450GB/s:1us", "'8/16' is no size"),
+        ("a:star:8/16:450GB/s:1us", "'8/16' is not a size"),
         ("a:torus:8x:450GB/s:1us", "a shape such as 8x8x4"),
         ("a:star:8:450:1us", "write 450GB/s"),
         ("a:star:8:450GB/s:1", "write 1us or 1ns"),

@@ -16,7 +16,7 @@ import colltool
 from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import rendered
-from colltool.render.page.page import WIDTH
+from colltool.render.page import WIDTH
 from colltool.render.text import drawn_columns, fitting, total_width
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -152,9 +152,9 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({}, "what is to be sized is not given"),
+        ({}, "nothing says what to size"),
         ({"fat_tree": 5}, "an even number of ports"),
-        ({"fat_tree": 4, "radix": 4}, "radix: is not asked of a fat-tree"),
+        ({"fat_tree": 4, "radix": 4}, "radix: does not apply to a fat-tree"),
         ({"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2}, "1 .non-blocking. to 1000, got 0.5"),
         ({"endpoints": 64, "radix": 64, "oversubscription": 10**400}, "oversubscription: .* to 1000, got a number of more"),
         ({"endpoints": 64, "radix": 64, "oversubscription": [2.0, 10**5000]}, "oversubscription: .* to 1000"),

@@ -124,7 +124,7 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
     [
         ({"Collective name": None}, NO_METADATA),
         ({"Collective name": "reduce_scatter_tensor_coalesced"}, "the type of the first tensor alone"),
-        ({"Collective name": "gather"}, "'gather' is no primitive"),
+        ({"Collective name": "gather"}, "'gather' is not a primitive"),
         ({"Collective name": "broadcast"}, "labelled broadcast"),
         ({"dtype": "Quaternion"}, "known dtype"),
         ({"In msg nelems": "many"}, "number of elements"),

@@ -8,12 +8,11 @@ from importlib import import_module
 import pytest
 
 MODULES = {
-    "flops": 2,
     "pipelines": 2,
     "per_step": 2,
     "compression": 2,
-    "traffic.experts": 1,
-    "traffic.gradients": 2,
+    "calls": 1,
+    "traffic": 2,
 }
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from colltool.training.compute import LayerTimes, Times, layer_times, optimizer_s, stage_times
-from colltool.training.flops import (
-    attention_core,
-    attention_projections,
+from colltool.training.job import load_job
+from colltool.training.model import Mla, Moe, Shape, TransformerModel
+from colltool.training.operations import (
+    LayerCut,
+    Operation,
     forward_flops,
     hardware_flops,
-    layer_flops,
+    layer_operations,
     model_flops,
     utilisation,
 )
-from colltool.training.job import load_job
-from colltool.training.model import Mla, Moe, Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 from colltool.training.presets import read_device, read_stack
 from colltool.training.roofline import Accelerator, Gemm, Roofline, Stack, accelerator_of, core_s, gemm_s, moved_s, stack_of
@@ -72,34 +72,62 @@ def test_experts_count_those_that_a_token_visits() -> None:
     assert per_token == pytest.approx(2 * active, rel=1e-3)
 
 
+def operation(shape: Shape, cut: LayerCut, name: str = "attention", *, experts: bool = False) -> Operation:
+    return next(one for one in layer_operations(shape, cut, experts=experts) if one.name == name)
+
+
+def projections(shape: Shape, tokens: float, tp: int = 1) -> float:
+    return sum(gemm.flops for gemm in operation(shape, LayerCut(tokens, 1, tp)).gemms)
+
+
 def test_grouped_queries_shrink_keys_and_values_alone() -> None:
     grouped = GPT3._replace(kv_heads=12)
     h, d = 12288, 128
-    assert attention_projections(GPT3, 1) - attention_projections(grouped, 1) == 2 * h * d * 2 * (96 - 12)
-    assert attention_core(GPT3, 1, 2048) == attention_core(grouped, 1, 2048)
-    assert attention_core(GPT3, 1, 2048) == 2 * attention_core(GPT3, 1, 2048, tp=2)
+    assert projections(GPT3, 1) - projections(grouped, 1) == 2 * h * d * 2 * (96 - 12)
+    whole = operation(GPT3, LayerCut(1, 2048)).causal
+    assert whole == operation(grouped, LayerCut(1, 2048)).causal
+    assert whole == 2 * operation(GPT3, LayerCut(1, 2048, tp=2)).causal
 
 
 def test_tensor_parallelism_beyond_the_kv_heads_repeats_them() -> None:
     grouped = GPT3._replace(kv_heads=8)
-    assert attention_projections(grouped, 1, 16) == 2 * 12288 * 128 * (2 * 6 + 2 * 1)
+    assert projections(grouped, 1, 16) == 2 * 12288 * 128 * (2 * 6 + 2 * 1)
 
 
 def test_latent_attention_by_hand() -> None:
     mla = Shape(7168, 128, 128, 56, 18432, 3, 129280, mla=Mla(1536, 512, 128, 64, 128))
     down = 7168 * (1536 + 512 + 64)
     up = 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168
-    assert attention_projections(mla, 10, 4) == 2 * 10 * (down + up / 4)
-    assert attention_core(mla, 10, 4096, 4) == 2 * 10 * 4096 * 128 * (128 + 64 + 128) / 4 / 2
+    assert projections(mla, 10, 4) == 2 * 10 * (down + up / 4)
+    found = operation(mla, LayerCut(10, 4096, tp=4))
+    assert found.causal == found.core / 2 == 2 * 10 * 4096 * 128 * (128 + 64 + 128) / 4 / 2
+
+
+def test_one_head_over_one_head_is_four_matrices() -> None:
+    tiny = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
+    assert projections(tiny, 1) == 128
+    assert operation(tiny, LayerCut(8, 8)).core == 1024
 
 
 def test_a_layer_with_experts_by_hand() -> None:
-    moe = GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=512), matrices=3)
-    found = layer_flops(moe, 100, 2048, 2, experts=True)
-    assert found.experts == 2 * 100 * 2 * 3 * 12288 * 1024 / 2
-    assert found.ffn == 2 * 100 * 3 * 12288 * 512 / 2
-    assert found.router == 2 * 50 * 12288 * 8
-    assert layer_flops(moe, 100, 2048, 2).experts == 0
+    moe, cut = GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=512), matrices=3), LayerCut(100, 2048, tp=2, sp=True)
+    flops = {one.name: one.flops for one in layer_operations(moe, cut, experts=True)}
+    assert flops["experts"] == 2 * 100 * 2 * 3 * 12288 * 1024 / 2
+    assert flops["shared expert"] == 2 * 100 * 3 * 12288 * 512 / 2
+    assert flops["router"] == 2 * 50 * 12288 * 8
+    assert [one.name for one in layer_operations(moe, cut)] == ["norms", "attention", "ffn"]
+
+
+def test_what_a_layer_sends_is_read_off_its_operations() -> None:
+    """Routed experts end no region where their tokens are apart, or where a shared expert beside them does."""
+    shared, alone = (GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=width)) for width in (512, 0))
+
+    def regions(shape: Shape, *, sp: bool) -> list[str]:
+        return [one.name for one in layer_operations(shape, LayerCut(100, 2048, tp=2, sp=sp), experts=True) if one.region]
+
+    assert regions(shared, sp=True) == regions(shared, sp=False) == ["attention", "shared expert"]
+    assert regions(alone, sp=True) == ["attention"]
+    assert regions(alone, sp=False) == ["attention", "experts"]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from small import read_source
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AR
-from colltool.fabric.schema import JOB, json_schema
+from colltool.definitions.reader import json_schema
 from colltool.training.files.job import JobFile
 from colltool.training.job import Job, read_job
 from colltool.training.job_results import job_warnings
@@ -111,7 +111,7 @@ def test_a_job_without_a_model() -> None:
 @pytest.mark.parametrize("name", preset_names("jobs"))
 def test_shipped_jobs_hold_and_pass_the_schema(name: str) -> None:
     text = (preset_folder("jobs") / f"{name}.yaml").read_text()
-    assert not list(Draft202012Validator(json_schema(JobFile, JOB)).iter_errors(read_source(text, "j.yaml").data))
+    assert not list(Draft202012Validator(json_schema(JobFile, "job")).iter_errors(read_source(text, "j.yaml").data))
     read = colltool.load_job(name)
     assert read.name == name
     assert not job_warnings(read)
@@ -119,7 +119,7 @@ def test_shipped_jobs_hold_and_pass_the_schema(name: str) -> None:
 
 
 def test_the_schema_takes_what_the_reader_takes() -> None:
-    schema = json_schema(JobFile, JOB)
+    schema = json_schema(JobFile, "job")
     Draft202012Validator.check_schema(schema)
     check = Draft202012Validator(schema)
     assert not list(check.iter_errors(read_source(WHOLE, "j.yaml").data))

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.training.activations import layer_activations, loss_bytes, micro_batches_kept
 from colltool.training.job import load_job
-from colltool.training.memory import Memory, memory, smallest_change, stage_parts, state_bytes
+from colltool.training.memory import (
+    Memory,
+    layer_activations,
+    loss_bytes,
+    memory,
+    micro_batches_kept,
+    smallest_change,
+    stage_parts,
+    state_bytes,
+)
 from colltool.training.model import Shape
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 

@@ -118,7 +118,7 @@ def test_energy_of_an_all_reduce_over_ten_thousand() -> None:
     job = {"layout": {"dp": 10000}, "energy": True, "calls": [{"primitive": "ar", "group": "dp", "size": "1GB"}]}
     found = colltool.plan(job, fabric)
     assert found.energy_J == pytest.approx(4800, rel=1e-3)
-    assert "energy on the wires: 4.8 kJ a step" in shown(found)
+    assert "energy of communication: 4.8 kJ a step" in shown(found)
     assert colltool.plan(job | {"energy": False}, fabric).energy_J is None
 
 

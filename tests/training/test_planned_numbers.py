@@ -29,8 +29,7 @@ from colltool.training.per_step import (
     logp_step,
 )
 from colltool.training.pipelines import Pass, bubble_share, least_micro_batches, pipeline_s
-from colltool.training.traffic.gradients import tensor_buckets
-from colltool.training.traffic.step import stage_calls
+from colltool.training.traffic import stage_calls, tensor_buckets
 
 RTOL = 0.02  # the documents' own rounding
 

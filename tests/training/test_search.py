@@ -55,10 +55,10 @@ def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Pa
 def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
     """Every combination of sizes as a job file of its own, those left out that the reader refuses; of 8192 tokens cp halves."""
     found = {}
-    micros = [size for size in (1, 2, 3, 4, 8, 16, 32) if size != 3 or job["batch"].get("micro") == 3]
+    micros = [size for size in (1, 2, 3, 4, 8, 16) if size != 3 or job["batch"].get("micro") == 3]
     eps = (1, 2, 4) if "moe" in job["model"] else (1, 2)
-    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 11), micros):
-        if FEWER % (tp * cp * pp):
+    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 7), micros):
+        if FEWER % (tp * cp * pp) or (pp == 1 and virtual > 2):  # one stage of several chunks is refused once
             continue
         layout = {"tp": tp, "sp": tp > 1, "cp": cp, "ep": ep, "pp": pp, "virtual": virtual}
         try:
@@ -121,7 +121,7 @@ def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
 def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
     loaded = colltool.load_job(job, ["batch.global=256"])
     fabric = "dgx-a100" if job == "gpt3-175b" else "dgx-h100"
-    found = colltool.search_layouts(loaded, fabric, 128, {"micro": 1}, top=1, library="nccl")
+    found = colltool.search_layouts(loaded, fabric, 128, {"micro": 1, "cp": 1}, top=1, library="nccl")
     best = colltool.load_job(job, ["batch.global=256", *(f"{key}={value}" for key, value in found.values)])
     planned = colltool.plan(best, fabric, 128, library="nccl")
     one = found.best
@@ -145,14 +145,14 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}])
 def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
-    """Fares that have seen every other layout give the step that fares of its own give."""
+    """Costs that have seen every other layout give the step that costs of its own give."""
     fabric = colltool.load_fabric(FABRIC)
     shared = CollectiveCostCache(fabric)
     setups = every_setup(job | {"overlap": keys})
-    every = max(1, len(setups) // 300)
+    every = max(1, len(setups) // 120)
     for index, setup in enumerate(setups[::every]):
         found = step_time(setup, shared)
-        if index % 40 == 0:
+        if index % 20 == 0:
             alone = step_time(setup, CollectiveCostCache(fabric))
             assert (found.step_s, found.control_s) == (alone.step_s, alone.control_s)
 

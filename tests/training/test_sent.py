@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.training.calls import OVERLAP_RULES, Call, Hiding, copies
 from colltool.training.job import load_job
 from colltool.training.layout import RankGroup
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.traffic.call import OVERLAP_RULES, Call, Hiding
-from colltool.training.traffic.experts import copies
-from colltool.training.traffic.gradients import buckets
-from colltool.training.traffic.step import stage_calls, step_calls
+from colltool.training.traffic import buckets, stage_calls, step_calls
 
 H, HEADS, KV, D, FFN, VOCAB, LAYERS, SEQ = 1024, 16, 4, 64, 4096, 32000, 8, 2048
 MODEL = {"layers": LAYERS, "hidden": H, "heads": HEADS, "kv_heads": KV, "ffn": FFN, "vocab": VOCAB}

@@ -31,9 +31,9 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
         report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        what = f"is no whole JSON document: {getattr(error, 'msg', 'nested too deeply')}"
+        what = f"is not a complete JSON document: {getattr(error, 'msg', 'nested too deeply')}"
         raise ColltoolError(
-            what, where=f"{file}:{line}", fix="nccl-tests writes the end when it ends: run it again with -J"
+            what, where=f"{file}:{line}", fix="nccl-tests completes the file when it exits: run it again with -J"
         ) from error
     if isinstance(report, dict) and str(report.get("schema", "")).startswith("colltool."):
         what = f"is what colltool {str(report['schema'])[9:].partition('/')[0]} prints: computed, not measured"
@@ -43,7 +43,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
         raise ColltoolError(what, where=f"{file}:1", fix=fix)
     results = report.get("results") if isinstance(report, dict) else None
     if not isinstance(results, list) or not results:
-        what = "JSON without 'results': no report of nccl-tests"
+        what = "JSON without 'results': not an nccl-tests report"
         raise ColltoolError(what, where=f"{file}:1", fix="give what nccl-tests -J wrote, its text output, or a CSV")
     run = _run(report, file)
     lines = _lines_of(text, len(results))

@@ -6,10 +6,21 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.measurements.busbw_ratio import Ratio, check_collective, contradicting, evidence, follow, ratio
+from colltool.measurements.busbw_ratio import (
+    Ratio,
+    RoundingInterval,
+    UnusableRow,
+    check_collective,
+    contradicting,
+    evidence,
+    follow,
+    message_size,
+    positive_time,
+    ratio,
+    rounding_interval,
+)
 from colltool.measurements.log import Note, Record, UserHints, agree
 from colltool.measurements.nccl_tests.table import EITHER, IN, OUT, Cells, Device, TableRow, TestRun
-from colltool.measurements.rounding_interval import RoundingInterval, UnusableRow, message_size, positive_time, rounding_interval
 
 
 class NotModelled(ColltoolError):
@@ -75,7 +86,7 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
     try:
         found = parse_primitive(name.rpartition("/")[2]) if name else None
     except ColltoolError as error:
-        what = f"'{name}' is none of the seven primitives that are modelled"
+        what = f"'{name}' is not one of the seven modelled primitives"
         raise NotModelled(what, where=run.where, fix=error.fix) from error
     agreed = agree(found, stated.primitive, "the collective is", "primitive", run.where)
     assert agreed is not None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.measurements.busbw_ratio import UnusableRow, rounding_interval
 from colltool.measurements.log import Note, place
-from colltool.measurements.rounding_interval import UnusableRow, rounding_interval
 
 OUT, IN, EITHER = "out-of-place", "in-place", "one half"
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 from colltool.base.errors import ColltoolError
+from colltool.measurements.busbw_ratio import UnusableRow, looks_like_a_row
 from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, clean
 from colltool.measurements.nccl_tests.records import NotModelled, records_of
 from colltool.measurements.nccl_tests.table import Columns, Device, Pieces, TestRun, check_unit, columns, row_head, spelled
-from colltool.measurements.rounding_interval import UnusableRow, looks_like_a_row
 
 _STARTED = re.compile(r"Collective test starting: *(\S+)")
 _CONCLUDED = re.compile(r"Collective test concluded: *(\S+)")
@@ -61,13 +61,13 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
 
 def _nothing(runs: _Runs) -> ColltoolError:
     if runs.stray:
-        what, line = "rows, but no line above them that names the columns", runs.stray[0].line
+        what, line = "rows without a header line that names the columns", runs.stray[0].line
         return ColltoolError(
             what, where=f"{runs.file}:{line}", fix="keep the line '#  size  count  type ...' of nccl-tests: do not grep away '#'"
         )
     table = next((run.table for run in runs.all if run.table), 1)
     return ColltoolError(
-        "a log of nccl-tests without any row", where=f"{runs.file}:{table}", fix="the run was cut short or failed; run it again"
+        "an nccl-tests log without rows", where=f"{runs.file}:{table}", fix="the run was cut short or failed; run it again"
     )
 
 
@@ -177,7 +177,7 @@ class _Runs:
     def _row(self, head: str, number: int) -> None:
         self.flush()
         if self.layout is None:
-            self.stray.append(Note("a row without a line above it that names the columns", self.file, number))
+            self.stray.append(Note("a row without a header line above it", self.file, number))
             return
         self.pieces = Pieces(self.layout, number, head)
         if self.pieces.missing <= 0:

@@ -26,7 +26,7 @@ _DEPTH = (0.52, -0.42)
 Point = tuple[float, float]
 
 
-class Side(NamedTuple):
+class AxisSide(NamedTuple):
     """Where the number of an axis and its wraparound stand: a direction, and how the number is set there."""
 
     x: float
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     anchor: str
 
 
-_SIDES = (Side(0.0, -1.0, 0.0, "middle"), Side(-1.0, 0.0, 5.0, "end"), Side(0.8, 0.6, 8.0, "start"))
+_SIDES = (AxisSide(0.0, -1.0, 0.0, "middle"), AxisSide(-1.0, 0.0, 5.0, "end"), AxisSide(0.8, 0.6, 8.0, "start"))
 
 
 class Place(NamedTuple):
@@ -88,7 +88,7 @@ def draw_lattice(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tup
     blocks = blocks_of(diagram.kind.axes)
     top, focus = room.top, None
     for index, axes in reversed(list(enumerate(blocks))):
-        block = _Block(pen, axes, room._replace(top=top), index * AXES + 1)
+        block = _LatticeBlock(pen, axes, room._replace(top=top), index * AXES + 1)
         if focus is not None:
             zoom(pen, focus, top - _BETWEEN, *block.corners)
         focus = block.draw(6.0 if index else 3.2)
@@ -121,7 +121,7 @@ def _texts(pen: Pen, diagram: TierDiagram, words: Area, blocks: Sequence[Sequenc
     return y
 
 
-class _Block:
+class _LatticeBlock:
     def __init__(self, pen: Pen, axes: Sequence[Axis], room: Area, first: int) -> None:
         self.pen, self.axes, self.first = pen, axes, first
         self.lines = [places(axis) for axis in axes]

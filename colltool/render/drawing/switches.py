@@ -30,7 +30,7 @@ _BAND = 0.7
 """Of a switch's width: the band of uplinks that are not oversubscribed."""
 
 
-class Row(NamedTuple):
+class _SwitchRow(NamedTuple):
     """Where the switches of a level stand, and what is said of them and of the links below."""
 
     top: float
@@ -72,10 +72,10 @@ def _ports(diagram: TierDiagram, slot: float) -> str:
     return ports_text(diagram) + (", one line for all" if _port_lines(diagram, slot) < diagram.ports else "")
 
 
-def _texts(pen: Pen, diagram: TierDiagram, words: Area, slot: float) -> tuple[list[Row], float, float]:
+def _texts(pen: Pen, diagram: TierDiagram, words: Area, slot: float) -> tuple[list[_SwitchRow], float, float]:
     rows, top = [], words.top
     for index, level in reversed(list(enumerate(diagram.levels))):
-        rows.append(Row(top, level))
+        rows.append(_SwitchRow(top, level))
         y = pen.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
         for text in level_texts(diagram, level):
             y = pen.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)

@@ -1,5 +1,142 @@
-"""A report as one page of HTML that needs nothing else: no script, no font, no file and no network."""
+"""The page of a report: its template filled with the exhibits, their pictures, tables and commands.
 
-from colltool.render.page.page import check_page, report_page
+Whatever a file or a log says is data: the template escapes it, tables and pictures come escaped from where they are made.
+"""
 
-__all__ = ["check_page", "report_page"]
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool import __version__
+from colltool.base.errors import ColltoolError
+from colltool.base.quoting import printable
+from colltool.render.blocks import Block, Lines, Table
+from colltool.render.dispatch import blocks
+from colltool.render.html import bare
+from colltool.render.plot import need_matplotlib
+from colltool.render.plot.page import Letters, page_svg
+from colltool.render.summary import headlines, report_title
+from colltool.render.text import fitting
+from colltool.render.view import described
+
+if TYPE_CHECKING:
+    from colltool.analysis.report import Report, ReportEntry, ReportSection
+
+WIDTH = 132
+"""Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
+
+EXTRA = "report"
+_TALL = 1.4  # times its width
+_SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
+
+
+def check_page() -> None:
+    """Refuse, before any long work, a page that could not be made after it.
+
+    Raises:
+        ColltoolError: no jinja2 or no matplotlib.
+    """
+    need_matplotlib("a page", EXTRA, "output")
+    try:
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        fix = f"install it: pip install 'colltool[{EXTRA}]'"
+        raise ColltoolError("a page needs jinja2, which is missing", argument="output", fix=fix) from error
+
+
+def report_page(report: Report) -> str:
+    """The whole page.
+
+    Raises:
+        ColltoolError: no jinja2 or no matplotlib.
+    """
+    check_page()
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    style = _markup((folder / "page.css").read_text(encoding="utf-8"))
+    letters = Letters()
+    parts = [{"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))} for part in report.sections]
+    fabric = report.fabrics[0]
+    return environment.get_template("page.html.jinja").render(
+        title=report_title(report), name=fabric.name, description=described(fabric), style=style,
+        sets=[f"{key}={value}" for key, value in report.overrides],
+        letters=_markup(letters.svg), sections=parts, version=__version__, headlines=list(headlines(report)),
+    )  # fmt: skip
+
+
+def _finalized(value: Any) -> Any:
+    return printable(value) if type(value) is str else value
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # made by this program: every name in it was escaped where it was put in
+
+
+def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, Any]]:
+    # picture and tables are HTML, all else text; plotted is the view that the one command can draw, None where it cannot
+    for at, one in enumerate(section.exhibits, 1):
+        key = f"{section.key}-{at}"
+        tables, dropped = _narrowed(_on_page(one.result))
+        picture = _picture(one, key, letters)
+        sides = _SIDES.search(picture)
+        yield {
+            "key": key,
+            "title": one.title,
+            "picture": picture,
+            "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),  # a page of paper to itself
+            "tables": _markup(bare(tables)),
+            "dropped": dropped,
+            "commands": one.commands,
+            "plotted": one.view if picture and len(one.commands) == 1 else None,
+        }
+
+
+def _on_page(result: Any) -> list[Block]:
+    # without lists that a picture or a table says already
+    from colltool.analysis.sweep import Sweep
+    from colltool.fabric.results import FabricShown
+
+    parts = blocks(result)
+    if isinstance(result, FabricShown):  # the tree of the terminal is what is drawn here
+        return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]
+    if isinstance(result, Sweep):
+        from colltool.render.views.sweep import changes
+
+        pictured = changes(result)
+        return [part for part in parts if part not in pictured]
+    return parts
+
+
+def _narrowed(parts: list[Block]) -> tuple[list[Block], list[str]]:
+    found: list[Block] = []
+    dropped: dict[str, None] = {}
+    for part in parts:
+        if isinstance(part, Table):
+            if not part.records:
+                continue
+            part, gone = fitting(part, WIDTH)
+            dropped |= dict.fromkeys(gone)
+        found.append(part)
+    return found, list(dropped)
+
+
+def _picture(one: ReportEntry, key: str, letters: Letters) -> Any:
+    from colltool.fabric.results import FabricShown
+
+    if one.view is None:
+        return ""
+    if isinstance(one.result, FabricShown):
+        from colltool.render.drawing import fabric_svg
+
+        return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
+    return _markup(page_svg(one.result, one.view, prefix=key, extra=EXTRA, letters=letters))

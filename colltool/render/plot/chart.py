@@ -99,7 +99,7 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """Part of a bar: how much, the text that stands in it where there is room, its colour, and lines across it."""
 
     amount: float
@@ -112,7 +112,7 @@ class Bar(NamedTuple):
     """One bar: its name beside it, its pieces from the left, what is written behind its end, and a mark across it."""
 
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarPiece, ...]
     behind: str = ""
     mark: float | None = None
 
@@ -175,7 +175,7 @@ def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _piece(axes: Axes, row: int, left: float, shown: float, piece: Piece, room: int) -> None:
+def _piece(axes: Axes, row: int, left: float, shown: float, piece: BarPiece, room: int) -> None:
     if not shown:
         return
     axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))

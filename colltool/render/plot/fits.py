@@ -91,7 +91,7 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> 
     return Chart(title, alt, drawn, columns=columns)
 
 
-class _Line(NamedTuple):
+class _LineStyle(NamedTuple):
     colour: str
     dash: Dash
     dot: str
@@ -99,14 +99,14 @@ class _Line(NamedTuple):
 
 class _Styles(NamedTuple):
     shared: bool
-    lines: dict[str, _Line]
+    lines: dict[str, _LineStyle]
     shapes: dict[str, str]
 
     def name(self, curve: SeriesCurve, row: Modelled) -> str:
         return curve.name if self.shared else row.law
 
-    def measured(self, curve: SeriesCurve) -> _Line:
-        return self.lines[curve.name] if self.shared else _Line(INK, "-", "o")
+    def measured(self, curve: SeriesCurve) -> _LineStyle:
+        return self.lines[curve.name] if self.shared else _LineStyle(INK, "-", "o")
 
 
 def _styles(panels: Sequence[SizePanel]) -> _Styles:
@@ -119,9 +119,9 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     return _Styles(shared, {name: _line(i) for i, name in enumerate(names)}, shapes)
 
 
-def _line(i: int) -> _Line:
+def _line(i: int) -> _LineStyle:
     turn = i + i // len(PENS)  # names that share a colour share neither dash nor dot
-    return _Line(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
+    return _LineStyle(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
 
 
 def _panel(

@@ -25,7 +25,7 @@ class Modelled(NamedTuple):
     law: str
 
 
-class Spot(NamedTuple):
+class PlotPoint(NamedTuple):
     """One point in the unit of the y axis: the measurement, its spread, and the model's where it has one.
 
     ``left_out`` says why the fit does not use the point; empty where it does.
@@ -49,7 +49,7 @@ class SeriesCurve(NamedTuple):
     law: str
     mape: float
     worst: float
-    spots: tuple[Spot, ...]
+    spots: tuple[PlotPoint, ...]
 
 
 class SizePanel(NamedTuple):
@@ -90,11 +90,11 @@ def _law(algorithm: str, protocol: str) -> str:
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
-def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[Spot, ...]:
+def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[PlotPoint, ...]:
     return tuple(_spot(series, point, rows.get(point.bytes), reasons.get(point.bytes, ""), what) for point in series.points)
 
 
-def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> Spot:
+def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> PlotPoint:
     def value(seconds: float) -> float:
         return seconds if what == "time" else series.busbw_Bps(point, seconds)
 
@@ -102,7 +102,7 @@ def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what:
     model = value(row.seconds) if row else float("nan")
     left_out = reason if row else reason or "no model at this size"
     measured = value(point.seconds)
-    return Spot(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
+    return PlotPoint(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
 
 
 def _names(series: Series, extra: str) -> tuple[str, int, str]:

@@ -10,7 +10,7 @@ from colltool.base.formatting import format_bytes, format_factor, format_time, p
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
 from colltool.render.estimate_columns import heading
-from colltool.render.plot.chart import ACROSS, GREY, Bar, Chart, Key, Piece, bars_panel, colour_of, hatch_of
+from colltool.render.plot.chart import ACROSS, GREY, Bar, BarPiece, Chart, Key, bars_panel, colour_of, hatch_of
 from colltool.render.plot.style import COLOURS, letter
 from colltool.render.view import on_fabric
 from colltool.render.views.breakdown import streams
@@ -53,30 +53,30 @@ def _phase(phase: PhaseCost) -> str:
     return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
 
 
-def _whole(row: AlgorithmEstimate) -> tuple[Piece, ...]:
+def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
     # of phases that stream through each other the bandwidth of the busiest tier alone
-    pieces: list[Piece] = []
+    pieces: list[BarPiece] = []
     for at, phase in enumerate(row.phases):
-        pieces.append(Piece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
+        pieces.append(BarPiece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
         if not streams(row):
-            pieces.append(Piece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
+            pieces.append(BarPiece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
     if streams(row):
-        pieces.append(Piece(float(row.bandwidth_s), "at once", GREY))
-    return (*pieces, Piece(float(row.overhead_s), "launch", GREY, "xx"), Piece(float(row.software_s), "", GREY, _SOFTWARE))
+        pieces.append(BarPiece(float(row.bandwidth_s), "at once", GREY))
+    return (*pieces, BarPiece(float(row.overhead_s), "launch", GREY, "xx"), BarPiece(float(row.software_s), "", GREY, _SOFTWARE))
 
 
 def _streamed(row: AlgorithmEstimate) -> list[Bar]:
     bars = []
     for at, phase in enumerate(row.phases):
-        latency = Piece(float(phase.alpha_s), "", colour_of(at), ACROSS)
-        bandwidth = Piece(float(phase.bandwidth_s), letter(at), colour_of(at))
+        latency = BarPiece(float(phase.alpha_s), "", colour_of(at), ACROSS)
+        bandwidth = BarPiece(float(phase.bandwidth_s), letter(at), colour_of(at))
         bars.append(Bar(f"{letter(at)}, streamed", (latency, bandwidth), _short(phase.total_s)))
     return bars
 
 
 def _baseline(one: AlgorithmEstimate, row: AlgorithmEstimate) -> Bar:
     parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
-    pieces = tuple(Piece(float(amount), "", GREY, hatch) for amount, hatch in parts)
+    pieces = tuple(BarPiece(float(amount), "", GREY, hatch) for amount, hatch in parts)
     return Bar(one.title, pieces, f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}")
 
 
@@ -84,7 +84,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     """The step by parts beside the one with a free network; what of each dimension is hidden; what a rank keeps in memory."""
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
-    free = Bar("free network", (Piece(result.control_step_s, "", GREY),), _short(result.control_step_s))
+    free = Bar("free network", (BarPiece(result.control_step_s, "", GREY),), _short(result.control_step_s))
     panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
     keys = [_step_key(at, part, result.step_s) for at, part in enumerate(result.parts)]
     sent = {one.sent.call.dimension for one in result.collectives if one.paces}
@@ -95,7 +95,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
         at = range(len(names), len(names) + len(kept))
         looks = [(letter(i), colour_of(i), hatch_of(i)) for i in at]
         pieces = tuple(
-            Piece(size, f"{name} {format_bytes(size, 2)}", colour, hatch)
+            BarPiece(size, f"{name} {format_bytes(size, 2)}", colour, hatch)
             for (_, size), (name, colour, hatch) in zip(kept, looks, strict=True)
         )
         bar = Bar(f"stage {result.memory.worst_stage}", pieces, mark=result.memory.capacity_bytes)
@@ -113,10 +113,10 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     return Chart(plan_title(result), f"{plan_title(result)}: {steps}. Most of it: {parts}.{memory}", tuple(panels), keys)
 
 
-def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> tuple[Piece, ...]:
+def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> tuple[BarPiece, ...]:
     at = [names.index(part.name) for part in parts]
     return tuple(
-        Piece(part.exposed_s, f"{letter(i)} {_short(part.exposed_s)}", colour_of(i), hatch_of(i))
+        BarPiece(part.exposed_s, f"{letter(i)} {_short(part.exposed_s)}", colour_of(i), hatch_of(i))
         for i, part in zip(at, parts, strict=True)
     )
 
@@ -127,7 +127,7 @@ def _step_key(at: int, part: StepPart, step_s: float) -> Key:
 
 
 def _dimension(part: StepPart, at: int) -> Bar:
-    pieces = (Piece(part.hidden_s, "hidden", colour_of(at), ACROSS), Piece(part.exposed_s, "exposed", colour_of(at)))
+    pieces = (BarPiece(part.hidden_s, "hidden", colour_of(at), ACROSS), BarPiece(part.exposed_s, "exposed", colour_of(at)))
     said = [f"{_short(seconds)} {how}" for seconds, how in ((part.hidden_s, "hidden"), (part.exposed_s, "exposed")) if seconds]
     return Bar(f"{letter(at)}  {part.name}", pieces, ", ".join(said))
 
@@ -182,7 +182,7 @@ def longest(result: TraceComparison) -> list[CallTotal]:
 
 
 def _total(one: CallTotal) -> Bar:
-    pieces = (Piece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS), Piece(one.exposed_s, "exposed", _CALL))
+    pieces = (BarPiece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS), BarPiece(one.exposed_s, "exposed", _CALL))
     return Bar(_call(one), pieces, _took(one), None if one.expected_s is None else one.expected_s * one.calls)
 
 

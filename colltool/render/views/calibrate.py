@@ -29,8 +29,6 @@ _SERIES: tuple[Column, ...] = (
 
 
 class _Shared(NamedTuple):
-    """A protocol with the collectives that share it."""
-
     collectives: str
     fit: FittedProtocol
 
@@ -59,9 +57,7 @@ _PROTOCOLS: tuple[Column, ...] = (
 )
 
 
-class _Point(NamedTuple):
-    """A measured size of its series."""
-
+class _FittedPoint(NamedTuple):
     result: Calibration
     one: FittedSeries
     residual: Residual
@@ -82,8 +78,7 @@ _POINTS: tuple[Column, ...] = (
 
 
 def _table(result: Calibration) -> Table:
-    """Every point of every series."""
-    return Table(_POINTS, tuple(_Point(result, one, residual) for one in result.series for residual in one.residuals))
+    return Table(_POINTS, tuple(_FittedPoint(result, one, residual) for one in result.series for residual in one.residuals))
 
 
 def _blocks(result: Calibration) -> list[Block]:
@@ -100,7 +95,6 @@ def _blocks(result: Calibration) -> list[Block]:
 
 
 def _answer(result: Calibration) -> str:
-    """What was fitted, how far off it is, also on sizes that it has not seen, and where it was written."""
     worst = max(result.series, key=lambda one: one.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
     off = f"mean error {percent(worst.mape)}{whose}"
@@ -114,7 +108,6 @@ def _title(result: Calibration) -> str:
 
 
 def _protocols(result: Calibration) -> Table:
-    """Each fit once, with the collectives that share it."""
     shared: dict[tuple[Any, ...], list[str]] = {}
     for one in result.series:
         names = shared.setdefault(_hashable(one.protocols), [])
@@ -131,7 +124,6 @@ def _hashable(protocols: tuple[FittedProtocol, ...]) -> tuple[Any, ...]:
 
 
 def _document(result: Calibration) -> Document:
-    """The promised fields, and then the points."""
     return {"series": [_series(one) for one in result.series], "fabric": result.path or None} | set_field(result.overrides) | {
         "tier": result.tier,
         "notes": list(result.notes),

@@ -155,7 +155,6 @@ def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
 
 
 def _test(title: str, one: Experiment) -> list[Block]:
-    """A command line, and what would come of it."""
     foretold = ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note)))
     return [Lines(title, (one.command,), verbatim=True), Table(_FORETOLD, one.foretold, None, foretold)]
 

@@ -8,11 +8,11 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
-from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import JobList, JobShown, SentBy
 from colltool.training.layout import RankGroup
 from colltool.training.model import active_parameters
+from colltool.training.operations import hardware_flops
 from colltool.training.parallel_config import ParallelConfig, ends_as_layers
 from colltool.training.presets import PARTS, preset_names
 
@@ -67,7 +67,6 @@ def _blocks(result: JobShown) -> list[Block]:
 
 
 def _answer(result: JobShown) -> str:
-    """The layout, and whether it fits; where it does not, what would."""
     name = on_fabric(result.job.name, result.job.overrides)
     text, kept = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.", result.memory
     if kept is None:
@@ -133,7 +132,6 @@ def model_text(job: Job) -> str:
 
 
 def _compute(result: JobShown) -> list[str]:
-    """A line for each kind of stage."""
     found: dict[str, list[int]] = {}
     for one in result.times:
         parts = f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"

@@ -177,6 +177,10 @@ def _blocks(result: Plan) -> list[Block]:
     changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
+    elif result.memory is not None and result.memory.fits is False:  # what does not make it fit is of no use yet
+        fit = [one for one in result.changes if one.fits]
+        unfit = (one for one in result.changes if not one.fits)
+        changes = changes._replace(records=(*fit, *unfit), first=min(len(fit), _MOST_CHANGES) or None)
     links = result.links
     asked = (
         [Table(_LINKS, links.links, None, "the busiest link of each kind, all groups at once, at its full rate")] if links else []

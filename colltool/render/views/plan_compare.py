@@ -122,7 +122,6 @@ def _sentence(result: Plans, at: int) -> str:
 
 
 def _answer(result: Plans) -> str:
-    """The first fabric's step, and each other against it."""
     first = result.plans[0]
     job = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
     return f"{job} takes {format_time(first.step_s)} a step on {result.titles[0]}. {'. '.join(_against(result))}."

@@ -30,7 +30,6 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 
 def _blocks(result: Report) -> list[Block]:
-    """The terminal's view: what follows, and what the page would hold, each with the command line that gives it."""
     first, *others = (*headlines(result), report_title(result))
     out: list[Block] = [Headline(first), *([Lines("in short", tuple(others), first=_MOST_LINES)] if others else [])]
     out.append(Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ()))
@@ -44,7 +43,7 @@ def _told(one: ReportEntry) -> str:
     return summary(one.result).replace("\n", "; ")
 
 
-class _Line(NamedTuple):
+class _ExhibitLine(NamedTuple):
     section: ReportSection
     exhibit: ReportEntry
 
@@ -58,7 +57,7 @@ _EXHIBITS = (
 
 
 def _table(result: Report) -> Table:
-    return Table(_EXHIBITS, tuple(_Line(section, one) for section in result.sections for one in section.exhibits))
+    return Table(_EXHIBITS, tuple(_ExhibitLine(section, one) for section in result.sections for one in section.exhibits))
 
 
 def _document(result: Report) -> Document:
@@ -93,7 +92,6 @@ _STATED = (
 
 
 def _value(key: str, value: Any) -> str:
-    """A value as people write it."""
     if isinstance(value, Efficiency):
         return reached_text(value)
     if isinstance(value, bool):

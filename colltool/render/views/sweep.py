@@ -92,7 +92,7 @@ def _blocks(result: Sweep) -> list[Block]:
     tables: list[Block] = [_table(result)._replace(first=_MOST_ROWS)] if result.pivot is None else _pivots(result, result.pivot)
     every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
     told = readings_block(result.readings, _axis_keys(result))
-    return [Headline(_answer(result)), *tables, *told, *_changes(result), *_notes(result), *ground_block(result.ground, every)]
+    return [Headline(_answer(result)), *tables, *told, *changes(result), *_notes(result), *ground_block(result.ground, every)]
 
 
 def _answer(result: Sweep) -> str:
@@ -160,7 +160,7 @@ def _across(pivot: Pivot, at: int, value: Any) -> Column:
     return Column(title, title, lambda row: get(row[1][at]), show, right=pivot.value != "algorithm")
 
 
-def _changes(result: Sweep) -> list[Block]:
+def changes(result: Sweep) -> list[Block]:
     found = result.changes
     if not found:
         return []

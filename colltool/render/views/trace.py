@@ -89,7 +89,6 @@ def _speed(result: TraceComparison) -> str:
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
-    """The wire that is slow, or why none can be named, and what to do next."""
     slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
     if slow:
         yield f"{_named(slow)} slow: {_reached_by(slow + fine)}; {_lost(result, slow)}"
@@ -114,7 +113,6 @@ def _named(slow: Sequence[LinkHealth]) -> str:
 
 
 def _lost(result: TraceComparison, slow: Sequence[LinkHealth]) -> str:
-    """What of the steps is spent on slow wires."""
     return ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
 
 
@@ -129,7 +127,6 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 
 
 def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
-    """Why upper bounds blame nobody, and what would tell."""
     waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier} may be waiting"
     yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting}"
     record = f"record {ranks_text(one.missing)} as well" if one.missing else ""
@@ -172,7 +169,6 @@ def _blocks(result: TraceComparison) -> list[Block]:
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:
-    """Why calls have no price, and how many."""
     found: Counter[str] = Counter()
     for total in result.totals:
         if total.reason:
@@ -218,7 +214,6 @@ def _total(one: CallTotal) -> Document:
 
 
 def _call(one: TracedCall, mapped: bool) -> Document:
-    """A call; without a map its places are its ranks, and not said twice: groups of thousands make long lists."""
     known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
     return one._asdict() | known
 

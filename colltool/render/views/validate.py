@@ -35,9 +35,7 @@ _SERIES: tuple[Column, ...] = (
 _MOST_ROWS = 12
 
 
-class _Point(NamedTuple):
-    """A measured size of its series."""
-
+class _JudgedPoint(NamedTuple):
     result: Validation
     one: ValidatedSeries
     point: ValidatedPoint
@@ -69,19 +67,17 @@ _SET = label("set", "set", get=lambda of: set_text(of.result.overrides), hidden=
 
 
 def _table(result: Validation) -> Table:
-    """Every point of every series."""
     return _points(result, result.series)
 
 
 def _points(result: Validation, several: Sequence[ValidatedSeries], title: str = "") -> Table:
     columns = (*_POINTS, _SET) if result.overrides else _POINTS
-    records = tuple(_Point(result, one, point) for one in several for point in one.points)
+    records = tuple(_JudgedPoint(result, one, point) for one in several for point in one.points)
     table = Table(columns, records, None, title)
     return table if any(of.point.protocol for of in records) else table.without("protocol")
 
 
 def _blocks(result: Validation) -> list[Block]:
-    """The verdict on all, then a table: of several series one line each, of a single one its points."""
     where = on_fabric(result.fabric, result.overrides)
     several = len(result.series) > 1
     out: list[Block] = []
@@ -112,7 +108,6 @@ def _skipped(one: Skipped) -> str:
 
 
 def _named(one: ValidatedSeries) -> str:
-    """A series by its title and what else the log says of it."""
     series = one.series
     more = ", ".join(filter(None, (f"{series.library} {series.version}".strip(), series.dtype)))
     return f"{series.title} ({more})" if more else series.title

@@ -245,7 +245,7 @@ def test_the_header_says_how_to_load_it_and_what_it_counts_on() -> None:
 
 def test_a_thinned_network_is_said_to_be_none_of_the_models_business() -> None:
     text = joined(tuner_config(load_fabric("clos-4to1"), [8, 1024]))
-    assert text.count("oversubscribed 4:1 among 1024 ranks on 128 nodes, of which NCCL's model knows nothing") == 1
+    assert text.count("oversubscribed 4:1 among 1024 ranks on 128 nodes, which NCCL's model ignores") == 1
 
 
 def test_a_name_as_long_as_they_come_keeps_lines_short() -> None:

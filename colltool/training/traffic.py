@@ -1,15 +1,18 @@
-"""Data parallelism: gradients summed over the replicas, weights gathered where they are sharded."""
+"""All that a rank of a stage sends in a step: its layers' calls, gradients and weights, and what crosses the pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from colltool.base.primitives import AG, AR, RS
+from colltool.base.primitives import AG, AR, P2P, RS
+from colltool.training.calls import Call, CallBuilder, Hiding, Per, Phase, layer_calls
 from colltool.training.layout import RankGroup, cut
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.rank_parameters import RankParameters, ends_parameters, layer_parameters_of, stage_parameters
-from colltool.training.traffic.call import Call, CallBuilder, Hiding, Per, Phase
 
 NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
+NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
+TIED = "Megatron-LM: the embedding's gradient is summed over the first and the last stage"
 
 
 def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
@@ -137,3 +140,65 @@ def _unit(send: CallBuilder, per: Per, layers: int, name: str, *, group: RankGro
     for phase in passes:
         yield send.call(name, AG, group, weights, per=often, phase=phase, each=count, hides=hides, source=config.shard.row.source)
     yield send.call(name, RS, group, grads, per=often, phase="backward", each=count, hides=hides, source=config.shard.row.source)
+
+
+def pipeline_calls(send: CallBuilder) -> Iterator[Call]:
+    """b s h w / c, a t-th of it with sequence parallelism, over each border each way; the worst neighbours set the time.
+
+    With virtual stages the last stage hands over to the first one's next chunk.
+    """
+    config = send.config
+    model, layout = config.model, config.layout
+    if layout.pp == 1 or model is None or model.shape is None:
+        return
+    size = config.tokens_outside * model.shape.hidden * config.precision.activation_bytes
+    hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
+    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded
+    for phase in ("forward", "backward"):
+        yield send.call("pp", P2P, group, size, per="border", phase=phase, hides=hides, source=NARAYANAN, closed=closed)
+
+
+def tied_calls(send: CallBuilder) -> Iterator[Call]:
+    """The gradient of an embedding that is also the head: an all-reduce of V h / t between the first and the last stage."""
+    config = send.config
+    model, layout = config.model, config.layout
+    if layout.pp == 1 or model is None or model.shape is None or not model.shape.tied:
+        return
+    if send.stage.embedding == send.stage.head:  # a stage between, or both on one
+        return
+    pipeline = layout.group("pp")
+    ends = RankGroup(((2, (layout.pp - 1) * pipeline.stride),))
+    size = model.shape.vocab * model.shape.hidden / layout.tp * config.shard.grad_bytes
+    yield send.call("embedding", AR, ends, size, per="step", phase="update", source=TIED)
+
+
+Rows = tuple[Callable[[CallBuilder], Iterator[Call]], ...]
+
+OFTEN: Rows = (layer_calls,)
+BORDERS: Rows = (pipeline_calls,)
+GRADIENTS: Rows = (gradient_calls,)
+ONCE: Rows = (tied_calls, norm_calls)
+ROWS: Rows = OFTEN + BORDERS + GRADIENTS + ONCE
+"""The rows of the table of traffic, each a function of one stage: sent every micro-batch, over the borders of the pipeline, by
+data parallelism every micro-batch or once a step as it is sharded, and once a step."""
+
+
+def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS) -> tuple[Call, ...]:
+    """The collectives of a rank of a stage, in the order of the table, without those that never happen or send no byte.
+
+    Calls that differ in nothing are one record with their numbers summed.
+    """
+    send = CallBuilder(config, stage)
+    found: dict[tuple[object, ...], Call] = {}
+    for one in (call for row in rows for call in row(send) if call.calls and call.bytes > 0.5):
+        key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
+        before = found.get(key)
+        found[key] = one._replace(each=one.each + before.each, calls=one.calls + before.calls) if before else one
+    return tuple(found.values())
+
+
+def step_calls(config: ParallelConfig) -> tuple[tuple[PipelineStage, tuple[Call, ...]], ...]:
+    """Those of every stage; stages of one kind share theirs."""
+    stages = pipeline_stages(config)
+    by_kind = {stage.kind: stage_calls(config, stage) for stage in {stage.kind: stage for stage in stages}.values()}
+    return tuple((stage, by_kind[stage.kind]) for stage in stages)
