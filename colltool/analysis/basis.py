@@ -33,7 +33,7 @@ class PriceBasis(NamedTuple):
     Args:
         launch: seconds that a call takes to start; None where the file leaves it out.
         protocols: whether measured protocols stand in the place of a tier's own numbers.
-        software: whether figures of what the library reaches, or takes to get going, are in them.
+        software: whether figures of what the library reaches, or takes to start, are in them.
         contention: whether every tier states its eta.
         library: whose schedules are ranked; empty for any.
         group: members in a domain of each tier, innermost first; empty where the ground is that of a whole fabric.

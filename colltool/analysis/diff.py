@@ -84,7 +84,7 @@ def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str
     leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
         if not _finite(value):
-            what = f"{where} is {_named(value)}, no number that can be compared"
+            what = f"{where} is {_named(value)}, which cannot be compared"
             raise ColltoolError(what, argument=argument, fix="a price is finite: write the document again")
     if several:
         return leaves
@@ -233,7 +233,7 @@ def _refused(text: str, name: str) -> ColltoolError:
         if token[0] == '"':
             continue
         if token in ("NaN", "Infinity", "-Infinity"):
-            return _error(text, name, match.start(), f"{token} is no number that can be compared")
+            return _error(text, name, match.start(), f"{token} cannot be compared")
         try:
             (_int if token.lstrip("-").isdigit() else _float)(token)
         except _NotComparable:

@@ -83,8 +83,7 @@ def size_fabric(
     from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.load import load_prices
     from colltool.fabric.results import FabricSized
-    from colltool.sizing.oversubscription import hops_of
-    from colltool.sizing.size_clos import clos_plan, fat_tree_plan
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
     known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
     if fat_tree is not None:

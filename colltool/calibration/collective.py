@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import Primitive
-from colltool.calibration.candidates import AlgorithmCosts, costs, sets, tried
+from colltool.calibration.candidates import AlgorithmCosts, LibraryRuns, costs, library_runs_of, nccl_on, sets, tried
 from colltool.calibration.least_squares import Prior
-from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on
 from colltool.calibration.results import ExcludedSize
 from colltool.calibration.sample import Member, usable
 from colltool.calibration.select import ChosenFit, above_line, choose

@@ -156,7 +156,7 @@ def _counts(text: str, argument: str) -> list[int]:
     low, high, sign, by = int(found[1]), int(found[2]), found[3] or "x", int(found[4] or 2)
     steps = sign in "+/"
     length = (high - low) // max(by, 1) if steps else high.bit_length()
-    if not 0 < low < high or by < (1 if steps else 2) or length > _MOST_COUNTS:
+    if not 0 < low < high <= 10**9 or by < (1 if steps else 2) or length > _MOST_COUNTS:
         fix = f"write {given(argument, text='8-64')} for 8,16,32,64, or {given(argument, text='8-64+8')} for steps of 8"
         raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument=argument, fix=fix)
     if steps:

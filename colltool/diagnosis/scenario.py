@@ -9,6 +9,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import price_series
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import SameFabric
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
 
@@ -33,7 +34,7 @@ class Scenario(NamedTuple):
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
         key = (series.primitive, series.ranks, series.nodes, series.library, tuple(point.bytes for point in series.points))
-        found = _priced(_SameFabric(self.fabric), self.only, self.readings, key)
+        found = _priced(SameFabric(self.fabric), self.only, self.readings, key)
         return found and tuple(one * self.factor + self.extra_s for one in found)
 
     def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
@@ -42,24 +43,11 @@ class Scenario(NamedTuple):
         return None if found is None else found[0]
 
 
-class _SameFabric:
-    """A fabric by identity: what is changed is another, and two that are equal are seldom met."""
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-
-    def __hash__(self) -> int:
-        return id(self.fabric)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameFabric) and other.fabric is self.fabric
-
-
 _Key = tuple[Primitive, int, int | None, str, tuple[float, ...]]
 
 
 @lru_cache(maxsize=4096)
-def _priced(same: _SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
+def _priced(same: SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
     primitive, ranks, nodes, library, sizes = key
     points = tuple(Point(size, 1.0, 1.0, 1.0, 1, "") for size in sizes)
     series = Series(primitive, ranks, nodes, points, library)

@@ -111,8 +111,8 @@ class Candidates:
         listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
         tier = listing[-1] if listing else ""
         what = self.primitive.spoken
-        asked = said(f"{given('algorithms')} prices it all the same")
-        listed = f"not what the library runs by the algorithms of {tier} for {what}; {asked}"
+        asked = said(f"{given('algorithms')} prices it anyway")
+        listed = f"not among the algorithms that {tier} lists for {what}; {asked}"
         return tuple(
             Infeasible(name, said(reason or listed))
             for name, reason in self._reasons.items()

@@ -104,10 +104,10 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
     """
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
-    return _kept(_SameFabric(fabric), who) if plain else _placed(fabric, who)
+    return _kept(SameFabric(fabric), who) if plain else _placed(fabric, who)
 
 
-class _SameFabric:
+class SameFabric:
     """A fabric as a key: the very same one, however equal others are."""
 
     def __init__(self, fabric: Fabric) -> None:
@@ -117,11 +117,11 @@ class _SameFabric:
         return id(self.fabric)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameFabric) and self.fabric is other.fabric
+        return isinstance(other, SameFabric) and self.fabric is other.fabric
 
 
 @lru_cache(maxsize=64)
-def _kept(where: _SameFabric, who: GroupSpec) -> PlacedGroup:
+def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
     return _placed(where.fabric, who)
 
 

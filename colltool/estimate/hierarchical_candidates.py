@@ -27,7 +27,7 @@ from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import own_part, with_efficiency
 
 MOST_COMBINATIONS = 20_000
-_IN_CALLS = "no library ships it as one: a call for each of its phases"
+_IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):

@@ -88,7 +88,7 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
     routes = {type(part.route) for part in parts}
     shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
     if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
-        return [f"one peer at a time: one of a rank's {group.ranks - 1} links is busy"]
+        return [f"one peer at a time: a rank uses one of its {group.ranks - 1} links"]
     single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
     if group.joined_by == "tiers" and single:
         return ["one stream: a single NIC of each domain carries it"]
@@ -102,8 +102,8 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
         return []
     least = min(shares)
     if least < 1:
-        return [f"oversubscription leaves {least:.3g} of the bandwidth to what crosses it"]
-    return ["too few flows cross the oversubscribed boundary at once to feel it (packed)"]
+        return [f"oversubscription leaves {least:.3g} of the bandwidth to traffic that crosses it"]
+    return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
 def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
@@ -112,8 +112,8 @@ def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
     if limits is None or not any(isinstance(part.route, Switch) for part in parts):
         return []
     what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
-    said = [f"the switches reduce {what} alone"] if what else []
-    return said + ([f"what is not aligned to {format_bytes(limits.alignment)} goes by software"] if limits.alignment else [])
+    said = [f"the switches reduce only {what}"] if what else []
+    return said + ([f"data not aligned to {format_bytes(limits.alignment)} is reduced in software"] if limits.alignment else [])
 
 
 _GB = 1e9
@@ -168,13 +168,13 @@ def _reaching(costed: CostModel, known: _Figure, library: str) -> CostModel:
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
     said += _takes(fitted)
     where = f" on {known.tier}" if said and known.tier else ""
-    note = (f"{library} {' and '.join(said)}{where}, by the figures of the fabric file",) if said else ()
+    note = (f"{library} {' and '.join(said)}{where}, according to the fabric file",) if said else ()
     return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))
 
 
 def _takes(fitted: SoftwareTime) -> list[str]:
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
-    said = [f"takes {times[0]} to get going"] if len(set(times)) == 1 else []
+    said = [f"takes {times[0]} to start"] if len(set(times)) == 1 else []
     said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
     rise = format_time(float(fitted.rise) * sqrt(_GB)) if anywhere(fitted.rise != 0) else ""
     return said + ([f"takes {rise} times sqrt(M / 1 GB) to get up to speed"] if rise else [])

@@ -65,7 +65,7 @@ class EfficiencyAt(Part):
     share: Fraction
 
 
-class SoftwareTime(Part):
+class MeasuredTime(Part):
     """Measured time of a call beyond its bytes, latencies and launch, at a size on a number of ranks."""
 
     ranks: Count
@@ -98,7 +98,7 @@ class Efficiency(Part):
     rise_per_rank: Overhead | None = None
     measured: Annotated[MeasuredRange | None, _MEASURED] = None
     software: Annotated[
-        tuple[Annotated[SoftwareTime, _TOOK], ...],
+        tuple[Annotated[MeasuredTime, _TOOK], ...],
         Field(max_length=MAX_LISTED),
         Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
     ] = ()
@@ -120,7 +120,7 @@ class Efficiency(Part):
 
     @field_validator("software")
     @classmethod
-    def _once_each(cls, software: tuple[SoftwareTime, ...]) -> tuple[SoftwareTime, ...]:
+    def _once_each(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
         if len({(one.ranks, one.size) for one in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software

@@ -176,4 +176,4 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
 def _plane_notes(planes: int) -> tuple[str, ...]:
     if planes == 1:
         return ()
-    return (f"bisection and links count {planes} planes, one for each rank of an endpoint with its own port",)
+    return (f"bisection and links count {planes} planes, one per rank of an endpoint",)

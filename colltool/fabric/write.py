@@ -118,8 +118,8 @@ def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
     body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
-        fix = "fewer logs, protocols or texts"
-        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB is one that nothing reads", fix=fix)
+        fix = "use fewer logs, protocols or texts"
+        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix)
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     ends = list(accumulate(len(line.encode()) for line in lines))
     kept = bisect_right(ends, room)

@@ -120,32 +120,32 @@ def not_run_text(reason: NotRun) -> str:
     library = LIBRARIES[reason.library].spoken
     match reason.code:
         case "no_schedule":
-            return f"{library} has no such schedule"
+            return f"not implemented in {library}"
         case "no_composition":
-            return f"{library} has no such composition"
+            return f"{library} does not combine these"
         case "nvls_off":
-            return "NVLS, NVLink SHARP, is off or not there"
+            return "NVLS (NVLink SHARP) is off or not available"
         case "collnet_off":
-            return "CollNet, SHARP in the network, is off as it is unless NCCL_COLLNET_ENABLE=1: library: {collnet: true}"
+            return "CollNet (SHARP in the network) is off: set NCCL_COLLNET_ENABLE=1, and here library: {collnet: true}"
         case "lattice":
-            return f"{library} does not run on lattices"
+            return f"{library} does not run on a torus or mesh"
         case "multi_rail":
-            return f"across nodes {library} has one for every NIC of a node (multi-rail)"
+            return f"across nodes {library} runs one for each NIC of a node (multi-rail)"
         case "multi_link":
-            return f"on a full mesh {library} has rings over all links (multi-link)"
+            return f"on a full mesh {library} runs rings over all links (multi-link)"
         case "grouped_sends":
-            return "across nodes RCCL's grouped sends are as fast as one peer after another"
+            return "across nodes RCCL's grouped sends are no faster than one peer after another"
         case "chain_inside":
-            return f"inside a node {library}'s tree is a chain of its GPUs: double and binary between nodes alone"
+            return f"inside a node {library}'s tree is a chain of its GPUs; it is a double binary tree only between nodes"
         case "nvls_across":
-            return "NVLS gathers and scatters inside a node alone"
+            return "NVLS gathers and scatters only inside a node"
         case "nvls_ranks":
-            return f"NVLS gathers and scatters on at most {reason.most} ranks of a node"
+            return f"NVLS gathers and scatters on at most {reason.most} ranks per node"
         case "msccl_links":
-            return "RCCL takes MSCCL's kernels where every pair of GPUs has a link of its own"
+            return "RCCL uses MSCCL's kernels only where every pair of GPUs has its own link"
         case "kernels_inside":
-            return "its kernels read their peers' memory, inside a node alone"
+            return "its kernels read peer memory, which works only inside a node"
         case "ranks_inside":
-            return f"{reason.by} takes at most {reason.most} ranks of a node, not {reason.ranks}"
+            return f"{reason.by} takes at most {reason.most} ranks per node, not {reason.ranks}"
         case _:
             assert_never(reason.code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from textwrap import wrap
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -20,7 +21,8 @@ _COMMAND, _OUTPUT = "1;36", "36"
 def to_guide(text: str, screen: Screen) -> str:
     """Markdown as text for a screen; where that has no Unicode, as it stands.
 
-    What stands between fences is never broken: a terminal shows the long lines of a table as it shows those of the command.
+    Long sentences of an output and long commands are wrapped, these with a backslash so that they can be pasted; files and tables
+    stay as they are.
     """
     if not screen.unicode:
         return text
@@ -48,5 +50,21 @@ def _prose(part: str, screen: Screen) -> str:
 
 
 def _verbatim(part: str, screen: Screen) -> str:
-    lines = (screen.paint(f"  {line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT) for line in part.splitlines())
-    return "".join(f"{line}\n" for line in lines)
+    lines = part.splitlines()
+    if screen.width and any(line.startswith("$ ") for line in lines):
+        lines = [piece for line in lines for piece in _wrapped(line, screen.width - 2)]
+    indent = "" if screen.width and max(map(len, lines), default=0) > screen.width - 2 else "  "
+    painted = (screen.paint(f"{indent}{line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT) for line in lines)
+    return "".join(f"{line}\n" for line in painted)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A line of a command and its output in pieces that fit; a row of a table, or what has no blank to break at, stays whole."""
+    if len(line) <= width or line.lstrip()[:1] in ("|", "+"):
+        return [line]
+    command, rest = line.startswith("$ "), line.lstrip()
+    before = line[: len(line) - len(rest)]
+    more = f"{before}    "
+    pieces = wrap(rest, width - 2 * command, initial_indent=before, subsequent_indent=more, break_long_words=False,
+                  break_on_hyphens=False)  # fmt: skip
+    return [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:] if command else pieces

@@ -685,7 +685,7 @@ def test_the_example_of_the_contract(run: Any) -> None:
     assert row["busbw_Bps"] == pytest.approx(2.8e11, rel=0.01)
     assert (row["bound"], row["status"]) == ("latency", "shipped")
     assert row["shipped_by"] == ["Horovod (hierarchical)"]
-    assert (row["leads"], row["why_not"]) == (False, "NCCL has no such composition")
+    assert (row["leads"], row["why_not"]) == (False, "NCCL does not combine these")
     first = row["phases"][0]
     assert (first["tier"], first["primitive"], first["algorithm"]) == ("nvlink", "reduce_scatter", "ring")
     assert (first["ranks"], first["bytes"], first["n_alpha"]) == (72, 16_000_000, 71)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -63,8 +65,10 @@ def test_on_a_terminal_prose_fits_and_nothing_is_lost(topic: str, width: int) ->
     plain = re.sub(r"\x1b\[[0-9;]*m", "", to_guide(text, Screen(width, colour=True, unicode=True)))
     fenced = [line for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
     shown = plain.splitlines()
-    assert [line for line in fenced if f"  {line}".rstrip() not in shown] == []
-    long = [line for line in shown if len(line) > width and line.removeprefix("  ") not in fenced]
+    assert [line for line in fenced if len(line) < width - 1 and not {line, f"  {line}".rstrip()} & set(shown)] == []
+    whole = "\n".join(line for line in fenced if line.lstrip()[:1] in ("|", "+"))
+    whole += "".join(re.findall(r"^```(?!console)\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    long = [line for line in shown if len(line) > width and line.strip() not in whole and " " in line.strip()]
     assert long == []
     assert "```" not in plain
     words = re.findall(r"[A-Za-z]{4,}", re.sub(r"<!--.*?-->|^ *```\w*$", "", text, flags=re.MULTILINE))
@@ -93,3 +97,32 @@ def test_completion_knows_the_topics() -> None:
     from colltool.cli.completion import words
 
     assert words(guides.TOPICS)("m") == ["model", "measurements"]
+
+
+def test_a_long_command_is_wrapped_so_that_it_can_be_pasted() -> None:
+    command = "$ colltool plan llama3-70b -f dgx-h100 -n 256 --set nvlink.size=64 --set ib.size=128 --job-set layout.tp=4"
+    shown = to_guide(f"```console\n{command}\nan answer\n```\n", Screen(60, unicode=True)).splitlines()
+    assert max(map(len, shown)) <= 60
+    assert " ".join(" ".join(line.strip() for line in shown[:-1]).replace("\\", "").split()) == command
+
+
+@pytest.mark.parametrize(("args", "paged"), [(("model",), True), (("model", "--no-pager"), False), ((), False)])
+def test_a_long_chapter_opens_in_the_pager(args: tuple[str, ...], paged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pty")
+    from colltool.cli import guide
+
+    seen: list[str] = []
+    monkeypatch.setattr("pydoc.pager", seen.append)
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((80, 40)))
+    guide.guide(topic=args[0] if args else None, no_pager="--no-pager" in args, output=None)
+    assert bool(seen) == paged
+
+
+class Terminal(io.StringIO):
+    """Standard output as a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True

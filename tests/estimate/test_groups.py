@@ -184,7 +184,7 @@ def test_a_packed_ring_does_not_feel_a_ratio_up_to_the_domain(group: int, s: flo
     row = price_of(thin(group, s), "ar", "ring")
     assert row.bandwidth_s == pytest.approx(2 * 31 / 32 * M / 50e9)
     if s > 1:
-        assert row.notes == ("too few flows cross the oversubscribed boundary at once to feel it (packed)",)
+        assert row.notes == ("oversubscription does not bind: too few flows cross the boundary at once (packed)",)
 
 
 @pytest.mark.parametrize(("group", "s"), [(4, 6.0), (4, 100.0), (2, 3.0), (1, 3.0), (1, 1.5)])

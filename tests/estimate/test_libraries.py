@@ -106,7 +106,7 @@ def test_nobody_ships_a_choice_that_nobody_composes_so() -> None:
         "dgx-h100", "ar", ranks=64, size="1MB", library="all", algorithms="hierarchical:in-network/two-shot"
     ).best
     assert row.shipped_by == ()
-    assert any("no library ships it as one" in note for note in row.notes)
+    assert any("no library runs it as one call" in note for note in row.notes)
     (ring,) = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", algorithms="hierarchical:ring/ring").results
     assert (ring.selectable, ring.not_selected_reason) == (False, NotRun("no_composition", "nccl"))
 

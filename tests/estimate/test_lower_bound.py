@@ -10,7 +10,7 @@ import colltool
 from colltool.base.units import parse_size
 from colltool.fabric.model import Fabric
 
-WORDS = "no launch overhead in the fabric"
+WORDS = "the fabric gives no launch overhead"
 
 
 def said(where: Fabric | str, size: float, **more: object) -> list[str]:
@@ -29,7 +29,7 @@ def reaches_10_us() -> float:
 
 def test_the_size_is_the_one_at_which_a_launch_of_10_us_is_half() -> None:
     (note,) = said(ring_alone(), 1e3, algorithms="ring")
-    stated = parse_size(note.split("below ")[1].split(" a lower bound")[0].replace(" ", ""))
+    stated = parse_size(note.split("below ")[1].split(" this is")[0].replace(" ", ""))
     assert stated == pytest.approx(reaches_10_us(), rel=1e-3)
     price = colltool.price(ring_alone(), "ar", size=reaches_10_us(), algorithms="ring")
     assert float(price.best.total_s) == pytest.approx(10e-6)
@@ -49,7 +49,7 @@ def test_the_fastest_row_carries_it_and_it_is_about_the_fastest() -> None:
     fastest = np.min([row.total_s for row in rows], axis=0)
     crossing = float(np.interp(10e-6, fastest, sizes))
     (note,) = said(ring_alone(), 1e3)
-    assert parse_size(note.split("below ")[1].split(" a lower bound")[0].replace(" ", "")) == pytest.approx(crossing, rel=0.02)
+    assert parse_size(note.split("below ")[1].split(" this is")[0].replace(" ", "")) == pytest.approx(crossing, rel=0.02)
 
 
 @pytest.mark.parametrize("keys", [{"launch_overhead": "5us"}, {"launch_overhead": "0us"}, {"hypothetical": True}], ids=str)

@@ -54,7 +54,7 @@ def test_a_start_is_paid_for_each_rank_once_a_call() -> None:
     row, plain = ring(nodes(4, startup_per_rank="2us")), ring(nodes(4))
     assert row.overhead_s == plain.overhead_s
     assert row.software_s == pytest.approx(32 * 2e-6)
-    assert any("takes 64 us to get going" in note for note in row.notes)
+    assert any("takes 64 us to start" in note for note in row.notes)
 
 
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 4e9])

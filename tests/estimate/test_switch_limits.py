@@ -77,8 +77,8 @@ def test_rails_are_switches_of_their_own() -> None:
 
 def test_what_is_reduced_is_told_and_shown() -> None:
     (row,) = colltool.price(nodes(inner=LIMITS), "ar", ranks=8, size="1MB", algorithms="in-network").results
-    assert "the switches reduce sum, min, max of bf16, fp32 alone" in row.notes
-    assert "what is not aligned to 128 B goes by software" in row.notes
+    assert "the switches reduce only sum, min, max of bf16, fp32" in row.notes
+    assert "data not aligned to 128 B is reduced in software" in row.notes
     (ring,) = colltool.price(nodes(inner=LIMITS), "ar", ranks=8, size="1MB", algorithms="ring").results
     assert not any("switches reduce" in note for note in ring.notes)
     where = nodes(inner=LIMITS)

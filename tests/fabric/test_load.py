@@ -20,7 +20,7 @@ from colltool.definitions.schema_hints import spot_at
 from colltool.definitions.source_map import MOST
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.library import Efficiency, EfficiencyAt, LibraryChannels, LibraryFacts, LibraryGraph, SoftwareTime
+from colltool.fabric.library import Efficiency, EfficiencyAt, LibraryChannels, LibraryFacts, LibraryGraph, MeasuredTime
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
 from colltool.fabric.prices import PartPrice, Prices
@@ -160,7 +160,7 @@ def test_an_override_can_mend_the_file() -> None:
         ("ib.levels.7.alpha=1us", "--set ib.levels.7.alpha=1us: unknown level '7'\n  known: leaf, spine"),
         (
             "nvlink.levels.spine.alpha=1us",
-            "--set nvlink.levels.spine.alpha=1us: tier 'nvlink' has no levels\n  only those that the file gives can be changed",
+            "--set nvlink.levels.spine.alpha=1us: tier 'nvlink' has no levels\n  an override can only change those in the file",
         ),
         ("nvlink=5", "--set nvlink=5: 'nvlink' is a tier, not a value\n  name one of its keys: nvlink.KEY=VALUE"),
         ("nvlink.alpha", "--set nvlink.alpha: expected KEY=VALUE\n  write --set nvlink.alpha=1us"),
@@ -169,7 +169,7 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "nvlink.alpha.x=3",
             "--set nvlink.alpha.x=3: 'tiers.nvlink.alpha' has no keys: it is '0.5us'\n"
-            "  set it as a whole, without what follows it",
+            "  set it as a whole, without the rest of the key",
         ),
         (
             "nvlink.alpha=1",
@@ -283,7 +283,7 @@ def test_not_found(text: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         load_fabric(text)
     assert str(caught.value) == (
-        f"no file and no shipped fabric is called '{text}'\n  did you mean 'nvl72'? the shipped ones: colltool fabric list"
+        f"no file and no shipped fabric is called '{text}'\n  did you mean 'nvl72'? list the shipped ones: colltool fabric list"
     )
 
 
@@ -319,7 +319,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
-    library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, SoftwareTime}
+    library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
     parts = {Eta, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}

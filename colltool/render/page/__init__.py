@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WIDTH = 132
 """Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
 
-EXTRA = "report"
+PACKAGES = "matplotlib jinja2"
 _TALL = 1.4  # times its width
 _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
@@ -39,11 +39,11 @@ def check_page() -> None:
     Raises:
         ColltoolError: no jinja2 or no matplotlib.
     """
-    need_matplotlib("a page", EXTRA, "output")
+    need_matplotlib("a page", PACKAGES, "output")
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
-        fix = f"install it: pip install 'colltool[{EXTRA}]'"
+        fix = f"pip install {PACKAGES}"
         raise ColltoolError("a page needs jinja2, which is missing", argument="output", fix=fix) from error
 
 
@@ -139,4 +139,4 @@ def _picture(one: ReportEntry, key: str, letters: Letters) -> Any:
         from colltool.render.drawing import fabric_svg
 
         return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
-    return _markup(page_svg(one.result, one.view, prefix=key, extra=EXTRA, letters=letters))
+    return _markup(page_svg(one.result, one.view, prefix=key, packages=PACKAGES, letters=letters))

@@ -44,13 +44,13 @@ def picture(result: Any, suffix: str, view: str = "") -> bytes:
     return _saved(result, view, suffix[1:], metadata=_METADATA[suffix])
 
 
-def page_picture(result: Any, view: str = "", *, extra: str = "plot") -> bytes:
+def page_picture(result: Any, view: str = "", *, packages: str = "matplotlib") -> bytes:
     """A result as an SVG document for a page: letters as outlines, no background or heading, one panel below the other.
 
     Raises:
-        ColltoolError: as :func:`picture`; ``extra`` is named as what brings matplotlib.
+        ColltoolError: as :func:`picture`; ``packages`` are what to install.
     """
-    need_matplotlib("a picture", extra)
+    need_matplotlib("a picture", packages)
     options = {"metadata": _METADATA[".svg"], "transparent": True}
     return _saved(result, view, "svg", style={"svg.fonttype": "path"}, paged=True, **options)
 
@@ -89,12 +89,12 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, p
         yield figure
 
 
-def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> None:
+def need_matplotlib(what: str, packages: str = "matplotlib", argument: str = "plot") -> None:
     """Refuse what cannot be drawn.
 
     Args:
         what: to be drawn, as the subject of a sentence.
-        extra: of colltool, which brings matplotlib.
+        packages: to install, matplotlib among them.
         argument: that asked for it.
 
     Raises:
@@ -103,7 +103,7 @@ def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> N
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        hint = f"install it: pip install 'colltool[{extra}]'"
+        hint = f"pip install {packages}"
         raise ColltoolError(f"{what} needs matplotlib, which is missing", argument=argument, fix=hint) from error
     except ValueError as error:  # it reads its settings as it loads
         backend = os.environ.get("MPLBACKEND")

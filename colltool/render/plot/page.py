@@ -53,7 +53,9 @@ class Letters:
         return ElementTree.tostring(root, encoding="unicode")
 
 
-def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str = "plot", letters: Letters | None = None) -> str:
+def page_svg(
+    result: Result, view: str = "", prefix: str = "fig", *, packages: str = "matplotlib", letters: Letters | None = None
+) -> str:
     """The picture of a result as one ``<svg>`` element for a page of HTML; the same bytes for the same result.
 
     Its background is the page's, its letters are outlines, its ids begin with ``prefix``, and ``aria-label`` says in words what
@@ -63,13 +65,13 @@ def page_svg(result: Result, view: str = "", prefix: str = "fig", *, extra: str 
         result: one of :data:`colltool.render.plot.views.VIEWS`.
         view: what to show, where there is a choice; the usual view when empty.
         prefix: of its ids, another one for each picture of a page.
-        extra: of colltool, which an error names where matplotlib is missing.
+        packages: what an error says to install where matplotlib is missing.
         letters: of the page, where its pictures share them; each has its own when None.
 
     Raises:
         ColltoolError: no matplotlib, a result without a picture or such a view, nothing to draw.
     """
-    root = ElementTree.fromstring(page_picture(result, view, extra=extra))
+    root = ElementTree.fromstring(page_picture(result, view, packages=packages))
     _strip(root)
     _rename(root, prefix)
     if letters is not None:

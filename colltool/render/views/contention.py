@@ -85,11 +85,11 @@ def _blocks(result: Contention) -> list[Block]:
 def _answer(result: Contention) -> str:
     """How much slower the worst group is than alone, and where that comes from."""
     worst = max(result.groups, key=lambda group: group.slowdown)
-    slow = f"{worst.name} takes {format_factor(worst.slowdown, 3)} of its time without contention"
-    said = slow if worst.slowdown > _SAME else "No group is slowed down"
+    slow = f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
+    said = sentence(slow) if worst.slowdown > _SAME else "No group is slowed down"
     asked = f"{counted(len(result.groups), 'group')} at once: {result.layout} on {on_fabric(result.fabric, result.overrides)}"
     shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
-    return f"{said}; busiest: {result.hottest[0].link}. {asked}. {shared}."
+    return f"{said}. {sentence(asked)}. {sentence(shared)}."
 
 
 _SAME = 1.0005

@@ -86,8 +86,8 @@ def reached_text(one: Efficiency) -> str:
     else:
         said = [f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share]
     parts = [f"of its bandwidth {', '.join(said)}" if said else ""]
-    parts += [f"{format_time(one.startup)} to get going" if one.startup else ""]
-    parts += [f"{format_time(one.startup_per_rank)} a rank to get going" if one.startup_per_rank else ""]
+    parts += [f"{format_time(one.startup)} to start" if one.startup else ""]
+    parts += [f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""]
     parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
     primitives = ", ".join(primitive.spoken for primitive in one.primitives)
     return f"{one.algorithm} ({primitives}): {'; '.join(filter(None, parts))}"
