@@ -154,9 +154,6 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
         fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
         size: bytes per rank.
         name: an algorithm; ``hierarchical`` alone is its fastest composition here.
-
-    Raises:
-        ColltoolError: as :func:`colltool.estimate.price.price`.
     """
     reading = readings or Readings()
     everything = price(fabric, primitive, size, group, reading)
@@ -175,11 +172,7 @@ def _is_baseline(primitive: Primitive, row: AlgorithmEstimate) -> bool:
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size.
-
-    Raises:
-        ColltoolError: as :func:`colltool.estimate.price.price`, for every rung that cannot be priced, at its place in the file.
-    """
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
     base = readings or Readings()
     priced, problems = [], []
     for rung in definition.rungs:

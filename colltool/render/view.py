@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import plain_number, shape_text
+from colltool.base.formatting import percent, plain_number, shape_text, whole_percent
 from colltool.estimate.group_spec import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
@@ -48,6 +49,14 @@ def described(fabric: Fabric) -> str:
     """What a fabric is in its file's words, on one line; where values are overridden it says whose words they are."""
     text = " ".join(fabric.description.split())
     return f"in its file: {text}" if text and fabric.overrides else text
+
+
+signed_percent = partial(percent, sign="+")
+
+
+def reached_percent(share: float) -> str:
+    """A share of what is expected: ``94%``; above ten times ``12 times``."""
+    return percent(share) if share > 10 else whole_percent(share)
 
 
 def plain(value: Any) -> Any:

@@ -169,7 +169,6 @@ def _bound(one: UpperBound) -> str:
 
 
 def verdict(result: Diagnosis) -> str:
-    """Whether all is well; what to think of first where it is not."""
     if not result.series:
         tiers = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
@@ -193,16 +192,13 @@ def verdict(result: Diagnosis) -> str:
 def _document(result: Diagnosis) -> Document:
     assumed = result.assumed
     return {"fabric": assumed.fabric} | set_field(assumed.overrides) | {
-        "expect": result.expect,
-        "ok": result.ok,
+        **fields(result, "expect ok"),
         "hardware": {"devices": list(assumed.devices), "hosts": list(assumed.hosts), "assumed": list(assumed.said)},
         "series": [_health(one) for one in result.series],
         "findings": [_finding(one) for one in result.findings],
-        "notes": list(result.notes),
-        "bounds": plain(result.bounds),
+        **fields(result, "notes bounds"),
         "measure": [_experiment(one) for one in result.measure],
-        "left_out": plain(result.left_out),
-        "skipped": plain(result.skipped),
+        **fields(result, "left_out skipped"),
         "verdict": verdict(result),
     }  # fmt: skip
 

@@ -100,7 +100,6 @@ def typed(change: Change) -> str:
 
 
 def plan_title(result: Plan) -> str:
-    """The job and where it runs."""
     name = on_fabric(result.job.name, result.job.overrides)
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 
