@@ -130,16 +130,13 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
         if reading.enough:
             break
         tried.add(rung["fabric"])
+        beside = str(folder / os.path.basename(rung["fabric"]))
+        opened = beside if rung["fabric"].removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside) else rung["fabric"]
         try:
-            found[rung["fabric"]] = load_fabric(_opened(rung["fabric"], folder))
+            found[rung["fabric"]] = load_fabric(opened)
         except ColltoolError as error:
             if error.where or hasattr(error, "problems"):
                 reading.pass_on(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)
     return found
-
-
-def _opened(name: str, folder: Path) -> str:
-    beside = str(folder / os.path.basename(name))
-    return name if name.removesuffix(SUFFIX) in shipped_fabrics() or not exists(beside) else beside

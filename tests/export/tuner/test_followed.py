@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from tests.export.nccl.measured import FACTS, MEASURED, hurts
+from tests.export.nccl.plugin import Taken, follow, read
 
 from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
@@ -17,8 +19,6 @@ from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
 from colltool.nccl.topology_inputs import hardware_on
-from tests.export.nccl.measured import FACTS, MEASURED, hurts
-from tests.export.nccl.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch
 
 SIZES = sorted({int(2 ** (k / 6)) for k in range(6 * 37)})
