@@ -21,7 +21,6 @@ LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measure
 
 
 def step_assumptions(config: ParallelConfig, costs: CollectiveCostCache, step: TrainingStep, *, energy: bool) -> tuple[str, ...]:
-    """Lines for people, each of one thing."""
     found = [*_stack(config), *_library(costs, step), *_launches(costs.fabric, step), *_strides(costs, step)]
     return (*found, *(_energy(costs.fabric, step) if energy else ()))
 
@@ -45,7 +44,7 @@ def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | 
         )
     device = job.draft.device
     if device is not None and job.device_from == "fabric":
-        yield f"computes on {device.name}, the device of {fabric.name}"
+        yield f"computes on {device.name}, {fabric.name}'s device"
     elif device is not None and fabric.device is None and job.device_from == "default":
         yield f"computes on {device.name}, the job's: {fabric.name} names no device"
     for one in job.draft.model.left_out if job.draft.model is not None else ():
@@ -55,22 +54,21 @@ def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | 
 def _stack(config: ParallelConfig) -> Iterator[str]:
     stack, device, given = config.stack, config.device, config.compute
     if stack is not None and device is not None and given is None and device.generation in stack.assumed:
-        yield f"what stack {stack.name} reaches on {device.generation} is assumed in part: no measured kernel stands behind it"
+        yield f"efficiency of stack {stack.name} on {device.generation} is partly assumed, not measured"
     if given is not None and not given.per_layer and config.model is not None:
-        yield "compute gives the times of a whole step: nothing hides behind single layers"
+        yield "compute gives times of a whole step: nothing hides under single layers"
 
 
 def _library(costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
-    """Whose choice the algorithms are."""
     calls = {one.call: one.cost for stage in step.stages for one in stage.sent if one.cost.busy}
     picked = {cost.pick for cost in calls.values()} - {""}
     facts = costs.fabric.library_facts
     name = facts.name if facts is not None else "all"
     if picked:
-        yield f"algorithms are those that {', '.join(sorted(picked))} picks by its own cost model, where it has one"
+        yield f"algorithms: {', '.join(sorted(picked))}'s own choice, where it has a cost model"
     elif calls:
-        runs = "the fastest that any library runs" if name == "all" else f"the fastest that {name} runs"
-        yield f"algorithms are {runs}: a library may pick others"
+        runs = "the fastest of any library" if name == "all" else f"the fastest that {name} implements"
+        yield f"algorithms: {runs}; a library may pick others"
 
 
 def _launches(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
@@ -80,12 +78,11 @@ def _launches(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
         return
     calls = sum(one.call.calls for one in step.paced if one.exposed_s and one.cost.busy)
     if calls:
-        more = f"{format_time(LAUNCH_S)} each would add up to {format_time(calls * LAUNCH_S, 2)}"
-        yield f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds, {more}"
+        more = f"at {format_time(LAUNCH_S)} per launch, +{format_time(calls * LAUNCH_S, 2)}"
+        yield f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds ({more})"
 
 
 def _strides(costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
-    """Groups that do not tile the outermost tier, and the size on which they were priced."""
     of: dict[int, list[str]] = {}
     for one in (sent for stage in step.stages for sent in stage.sent if sent.cost.busy):
         for _, stride in one.call.group.axes:
@@ -112,7 +109,7 @@ def _rounded(fabric: Fabric, rounded: Fabric) -> str:
 def _energy(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
     crossed = {tier for stage in step.stages for one in stage.sent for tier in one.cost.tiers}
     for name in silent(fabric, crossed):
-        yield f"{name} gives no energy, and none is counted on it: set {name}.energy=30pJ/bit"
+        yield f"{name} has no energy figure and counts as 0: set {name}.energy=30pJ/bit"
 
 
 class PublishedError(NamedTuple):

@@ -53,7 +53,6 @@ class Call(NamedTuple):
 
     @property
     def bytes_a_step(self) -> float:
-        """Over all of its calls."""
         return self.bytes * self.calls
 
 
@@ -98,7 +97,6 @@ class CallBuilder:
 
     def call(self, dimension: str, primitive: Primitive, group: RankGroup, size: float, *, per: Per, phase: Phase, source: str,
              each: float = 1, hides: Hiding = "nothing", skew: float = 1.0, closed: bool = False) -> Call:  # fmt: skip
-        """A call, its number a step filled in."""
         return Call(
             dimension=dimension,
             primitive=primitive,

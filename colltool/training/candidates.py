@@ -10,9 +10,9 @@ from colltool.fabric.model import Fabric
 from colltool.training.compression import EXTRA_STEPS
 from colltool.training.files.schema import ContextMode
 from colltool.training.memory import memory
-from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import Compression, ParallelConfig
 from colltool.training.step_time import TrainingStep
+from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS
 
 LEAST_GAIN = 1e-3  # of the step: below it a change is none
 WIDER = 4  # times a bucket
@@ -44,14 +44,11 @@ def _text(value: Any) -> str:
 
 
 class _ExposedTime:
-    """What of a step shows, by dimension: a change saves no more than that."""
-
     def __init__(self, now: TrainingStep) -> None:
         self._least_s = LEAST_GAIN * now.step_s
         self.exposed = {part.name: part.exposed_s for part in now.parts}
 
     def any(self, *names: str) -> bool:
-        """Whether these take enough of the step to be worth a change."""
         return sum(self.exposed.get(name, 0.0) for name in names) > self._least_s
 
     @property
@@ -65,14 +62,12 @@ class _ExposedTime:
 
 
 def _passes(config: ParallelConfig) -> Made:
-    """Less computed again."""
     for name, row in RECOMPUTATIONS.items():
         if row.core + row.layers < config.again.core + config.again.layers:
             yield f"recompute {name}", {"recompute": name}, config._replace(recompute=row.name)
 
 
 def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Made:
-    """What may hide, hidden."""
     layout, overlap = config.layout, config.overlap
     if layout.tp > 1 and not layout.sp:
         values = {"layout.sp": True} | _cut_experts(config, layout.etp)
@@ -109,7 +104,6 @@ def _buckets(config: ParallelConfig, shown: _ExposedTime, now: TrainingStep) -> 
 
 
 def _fewer_bytes(config: ParallelConfig, shown: _ExposedTime) -> Made:
-    """Gradients in fewer bits: as they are summed, or compressed."""
     shard = config.shard
     if not shown.any("dp", "expert dp"):
         return
@@ -124,7 +118,6 @@ def _fewer_bytes(config: ParallelConfig, shown: _ExposedTime) -> Made:
 
 
 def _sharding(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Made:
-    """Another ZeRO level; the shards of FSDP inside a node or a rack, replicas across."""
     shard, layout = config.shard, config.layout
     if layout.dp == 1 or not shown.any("dp", "expert dp"):
         return
@@ -199,7 +192,6 @@ def _context(config: ParallelConfig, shown: _ExposedTime) -> Made:
 
 
 def _pipeline(config: ParallelConfig, shown: _ExposedTime) -> Made:
-    """More chunks a stage, or a backward pass in two halves: less bubble."""
     layout, model = config.layout, config.model
     if model is None or layout.pp == 1 or layout.stages or not shown.any("bubble"):
         return

@@ -73,7 +73,6 @@ def _step_s(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[Pla
 
 
 def _outgrows(config: ParallelConfig, other: ParallelConfig) -> bool:
-    """Whether a job does not fit its device for what it needs more than now."""
     then = memory(other) if other.model is not None else None
     return then is not None and then.fits is False and then.bytes > memory(config).bytes
 
@@ -108,7 +107,6 @@ def _kept(job: Job, config: ParallelConfig, values: dict[str, str]) -> dict[str,
 
 
 def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[Made]:
-    """Twice the bandwidth of each tier on which anything shows; no oversubscription."""
     exposed: dict[str, float] = {}
     for sent in now.paced:
         for name in sent.cost.tiers:
@@ -130,5 +128,4 @@ def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[Made]:
 
 
 def _rate(rate_Bps: float) -> str:
-    """As ``--set`` takes it."""
     return f"{rate_Bps / 1e9:.12g}GB/s"

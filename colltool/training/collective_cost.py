@@ -57,7 +57,6 @@ class CollectiveCost(NamedTuple):
 
     @property
     def each_s(self) -> float:
-        """Seconds of a call."""
         return self.latency_s + self.bandwidth_s
 
     def scaled(self, factor: float) -> CollectiveCost:
@@ -78,7 +77,6 @@ class CollectiveCost(NamedTuple):
 
     @property
     def bound(self) -> str:
-        """``latency`` or ``bandwidth``."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
 
 
@@ -197,7 +195,6 @@ class CollectiveCostCache:
         return _cost(found, picked or found.best, found.library.name if picked is not None and found.library else "")
 
     def _whole(self, who: GroupSpec) -> Fabric:
-        """The fabric in whole strides of a group."""
         if who.stride not in self._in_strides:
             self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
         return self._in_strides[who.stride]
@@ -282,7 +279,6 @@ def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
 
 
 def _joined(parts: list[CollectiveCost]) -> CollectiveCost:
-    """Phases one after the other."""
     carried: dict[str, float] = {}
     for tier, seconds in (pair for part in parts for pair in part.busy):
         carried[tier] = carried.get(tier, 0.0) + seconds

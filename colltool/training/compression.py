@@ -36,7 +36,6 @@ def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, w
 
 
 def ratio_of(given: Compression) -> float:
-    """Of a job's compression."""
     return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
 
 
@@ -117,7 +116,6 @@ class GradientCompression(NamedTuple):
 
     @property
     def gains(self) -> bool:
-        """Whether the same accuracy is reached sooner."""
         return self.given.extra_steps < self.break_even_extra_steps
 
     def run_s(self, steps: int) -> float:

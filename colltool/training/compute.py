@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from colltool.training.calls import Phase
 from colltool.training.model import Shape
-from colltool.training.modes import Recomputation
 from colltool.training.operations import LayerCut, Operation, cut_of, layer_operations
-from colltool.training.parallel_config import ParallelConfig, PipelineStage
-from colltool.training.rank_parameters import stage_parameters
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, stage_parameters
 from colltool.training.roofline import Gemm, Roofline, core_s, gemm_s, moved_s
+from colltool.training.strategies import Recomputation
 
 FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
@@ -29,7 +28,6 @@ class Times(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """All of it."""
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
@@ -41,11 +39,9 @@ class Times(NamedTuple):
         return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[phase]
 
     def plus(self, other: Times) -> Times:
-        """Both, one after the other."""
         return Times(*(mine + its for mine, its in zip(self, other, strict=True)))
 
     def times(self, factor: float) -> Times:
-        """So many of it."""
         return Times(*(factor * mine for mine in self))
 
 
@@ -59,11 +55,9 @@ class LayerTimes(NamedTuple):
 
     @property
     def all(self) -> Times:
-        """The layer."""
         return self.gemms.plus(self.core).plus(self.elementwise).plus(self.experts)
 
     def times(self, factor: float) -> LayerTimes:
-        """A layer that takes so many times as long."""
         return LayerTimes(*(part.times(factor) for part in self))
 
 
@@ -80,7 +74,6 @@ class StageTimes(NamedTuple):
     all: Times
 
     def times(self, factor: float) -> StageTimes:
-        """A stage that takes so many times as long."""
         dense, moe = (layer and layer.times(factor) for layer in (self.dense, self.moe))
         return StageTimes(self.stage, dense, moe, self.ends.times(factor), self.all.times(factor))
 
@@ -109,14 +102,12 @@ def _stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
-    """One layer of a kind, from the kernels of the stack."""
     assert config.model is not None
     assert config.model.shape is not None
     return _layer(config.model.shape, cut_of(config), roofline_of(config), config.again, experts)
 
 
 def roofline_of(config: ParallelConfig) -> Roofline:
-    """The device under the stack."""
     assert config.device is not None
     assert config.stack is not None
     return Roofline(config.device, config.stack, config.precision.compute)
@@ -156,7 +147,6 @@ def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation
 
 
 def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
-    """GEMMs forward and backward."""
     forward = sum(gemm_s(one, roofline) for one in gemms)
     inputs, weights = (sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1))
     return Times(forward, inputs + weights, weight_s=weights)

@@ -38,7 +38,6 @@ def constraint_violations(config: ParallelConfig) -> list[Violation]:
 
 
 def _machine(config: ParallelConfig) -> Iterator[Violation]:
-    """A precision that the device has not, or a device that the stack says nothing of."""
     device, stack, precision = config.device, config.stack, config.precision.compute
     if device is None or stack is None or config.compute is not None:
         return
@@ -56,7 +55,6 @@ def _machine(config: ParallelConfig) -> Iterator[Violation]:
 
 
 def divisors(number: int) -> str:
-    """What divides a number, as a cure names it."""
     found = [str(one) for one in range(1, min(number, 100_000) + 1) if number % one == 0]
     return ", ".join(found[:_MOST_NAMED]) + (", ..." if len(found) > _MOST_NAMED else "")
 
@@ -76,7 +74,7 @@ def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
     if layout.etp > 1:
         yield _no_experts(layout.etp)
     if config.compute is None:
-        what = f"{model.name} has no shape: nothing says what a layer of it computes"
+        what = f"{model.name} has no shape: the compute of a layer is unknown"
         fix = "compute: {forward_per_layer: 7ms, backward_per_layer: 15ms}, or hidden, heads, ffn, vocab of the model"
         yield Violation(("model",), what, fix)
 
@@ -109,7 +107,7 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     if layout.cp_mode == "ulysses":
         heads = max(1, shape.kv_heads // layout.tp)
         if heads % layout.cp:
-            what = f"ulysses deals out heads, and cp {layout.cp} does not divide the {heads} kv heads of a rank"
+            what = f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of a rank"
             yield Violation(("layout", "cp"), what, f"cp: {divisors(heads)}, or cp_mode: ring")
 
 
@@ -125,7 +123,7 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     yield from _divides(path, layout.ep, moe.experts, "the number of experts")
     yield from _divides(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
     if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
-        what = f"with tp {layout.tp} and without sp every rank of a tensor group has the same tokens, and etp is {layout.etp}"
+        what = f"without sp all {layout.tp} ranks of a tensor group have the same tokens, so etp must be tp; it is {layout.etp}"
         yield Violation(("layout", "sp"), what, f"sp: true, or etp: {layout.tp}")
     if layout.dp and (layout.tp * layout.cp * layout.dp) % (layout.ep * layout.etp):
         inside = layout.tp * layout.cp * layout.dp
@@ -135,7 +133,7 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     elif layout.dp and layout.pp > 1:
         ours, theirs = (strides(sizes, layout.order)["pp"] for sizes in (layout.dense_sizes, layout.expert_sizes))
         if ours != theirs:
-            what = "stages of attention and of experts would be other ranks: pp stands inside ep or dp"
+            what = "attention and experts would have different stages: pp is inside ep or dp"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
 
 
@@ -175,7 +173,7 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
     if config.global_batch % part:
         made = f"micro {config.micro_batch}" + (f" x dp {layout.dp}" if layout.dp else "")
         near = part * max(1, round(config.global_batch / part))
-        what = f"{config.global_batch} sequences are no multiple of {made} = {part}"
+        what = f"{config.global_batch} sequences are not a multiple of {made} = {part}"
         yield Violation(path, what, f"global: {near}, or another micro or dp")
         return
     if layout.dp:
@@ -185,7 +183,7 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
 def _schedule(config: ParallelConfig) -> Iterator[Violation]:
     row, virtual = config.pipeline, config.layout.virtual
     if virtual > 1 and not row.interleaved and not (row.folded and virtual == 2):
-        what = f"virtual {virtual}, and {config.schedule} runs one chunk a stage"
+        what = f"virtual {virtual}, and {config.schedule} runs one chunk per stage"
         yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
     yield from (Violation(*one) for one in row.requires(config))
 
@@ -195,7 +193,7 @@ def _order(config: ParallelConfig) -> Iterator[Violation]:
     if layout.cp > 1 and layout.pp > 1:
         between = layout.order[min(map(layout.order.index, ("cp", "dp"))) : max(map(layout.order.index, ("cp", "dp")))]
         if "pp" in between:
-            what = "gradients are summed over cp and dp, and pp stands between them"
+            what = "gradients are summed over cp and dp, but pp is between them"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
 
 
@@ -222,7 +220,7 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
 def _overlap(config: ParallelConfig) -> Iterator[Violation]:
     layout, overlap = config.layout, config.overlap
     if overlap.tp and not (layout.sp and layout.tp > 1):
-        what = "tensor parallel communication hides under split GEMMs, which need sequence parallelism"
+        what = "hiding TP under split GEMMs needs sequence parallelism"
         yield Violation(("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false")
     shape = config.model.shape if config.model else None
     if overlap.ep == "shared" and not (shape and shape.moe and shape.moe.shared_ffn):
@@ -230,5 +228,5 @@ def _overlap(config: ParallelConfig) -> Iterator[Violation]:
     if overlap.ep and layout.ep == 1:
         yield Violation(("overlap", "ep"), "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2")
     if config.pipeline.hides_experts and layout.ep > 1 and not overlap.ep:
-        what = f"{config.schedule} exists to hide the all-to-alls under the other batch, and overlap.ep is false"
+        what = f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is false"
         yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")

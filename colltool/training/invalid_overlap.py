@@ -29,44 +29,42 @@ def _asked(config: ParallelConfig, name: str) -> bool:
 
 
 def _alone(config: ParallelConfig) -> Iterator[Violation]:
-    """A dimension of one rank, or one whose communication hides under nothing."""
     layout = config.layout
     if _asked(config, "dp") and layout.dp and config.gradient_ranks == 1:
-        what = "dp x cp is 1: no gradients are summed that could hide"
+        what = "dp x cp is 1: there are no gradient collectives to hide"
         yield Violation(("overlap", "dp"), what, "leave overlap.dp out, or more ranks")
     if _asked(config, "pp") and layout.pp == 1:
         yield Violation(("overlap", "pp"), "pp is 1: there are no borders to hide", "leave overlap.pp out, or pp of at least 2")
     if _asked(config, "cp") and layout.cp == 1:
         yield Violation(("overlap", "cp"), "cp is 1: there is nothing to hide", "leave overlap.cp out, or cp of at least 2")
     elif _asked(config, "cp") and layout.cp_mode != "ring":
-        what = f"cp_mode {layout.cp_mode} has all keys and values before attention starts: nothing of it hides"
+        what = f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so nothing hides"
         yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or layout.cp_mode: ring")
     on = config.compression.on if config.compression else ""
     if on == "dp" and layout.dp and config.gradient_ranks == 1:
-        yield Violation(("compression", "on"), "dp x cp is 1: it sends nothing to compress", "more ranks, or no compression")
+        yield Violation(("compression", "on"), "dp x cp is 1: there is nothing to compress", "more ranks, or no compression")
 
 
 def _batches(config: ParallelConfig) -> Iterator[Violation]:
     if _asked(config, "ep") and config.layout.ep > 1 and config.layout.dp and config.micro_batches == 1:
-        what = "tokens hide under another batch, and a replica has one micro-batch in a step"
+        what = "tokens hide under another micro-batch, and a replica has only one a step"
         fix = f"batch.global: {2 * config.global_batch}, a smaller batch.micro, overlap.ep: shared (a shared expert), or false"
         yield Violation(("overlap", "ep"), what, fix)
 
 
 def _given_times(config: ParallelConfig) -> Iterator[Violation]:
-    """Times that are given without the part that something should hide under."""
     if config.compute is None:
         return
     overlap, layers = config.overlap, "compute: {forward_per_layer: ..., backward_per_layer: ...}"
     if config.compute.per_layer:
         if _asked(config, "cp") and config.layout.cp > 1 and config.layout.cp_mode == "ring":
-            what = "the ring hides under attention, and the given times of a layer say nothing of it"
+            what = "the ring hides under attention, whose time is not among the given times of a layer"
             yield Violation(("overlap", "cp"), what, "a device and a stack in place of compute, or leave overlap.cp out")
         return
     wanted = {"tp": overlap.tp, "cp": _asked(config, "cp"), "ep": bool(overlap.ep),
               "dp": _asked(config, "dp") and config.shard.layers and config.shard.reshard}  # fmt: skip
     for name in (name for name, there in wanted.items() if there):
-        what = f"{name} hides under single layers, and compute gives the times of a whole step"
+        what = f"{name} hides under single layers, but compute gives times of a whole step"
         yield Violation(("overlap", name), what, f"{layers}, or leave overlap.{name} out")
 
 
@@ -75,7 +73,7 @@ def _shared_multiprocessors(config: ParallelConfig) -> Iterator[Violation]:
         return
     sent = (call for stage in pipeline_stages(config) for call in stage_calls(config, stage))
     if all(call.hides in _NO_COVER for call in sent):
-        what = "what hides takes multiprocessors from compute, and nothing hides here"
+        what = "sm_share slows compute while communication runs beside it, and none does here"
         yield Violation(("overlap", "sm_share"), what, "leave sm_share out, or let something hide")
 
 
@@ -92,7 +90,6 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
 
 
 def _idle(config: ParallelConfig) -> Iterator[str]:
-    """Keys of ``overlap`` that this layout cannot follow."""
     layout, overlap = config.layout, config.overlap
     if overlap.tp and not (layout.sp and layout.tp > 1):
         yield "tp"

@@ -89,7 +89,6 @@ class Job:
         return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
     def _unfilled(self, inside: int, ranks: int) -> Violation | None:
-        """What keeps tp, cp, pp and dp from filling the ranks."""
         dp = self.draft.layout.dp
         if dp and inside * dp != ranks:
             fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
@@ -102,7 +101,6 @@ class Job:
         return None
 
     def _nearest(self, inside: int, ranks: int) -> list[int]:
-        """The nearest numbers of ranks, below and above, on which nothing else of the job is amiss."""
         below = range(ranks // inside, 0, -1)
         above = range(ranks // inside + 1, ranks // inside + MOST_TRIED)
         found = (next((dp for dp in side if self._sound(dp)), None) for side in (below[:MOST_TRIED], above))
@@ -230,12 +228,10 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
-    """The error of a job on fewer ranks than one."""
     return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
 
 
 def list_jobs() -> list[str]:
-    """The names of the shipped jobs, sorted."""
     return preset_names("jobs")
 
 

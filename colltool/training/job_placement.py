@@ -38,7 +38,7 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     if job.draft.compute is not None and own is None:  # times that are given need no device
         return job
     if theirs is None:
-        what = f"{fabric.name} is of {fabric.device}, and nothing is known of what that computes"
+        what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
         job.refuse([Violation(("device",), what, MAPPING)])
     assert theirs is not None
     found = replace(job, draft=job.draft._replace(device=theirs), device_from="fabric")
@@ -80,17 +80,16 @@ def _clash(own: Accelerator, fabric: Fabric) -> Violation:
     fix = (
         f"device: {fabric.device}, or leave it out; {given('overrides', [f'device={there}'])} where the fabric has other devices"
     )
-    return Violation(("device",), f"the job computes on {own.name}, and {fabric.name} is of {fabric.device}", fix)
+    return Violation(("device",), f"the job asks for {own.name}, but {fabric.name} has {fabric.device}", fix)
 
 
 def _stack_without(job: Job, device: Accelerator) -> Violation | None:
-    """What is wrong where the stack says nothing of a device that the job did not choose."""
     stack, precision = job.draft.stack, job.draft.precision.compute
     if stack is None or job.draft.compute is not None or _speaks_of(stack, device, precision):
         return None
     every = [stack_of(read_stack(name, Path()), name) for name in preset_names("stacks")]
     others = [given("job_overrides", [f"stack={one.name}"]) for one in every if _speaks_of(one, device, precision)]
-    what = f"stack {stack.name} says nothing of {precision} on {device.name}, the device of the fabric"
+    what = f"stack {stack.name} has no efficiency for {precision} on {device.name}, the fabric's device"
     return Violation(("stack",), what, " or ".join([*others, "the stack as a mapping"]))
 
 
@@ -173,7 +172,6 @@ def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
 
 
 def _suspect(job: Job) -> tuple[KeyPath, str]:
-    """What a job says itself of how fast it computes: where, and what to check."""
     if job.draft.compute is not None:
         return ("compute",), "compute: forward and backward are of a whole step over all micro-batches, or of one layer and one"
     if job.measured_step_s is not None and job.file.slower is None:

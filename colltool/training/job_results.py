@@ -23,8 +23,6 @@ DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedd
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobList(Result):
-    """Jobs beside each other, such as the shipped ones."""
-
     subject: ClassVar[str] = "job"
     jobs: tuple[Job, ...]
 
@@ -56,8 +54,6 @@ class JobShown(Result):
 
 
 class CheckedJob(NamedTuple):
-    """A job file that holds, and what is odd about it."""
-
     file: str
     job: Job
     warnings: tuple[JobWarning, ...]
@@ -65,8 +61,6 @@ class CheckedJob(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobsChecked(Result):
-    """The files that hold, and what is odd about them."""
-
     subject: ClassVar[str] = "job_check"
     checks: tuple[CheckedJob, ...]
 
@@ -123,7 +117,7 @@ def check_job(name: str) -> CheckedJob:
 
 
 TILE = 64  # tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published GEMM rates
-_SLOW = "tiles of the matrix units are not filled, which cost published runs 30 to 50%"
+_SLOW = "partly filled matrix tiles cost published runs 30 to 50%"
 
 
 class JobWarning(NamedTuple):
@@ -135,7 +129,6 @@ class JobWarning(NamedTuple):
 
 
 def job_warnings(job: Job) -> tuple[JobWarning, ...]:
-    """Everything odd about a job."""
     return tuple(
         JobWarning(job.where(path), what, why)
         for path, what, why in (*_left_out(job.draft), *_sizes(job.draft), *_batch(job.draft))
@@ -144,7 +137,7 @@ def job_warnings(job: Job) -> tuple[JobWarning, ...]:
 
 def _left_out(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
     left = config.model.left_out if config.model is not None else ()
-    return [(("model",), f"not counted: {one}", "work and memory of it are missing from every figure") for one in left]
+    return [(("model",), f"not counted: {one}", "its work and memory are missing from every figure") for one in left]
 
 
 def _sizes(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
@@ -166,4 +159,4 @@ def _batch(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
     if not layout.dp or layout.pp == 1 or config.micro_batches >= layout.pp:
         return []
     what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
-    return [(("batch",), what, "most of the step is bubble")]
+    return [(("batch",), what, "most of the step is pipeline bubble")]

@@ -23,7 +23,6 @@ class RankGroup(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """How many."""
         return prod(size for size, _ in self.axes)
 
     @property
@@ -33,7 +32,6 @@ class RankGroup(NamedTuple):
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The ranks of the first such group."""
         found = [0]
         for size, stride in self.axes:
             found = [first + step * stride for step in range(size) for first in found]
@@ -61,7 +59,6 @@ class ParallelLayout(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """All ranks: tp x cp x pp x dp."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property

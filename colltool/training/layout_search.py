@@ -19,7 +19,6 @@ from colltool.training.job_placement import job_slice, on_fabric, refuse_impossi
 from colltool.training.memory import memory, worst_stage
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.pipelines import default_schedule
 from colltool.training.plan import rates, seated
 from colltool.training.search_results import (
     CHOICES,
@@ -35,6 +34,7 @@ from colltool.training.search_results import (
 )
 from colltool.training.search_space import Frame, Space
 from colltool.training.step_time import step_time
+from colltool.training.strategies import default_schedule
 
 MOST_REASONS = 3
 Watch = Callable[[int, int], None]
@@ -103,8 +103,6 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
 
 
 class _PricedLayouts:
-    """The layouts that were priced, and why the others were not."""
-
     def __init__(self, costs: CollectiveCostCache, model: TransformerModel) -> None:
         self.costs, self.model = costs, model
         self.held = self.fit = 0
@@ -153,9 +151,9 @@ def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
     if draft.model is None or draft.model.shape is None:
         what = f"{job.name} has no model" if draft.model is None else f"{draft.model.name} has no shape"
         fix = "give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab"
-        raise ColltoolError(f"{what}: nothing says what another layout computes and keeps", where=job.where(("model",)), fix=fix)
+        raise ColltoolError(f"{what}: the compute and memory of other layouts are unknown", where=job.where(("model",)), fix=fix)
     if draft.compute is not None:
-        what = f"{job.name} gives the times of one layout, and a search compares others"
+        what = f"{job.name} gives times of one layout only; a search compares others"
         raise ColltoolError(what, where=job.where(("compute",)), fix="device: h100 and stack: megatron in place of compute")
     return draft.model, draft.model.shape
 
@@ -189,7 +187,6 @@ def _ties(priced: list[Figures], best: Figures) -> Ties:
 
 
 def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
-    """The layout of the file beside the best."""
     try:
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))
@@ -201,12 +198,11 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
 
 
 def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _PricedLayouts) -> ColltoolError:
-    """Why no layout is left."""
     under = f" with {kept.spoken}" if kept.values else ""
     what = f"no layout of {job.name} on {ranks} ranks{under}"
     argument = "keep" if kept.values else "ranks"
     if found.unseated is not None:
-        fix = f"{counted(found.fit, 'layout')} fit the memory, none sits on the fabric: {said(found.unseated.what)}"
+        fix = f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric: {said(found.unseated.what)}"
         return ColltoolError(what, argument=argument, fix=f"{fix}; {said(found.unseated.fix)}")
     if found.smallest is not None:
         size, config = found.smallest
@@ -251,5 +247,4 @@ def _shard(file: ShardFile, config: ParallelConfig) -> dict[str, Any]:
 
 
 def _overlap(job: Job, config: ParallelConfig) -> dict[str, Any]:
-    """What the job asks to hide and this layout cannot follow."""
     return {f"overlap.{name}": None for name in possible_overlap(job.file.overlap, config)[1]}

@@ -60,8 +60,6 @@ class JobLinks(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """Bytes that the groups of a dimension send alike in a step, by group."""
-
     dimension: str
     ran: PricedSchedule
     border: str
@@ -114,20 +112,18 @@ def _named(one: BusyLink, names: Sequence[str], step_s: float) -> JobLink:
 
 
 def _notes(step: TrainingStep, missed: dict[str, list[str]]) -> Iterator[str]:
-    """What is not in the loads."""
     for reason, dimensions in missed.items():
         yield f"not counted, {', '.join(dict.fromkeys(dimensions))}: {reason}"
     sent = [one for stage in step.stages for one in stage.sent]
     timed = dict.fromkeys(one.call.dimension for one in sent if not one.cost.ran)
     if timed:
-        yield f"not counted, {', '.join(timed)}: their time is given, so nothing is known of their wires"
+        yield f"not counted, {', '.join(timed)}: their time is given, so their links are unknown"
     skewed = dict.fromkeys(one.call.dimension for one in sent if one.call.primitive is A2A and one.call.skew != 1)
     if skewed:
-        yield f"{', '.join(skewed)}: counted as even, while the price has the load of the busiest rank"
+        yield f"{', '.join(skewed)}: counted evenly; the step time has the busiest rank's load"
 
 
 def _loads(config: ParallelConfig, step: TrainingStep) -> list[_Load]:
-    """All that is sent in a step, calls that differ in nothing but their bytes as one."""
     found: dict[tuple[object, ...], _Load] = {}
     seats = _JobGroups(config, len(step.stages))
     for stage, sends in enumerate(step.stages):
@@ -151,8 +147,6 @@ def _border(one: PricedCall) -> str:
 
 
 class _JobGroups:
-    """Which ranks form the groups of a call, and which of them a stage speaks for."""
-
     def __init__(self, config: ParallelConfig, stages: int) -> None:
         layout = config.layout
         self.ranks, self.virtual, self.pp = layout.ranks, layout.virtual, layout.pp
@@ -199,7 +193,6 @@ class _JobGroups:
 
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
-    """What one group sends, in units of M."""
     from colltool.congestion.traffic import Members, traffic
     from colltool.congestion.traffic_from_schedule import neighbours, traffic_from_schedule
 

@@ -10,9 +10,15 @@ from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files.schema import BYTES
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.operations import SCORE_BYTES, cut_of, layer_operations
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.pipelines import InFlight, default_schedule
-from colltool.training.rank_parameters import ends_parameters, layer_parameters_of, stage_parameters
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    ends_parameters,
+    layer_parameters_of,
+    pipeline_stages,
+    stage_parameters,
+)
+from colltool.training.strategies import InFlight, default_schedule
 
 OPTIMIZER_BYTES = (
     12  # a parameter: master weight and Adam's two moments in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
@@ -23,8 +29,6 @@ GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetch
 
 
 class MemoryPart(NamedTuple):
-    """Bytes of one kind on a rank of a stage."""
-
     stage: int
     part: str
     bytes: float
@@ -44,7 +48,6 @@ class Memory(NamedTuple):
 
     @property
     def fits(self) -> bool | None:
-        """Whether the worst stage fits the device."""
         return None if self.capacity_bytes is None else self.bytes <= self.capacity_bytes
 
 
@@ -235,13 +238,11 @@ def candidates(config: ParallelConfig) -> Iterator[tuple[dict[str, object], Para
 
 
 def _tokens_apart(config: ParallelConfig) -> dict[str, object]:
-    """Sequence parallelism, with experts cut as they are: how they are cut follows from it where a job does not say."""
     shape = config.model.shape if config.model is not None else None
     return {"layout.sp": True} | ({"layout.etp": config.layout.etp} if shape is not None and shape.moe is not None else {})
 
 
 def _wider(config: ParallelConfig) -> Iterator[tuple[dict[str, object], ParallelConfig]]:
-    """The same ranks with fewer replicas: a wider tensor group, or a longer pipeline."""
     layout = config.layout
     for factor in (2, 4, 8):
         if layout.dp % factor:

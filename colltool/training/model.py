@@ -79,20 +79,17 @@ class TransformerModel(NamedTuple):
 
     @property
     def parameters(self) -> float:
-        """All of them: as given, else counted from the shape."""
         if self.given_parameters is not None:
             return self.given_parameters
         return float(parameters(self))
 
     @property
     def dense_layers(self) -> int:
-        """Layers without experts; they come first."""
         moe = self.shape.moe if self.shape else None
         return self.layers if moe is None else moe.dense_layers
 
     @property
     def moe_layers(self) -> int:
-        """Layers with experts."""
         return self.layers - self.dense_layers
 
 
@@ -123,13 +120,11 @@ def attention_parameters(shape: Shape) -> LayerParameters:
 
 
 def ffn_parameters(shape: Shape, width: int) -> float:
-    """The matrices of an FFN of this width."""
     return float(shape.matrices * shape.hidden * width + (width if shape.bias else 0))
 
 
 @lru_cache(maxsize=64)
 def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
-    """One layer, with experts or without."""
     attention = attention_parameters(shape)
     whole = attention.whole + shape.hidden * (2 if shape.bias else 1) + (shape.hidden if shape.bias else 0)
     if not experts or shape.moe is None:
@@ -152,7 +147,6 @@ def head_parameters(shape: Shape) -> LayerParameters:
 
 
 def parameters(model: TransformerModel) -> float:
-    """All parameters of a model with a shape: what its authors publish, without prediction heads beyond the next token."""
     shape = model.shape
     assert shape is not None
     total = sum(embedding_parameters(shape)) + sum(head_parameters(shape))
@@ -170,7 +164,6 @@ def active_parameters(model: TransformerModel) -> float:
 
 
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
-    """The record of a model file."""
     called = file.name or name or "model"
     if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
         return TransformerModel(called, file.layers, None, file.parameters, file.left_out)

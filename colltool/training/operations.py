@@ -157,7 +157,6 @@ def _ffn(shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], of:
 
 
 def head_flops(shape: Shape, tokens: float) -> float:
-    """2ThV."""
     return 2.0 * tokens * shape.hidden * shape.vocab
 
 

@@ -27,12 +27,10 @@ class PricedCall(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """Seconds of all of its calls."""
         return self.each_s * self.call.calls
 
     @property
     def hidden_s(self) -> float:
-        """What compute covers."""
         return max(0.0, self.total_s - self.exposed_s)
 
     @property
@@ -65,7 +63,6 @@ class OverlapModel:
         return self.times.dense or self.times.moe
 
     def _alone(self, one: PricedCall) -> float:
-        """Seconds of one call that its own cover leaves."""
         call, layer = one.call, self._layer(one.call)
         if call.hides == "nothing" or layer is None:
             return one.each_s
@@ -74,7 +71,6 @@ class OverlapModel:
         return max(0.0, one.each_s - self._cover(call, layer))
 
     def _cover(self, call: Call, layer: LayerTimes) -> float:
-        """Seconds of compute that one call has for itself."""
         match call.hides:
             case "weight gradient":
                 return layer.gemms.weight_s / REGIONS

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from colltool.training.files.schema import BYTES, Recompute, Schedule, ShardMode
 from colltool.training.layout import ParallelLayout
-from colltool.training.model import TransformerModel
-from colltool.training.modes import RECOMPUTATIONS, SHARDINGS, Recomputation, Sharding
-from colltool.training.pipelines import SCHEDULES, PipelineSchedule
+from colltool.training.model import TransformerModel, embedding_parameters, head_parameters, layer_parameters
 from colltool.training.roofline import Accelerator, Stack
+from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
@@ -31,7 +30,6 @@ class Shard(NamedTuple):
 
     @property
     def layers(self) -> bool:
-        """Whether layers are gathered when they are needed."""
         return self.row.weights
 
 
@@ -50,7 +48,6 @@ class Precision(NamedTuple):
 
     @property
     def param_bytes(self) -> float:
-        """Bytes of a weight as it is gathered."""
         return BYTES[self.params]
 
     @property
@@ -181,7 +178,6 @@ class PipelineStage(NamedTuple):
 
     @property
     def layers(self) -> int:
-        """All of its layers."""
         return self.dense_layers + self.moe_layers
 
     @property
@@ -232,3 +228,49 @@ def _chunks(config: ParallelConfig, model: TransformerModel, virtual: int) -> li
         return found
     counts = config.layout.stages or (model.layers // p,) * p
     return [[held // virtual + (chunk < held % virtual) for chunk in range(virtual)] for held in counts]
+
+
+class RankParameters(NamedTuple):
+    """Parameters of a rank: those that all D c replicas share, and those of its experts, which fewer do."""
+
+    dense: float
+    experts: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.dense + self.experts
+
+
+def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
+    """One layer of a kind; of a model without a shape an equal part of all parameters."""
+    model, layout = config.model, config.layout
+    assert model is not None
+    if model.shape is None:
+        return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
+    return RankParameters(*layer_parameters(model.shape, experts=experts).on(layout.tp, layout.ep, layout.etp))
+
+
+def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
+    """The embedding of the first stage and the head of the last; a tied head is a copy of its own there, with p > 1."""
+    model = config.model
+    assert model is not None
+    shape, tp = model.shape, config.layout.tp
+    if shape is None:
+        return RankParameters(0.0)
+    embedding = embedding_parameters(shape)
+    total = embedding.on(tp)[0] if stage.embedding else 0.0
+    if stage.head:
+        total += head_parameters(shape).on(tp)[0]
+        if shape.tied and not stage.embedding:
+            total += embedding.split / tp
+    return RankParameters(total)
+
+
+def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
+    ends = ends_parameters(config, stage)
+    dense = layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
+    moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
+    return RankParameters(
+        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense,
+        stage.moe_layers * moe.experts,
+    )

@@ -40,7 +40,6 @@ class PassBuckets(NamedTuple):
 
 
 def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
-    """Calls of one pass as the buckets that they are sent in."""
     wires = tuple(sorted({one.cost.wire for one in sent if one.cost.wire}))
     return PassBuckets(tuple(sent), wires, in_a_row(_in_turn(sent)), sum(one.total_s for one in sent))
 
@@ -56,7 +55,6 @@ def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> 
 
 
 def all_of_it(sent: Sequence[PricedCall], overhead_s: float) -> list[PricedCall]:
-    """Calls that nothing covers."""
     return [one._replace(exposed_s=one.total_s + 2 * overhead_s * one.call.calls) for one in sent]
 
 
@@ -97,8 +95,6 @@ def _in_turn(sent: Sequence[PricedCall]) -> list[float]:
 
 
 class Overlapped(NamedTuple):
-    """Seconds of communication that hide under compute, and those that do not."""
-
     hidden_s: float
     exposed_s: float
 

@@ -80,7 +80,6 @@ class Plan(Result):
 
     @property
     def ranks(self) -> int:
-        """All of the job's."""
         return self.setup.layout.ranks
 
     @property
@@ -90,7 +89,6 @@ class Plan(Result):
 
     @property
     def network_share(self) -> float:
-        """The share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
 
     @property
@@ -209,7 +207,6 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Tokens a second and MFU."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -264,7 +261,6 @@ def _wires(fabric: Fabric, step: TrainingStep) -> tuple[TierUse, ...]:
 
 
 def _carried(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
-    """Seconds of bandwidth on a tier by dimension."""
     found: dict[str, float] = {}
     for one in sent:
         seconds = dict(one.cost.busy).get(tier, 0.0) * one.call.calls

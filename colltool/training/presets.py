@@ -24,7 +24,6 @@ PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")
 
 
 def preset_folder(kind: Kind) -> Path:
-    """The folder of the shipped files of a kind."""
     return Path(__file__).parent / "data" / kind
 
 
@@ -87,12 +86,10 @@ def read_model(name: str, folder: Path) -> ModelFile:
 
 
 def read_device(name: str, folder: Path) -> DeviceFile:
-    """A device that a job names."""
     return _read("devices", DeviceFile, name, folder)
 
 
 def read_stack(name: str, folder: Path) -> StackFile:
-    """A stack that a job names."""
     return _read("stacks", StackFile, name, folder)
 
 

@@ -14,9 +14,9 @@ from colltool.training.files.schema import Schedule
 from colltool.training.layout import ParallelLayout
 from colltool.training.model import TransformerModel, transformer_of
 from colltool.training.parallel_config import Compression, GivenTimes, Overlap, ParallelConfig, Precision, Shard
-from colltool.training.pipelines import SCHEDULES, default_schedule
 from colltool.training.presets import read_device, read_model, read_stack
 from colltool.training.roofline import accelerator_of, stack_of
+from colltool.training.strategies import SCHEDULES, default_schedule
 
 F = TypeVar("F", bound=Part)
 
@@ -81,9 +81,9 @@ def lacking(reading: Reading[JobFile]) -> bool:
             if value is None
         ]
         if file.compute is None and file.stack is None:  # the device may be the fabric's
-            wanted.append(("stack", "nothing says how fast it computes: no 'stack'", "stack: megatron, or compute: {...}"))
+            wanted.append(("stack", "no 'stack' says how fast it computes", "stack: megatron, or compute: {...}"))
     if file.slower is not None and file.stack is None:
-        wanted.append(("slower", "nothing is said of a stack's speed without a stack", "stack: megatron, or leave slower out"))
+        wanted.append(("slower", "slower scales a stack, and there is none", "stack: megatron, or leave slower out"))
     if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:
         wanted.append(("compute", "times of a layer need the number of layers", "model: {parameters: 7.0e+9, layers: 32}"))
     for key, what, fix in wanted:
@@ -92,18 +92,15 @@ def lacking(reading: Reading[JobFile]) -> bool:
 
 
 def _unmatched(reading: Reading[JobFile], file: JobFile) -> bool:
-    """Whether a compressed dimension is no dimension here."""
     on = file.compression.on if file.compression else ""
     sizes = [getattr(file.layout, name) for name in (("cp", "dp") if on == "dp" else (on,) if on else ())]
     if sizes and all(size == 1 for size in sizes):
-        reading.refuse(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")
+        reading.refuse(("compression", "on"), f"{on} is 1: there is nothing to compress", "on: dp")
         return True
     return False
 
 
 class _NamedParts:
-    """The parts of a job that stand in files of their own."""
-
     def __init__(self, reading: Reading[JobFile], folder: Path) -> None:
         self.reading, self.folder = reading, folder
         self.failed = False
@@ -148,7 +145,7 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
 
 
 def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
-    """Under pipelines FSDP keeps what it gathered (``reshard``) unless told."""
+    """Under pipelines FSDP keeps what it gathered (``reshard``) by default."""
     reshard = file.reshard if file.reshard is not None else layout.pp == 1
     gathers = file.gathers or (2 if reshard else 1)
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))

@@ -26,7 +26,6 @@ class Gemm(NamedTuple):
 
     @property
     def flops(self) -> float:
-        """2 m n k of each."""
         return 2.0 * self.m * self.n * self.k * self.copies
 
     @property
@@ -75,7 +74,6 @@ def core_s(flops: float, machine: Roofline) -> float:
 
 
 def moved_s(size: float, machine: Roofline) -> float:
-    """Elementwise kernels that move so many bytes."""
     return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)
 
 
@@ -133,7 +131,7 @@ class Stack(NamedTuple):
         """The share of peak that a large GEMM reaches.
 
         Raises:
-            ColltoolError: the stack says nothing of the precision or the generation.
+            ColltoolError: the stack has no efficiency for the precision or the generation.
         """
         table = dict(self.gemm).get(precision)
         if table is None:
@@ -147,11 +145,10 @@ class Stack(NamedTuple):
         return self._of(self.attention, generation, "attention")
 
     def grouped_share(self, precision: str, generation: str) -> float:
-        """The share of peak of a GEMM over several experts; that of any GEMM where the stack says nothing of them."""
+        """The share of peak of a GEMM over several experts; that of any GEMM where the stack has no efficiency for them."""
         return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
 
     def launch_s(self, precision: str) -> float:
-        """The time of a kernel that does nothing."""
         table = dict(self.launch)
         return table.get(precision, max(table.values()))
 
@@ -160,17 +157,15 @@ class Stack(NamedTuple):
         if found is None:
             known = ", ".join(name for name, _ in table)
             fix = f"a device of {known}, another stack, or the stack as a mapping"
-            raise ColltoolError(f"stack {self.name} says nothing of {what} on {generation}", fix=fix)
+            raise ColltoolError(f"stack {self.name} has no efficiency for {what} on {generation}", fix=fix)
         return found
 
 
 def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
-    """The record of a device file."""
     return Accelerator(file.name or name or "device", file.generation, _pairs(file.peak), file.memory, file.bandwidth)
 
 
 def stack_of(file: StackFile, name: str = "") -> Stack:
-    """The record of a stack file."""
     return Stack(
         name=file.name or name or "stack",
         gemm=tuple((str(precision), _pairs(table)) for precision, table in file.gemm.items()),

@@ -12,8 +12,8 @@ from colltool.base.result import Result
 from colltool.base.units import parse_count
 from colltool.training.files.schema import Recompute, Schedule, ShardMode, written
 from colltool.training.job import Job
-from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS
 
 TIE = 0.03  # of the best step: plans of published runs are off by more
 CHOICES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp", "micro", "shard", "recompute")
@@ -37,7 +37,6 @@ class LayoutChoice(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """``tp 8, pp 4, dp 16, zero1, recompute none``: sizes of more than 1, and the sharding."""
         sizes = [f"{name} {getattr(self, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
         return ", ".join([text for text in sizes if not text.endswith(" 1")] + [self.shard, f"recompute {self.recompute}"])
 
@@ -60,7 +59,6 @@ class PricedLayout(NamedTuple):
 
     @property
     def network_share(self) -> float:
-        """The share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s
 
 
@@ -104,18 +102,15 @@ class LayoutSearch(Result):
 
     @property
     def device(self) -> str:
-        """What all of them compute on, by name."""
         assert self.job.draft.device is not None  # without one nothing is searched
         return self.job.draft.device.name
 
     @property
     def best(self) -> PricedLayout:
-        """The fastest."""
         return self.layouts[0]
 
 
 def layout_choice(config: ParallelConfig) -> LayoutChoice:
-    """What a search chose of a setup."""
     layout = config.layout
     return LayoutChoice(
         tp=layout.tp,
@@ -169,7 +164,6 @@ class Constraints(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """``tp=8, sp=true``."""
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
 
 
@@ -194,18 +188,18 @@ def _example() -> str:
 def _split(text: Any) -> tuple[str, str]:
     name, equals, value = str(text).partition("=")
     if not equals or not value.strip():
-        raise ColltoolError(f"{shown(text)} keeps nothing", argument="keep", fix=f"write {_example()}; {_known()}")
+        raise ColltoolError(f"{shown(text)} is not NAME=VALUE", argument="keep", fix=f"write {_example()}; {_known()}")
     return name.strip(), value.strip()
 
 
 def _known() -> str:
-    return f"what can be kept: {', '.join(NAMES)}"
+    return f"constraints: {', '.join(NAMES)}"
 
 
 def _name(name: Any) -> str:
     if name not in NAMES:
         fix = f"{nearest(str(name), list(NAMES))} {_known()}".strip()
-        raise ColltoolError(f"nothing is called {shown(str(name))}", argument="keep", fix=fix)
+        raise ColltoolError(f"no constraint is called {shown(str(name))}", argument="keep", fix=fix)
     return str(name)
 
 

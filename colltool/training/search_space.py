@@ -16,19 +16,16 @@ from colltool.training.files.job import ShardFile
 from colltool.training.invalid_overlap import possible_overlap
 from colltool.training.job import Job, PlainCall
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.modes import RECOMPUTATIONS, SHARDINGS
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.pipelines import default_schedule
 from colltool.training.resolve import shard_of
 from colltool.training.search_results import MODES, Constraints
+from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
 
 LEAST_TOKENS = 4096  # of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3: 8,192)
 MOST_SIZES = 20_000  # seven times those of a shipped job on 512 ranks: about a minute
 
 
 class Sizes(NamedTuple):
-    """The sizes that a frame is made of."""
-
     tp: int
     cp: int
     ep: int
@@ -130,7 +127,6 @@ class Space:
                         yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
 
     def _grids(self) -> Iterator[tuple[int, int, int, int]]:
-        """tp, cp, pp and dp that fill the ranks."""
         kept, layers = self.kept, self.model.layers
         rings, own = max(1, self.job.draft.sequence // LEAST_TOKENS), self.job.draft.layout.cp
         for tp in _tried(kept.tp, (t for t in divisors(self.ranks) if self.shape.heads % t == 0)):
@@ -140,7 +136,6 @@ class Space:
                         yield tp, cp, pp, self.ranks // (tp * cp * pp)
 
     def _micros(self, most: int) -> list[int]:
-        """Powers of two, and the job's own."""
         own = self.job.draft.micro_batch
         return sorted({2**power for power in range(most.bit_length())} | ({own} if own <= most else set()))
 
@@ -153,7 +148,6 @@ class Space:
         return sorted({chunks for layers in held for chunks in divisors(layers)})
 
     def _setup(self, sizes: Sizes) -> ParallelConfig:
-        """What follows from the sizes, as where a file is read."""
         draft, file = self.job.draft, self.job.file.layout
         asked = file.sp if "sp" in file.model_fields_set else True
         sp = (asked if self.kept.sp is None else self.kept.sp) and sizes.tp > 1
@@ -168,7 +162,6 @@ class Space:
 
 
 def divisors(number: int) -> list[int]:
-    """Of a number, in order."""
     small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
     return small + [number // one for one in reversed(small) if one * one != number]
 
@@ -192,7 +185,6 @@ def _shard_file(file: ShardFile, mode: str) -> ShardFile:
 
 
 def _unsent(config: ParallelConfig) -> Iterator[Violation]:
-    """A compressed dimension that this layout does not have."""
     on = config.compression.on if config.compression else "dp"
     if on != "dp" and getattr(config.layout, on) == 1:
-        yield Violation(("compression", "on"), f"{on} is 1: it sends nothing to compress", "on: dp")
+        yield Violation(("compression", "on"), f"{on} is 1: there is nothing to compress", "on: dp")

@@ -15,7 +15,7 @@ from colltool.training.job import PlainCall
 from colltool.training.overlap import OverlapModel, PricedCall
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard
 from colltool.training.per_step import PassBuckets, all_of_it, borders, of_a_pass, under_all
-from colltool.training.pipelines import Pass
+from colltool.training.strategies import Pass
 from colltool.training.traffic import BORDERS, GRADIENTS, OFTEN, ONCE, stage_calls
 
 PLAIN = "the job's calls"
@@ -39,12 +39,10 @@ class StageStep:
 
     @property
     def tail_s(self) -> float:
-        """Seconds after and before the pipeline."""
         return self.once_s + self.optimizer_s + self.slowed_s
 
     @property
     def compute_s(self) -> float:
-        """Seconds of compute of a micro-batch."""
         return self.compute.all.total_s
 
     @property
@@ -149,12 +147,10 @@ def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostC
 
 
 def _borders(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache) -> list[PricedCall]:
-    """Messages between stages."""
     return [_priced(call, costs, config) for call in stage_calls(config, stage, BORDERS)]
 
 
 def _hidden(sent: Iterable[PricedCall], found: dict[tuple[str, bool], float]) -> dict[tuple[str, bool], float]:
-    """Seconds that calls hide, added up by wire and pass."""
     for one in sent:
         key = one.cost.wire, one.back
         found[key] = found.get(key, 0.0) + one.hidden_s

@@ -13,8 +13,8 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import DIMENSIONS
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.pipelines import Pass, pipeline_s
 from colltool.training.stage_time import StageStep, stage_step, views
+from colltool.training.strategies import Pass, pipeline_s
 
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 
@@ -135,7 +135,6 @@ def _paced(slowest: StageStep, last: StageStep, stages: Sequence[StageStep]) -> 
 
 
 def _dimensions(taken: Sequence[PricedCall]) -> list[StepPart]:
-    """Each dimension of these calls."""
     names = sorted({one.call.dimension for one in taken}, key=lambda name: DIMENSIONS.index(name) if name in DIMENSIONS else 99)
     return [
         StepPart(
@@ -180,7 +179,7 @@ def calibrated(
         return step_of(config._replace(slower=factor), costs, plain).step_s - measured_s
 
     if off(0.0) >= 0:
-        alone = f"without any compute the network and the fixed time take {format_time(off(0.0) + measured_s)}"
+        alone = f"network and fixed time alone take {format_time(off(0.0) + measured_s)}"
         fix = "no stack reaches it: check the measured time (of one step, on these ranks), the layout, and the fabric"
         job.refuse([Violation(("measured", "step"), f"a step of {format_time(measured_s)}, and {alone}", fix)])
     return StepCalibration(_root(off, measured_s / now.step_s, _CLOSE * measured_s), now.step_s)

@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterator
 from colltool.base.primitives import AG, AR, P2P, RS
 from colltool.training.calls import Call, CallBuilder, Hiding, Per, Phase, layer_calls
 from colltool.training.layout import RankGroup, cut
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.rank_parameters import RankParameters, ends_parameters, layer_parameters_of, stage_parameters
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    RankParameters,
+    ends_parameters,
+    layer_parameters_of,
+    pipeline_stages,
+    stage_parameters,
+)
 
 NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
@@ -106,7 +113,6 @@ def _layered(send: CallBuilder) -> Iterator[Call]:
 
 
 def _units(send: CallBuilder) -> Iterator[tuple[Per, int, RankParameters]]:
-    """What is gathered together, how many of each a stage has: layers of a kind, the embedding with the head."""
     config, stage = send.config, send.stage
     if stage.dense_layers:
         yield "dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False)
@@ -117,7 +123,6 @@ def _units(send: CallBuilder) -> Iterator[tuple[Per, int, RankParameters]]:
 
 
 def _shard_groups(send: CallBuilder, held: RankParameters) -> Iterator[tuple[str, RankGroup, RankGroup, float]]:
-    """The groups that shard a unit's weights, and those that hold the same shard, with the parameters that a group has."""
     layout, shard = send.config.layout, send.config.shard
     for name, group, parameters in (
         ("dp", layout.group("cp", "dp"), held.dense),
@@ -198,7 +203,6 @@ def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS)
 
 
 def step_calls(config: ParallelConfig) -> tuple[tuple[PipelineStage, tuple[Call, ...]], ...]:
-    """Those of every stage; stages of one kind share theirs."""
     stages = pipeline_stages(config)
     by_kind = {stage.kind: stage_calls(config, stage) for stage in {stage.kind: stage for stage in stages}.values()}
     return tuple((stage, by_kind[stage.kind]) for stage in stages)

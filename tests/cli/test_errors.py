@@ -59,13 +59,13 @@ EXACT: dict[str, tuple[str, ...]] = {
     "explain ring qux": ("error: unknown primitive 'qux'", f"  {PRIMITIVES}"),
     "price ar -f nvl27": (
         "error: no file and no shipped fabric is called 'nvl27'",
-        "  did you mean 'nvl72'? the shipped ones: colltool fabric list",
+        "  did you mean 'nvl72'? list the shipped ones: colltool fabric list",
     ),
     "price ar -f zzz.yaml": (
         "error: no file and no shipped fabric is called 'zzz.yaml'",
-        "  the shipped ones: colltool fabric list",
+        "  list the shipped ones: colltool fabric list",
     ),
-    "fabric show zzz": ("error: no file and no shipped fabric is called 'zzz'", "  the shipped ones: colltool fabric list"),
+    "fabric show zzz": ("error: no file and no shipped fabric is called 'zzz'", "  list the shipped ones: colltool fabric list"),
     "price ar -f directory": ("error: directory: is a directory, expected a fabric file", "  give a file in it"),
     "price ar -f nvl72 -M 1MB --algorithm rong": (
         "error: no algorithm 'rong' for all-reduce",

@@ -87,7 +87,7 @@ def test_what_a_run_takes_and_what_it_rests_on(run: Any, folder: Path) -> None:
     assert document["energy_J"] == pytest.approx(sum(one["energy_J"] or 0 for one in document["collectives"]))
     assert document["step_s"] == pytest.approx(0.3), "anchored at what the file says was measured"
     assert document["anchor"]["before_s"] == pytest.approx(0.3 * (1 + document["measured_error"]))
-    assert "nvlink gives no energy, and none is counted on it: set nvlink.energy=30pJ/bit" in document["grounds"]
+    assert "nvlink has no energy figure and counts as 0: set nvlink.energy=30pJ/bit" in document["grounds"]
     for part in document["parts"]:  # the collectives of the stages that set the pace are the parts
         paces = [one["exposed_s"] for one in document["collectives"] if one["dimension"] == part["name"] and one["paces"]]
         assert not paces or sum(paces) == pytest.approx(part["exposed_s"])
@@ -99,12 +99,12 @@ BAD = {
     "layout.virtual=3": "--job-set layout.virtual=3: virtual 3",
     "layout.dp=8": "--job-set layout.dp=8: tp x cp x pp x dp = 32 does not fill 16 ranks",
     "layout.ep=2": "--job-set layout.ep=2: ep 2, and the model has no experts",
-    "batch.global=63": "--job-set batch.global=63: 63 sequences are no multiple of micro 1 x dp 4 = 4",
-    "batch.micro=48": "mine.yaml:3:17: batch.global: 64 sequences are no multiple of micro 48",
+    "batch.global=63": "--job-set batch.global=63: 63 sequences are not a multiple of micro 1 x dp 4 = 4",
+    "batch.micro=48": "mine.yaml:3:17: batch.global: 64 sequences are not a multiple of micro 48",
     "overlap.cp=true": "--job-set overlap.cp=true: cp is 1: there is nothing to hide",
     "overlap.ep=true": "--job-set overlap.ep=true: ep is 1: there is nothing to hide",
     "model={parameters: 1.0e+9, layers: 8}": "mine.yaml:4:14: layout.tp: tp 2 needs the size of activations",
-    "measured.step=1us": "--job-set measured.step=1us: a step of 1 us, and without any compute the network",
+    "measured.step=1us": "--job-set measured.step=1us: a step of 1 us, and network and fixed time alone",
 }
 
 
@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused_where_it_was_said(run: Any, folder: Path, 
     ("ranks", "says", "cure"),
     [
         ("18", "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks", "-n 16 or -n 32"),
-        ("12", "mine.yaml:3:17: batch.global: 64 sequences are no multiple of micro 1 x dp 3 = 3", "global: 63"),
+        ("12", "mine.yaml:3:17: batch.global: 64 sequences are not a multiple of micro 1 x dp 3 = 3", "global: 63"),
     ],
 )
 def test_ranks_that_do_not_fit(run: Any, folder: Path, ranks: str, says: str, cure: str) -> None:
@@ -135,7 +135,7 @@ def test_ranks_that_do_not_fit(run: Any, folder: Path, ranks: str, says: str, cu
 def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> None:
     Path("mine.yaml").write_text(TEXT + "overlap: {dp: true, pp: true}\n")
     done = run(*PLAN, "-n", "4")
-    assert "mine.yaml:8:15: overlap.dp: dp x cp is 1: no gradients are summed that could hide" in done.err
+    assert "mine.yaml:8:15: overlap.dp: dp x cp is 1: there are no gradient collectives to hide" in done.err
     assert done.code == 2
 
 

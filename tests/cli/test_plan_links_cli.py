@@ -33,4 +33,4 @@ def test_a_time_that_is_given_is_named(run: Any, tmp_path: Any) -> None:
     file = tmp_path / "calls.yaml"
     file.write_text("layout: {dp: 16}\ncalls:\n  - {primitive: ar, group: dp, size: 1GB, time: 5ms}\n")
     shown = run("plan", str(file), "-f", "dgx-h100", "--links").out
-    assert "not counted, dp: their time is given, so nothing is known of their wires" in shown
+    assert "not counted, dp: their time is given, so their links are unknown" in shown

@@ -92,9 +92,9 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "what", "fix"),
     [
-        (("--search", "--keep", "dp=4"), "--keep: nothing is called 'dp'", "what can be kept: tp, sp,"),
+        (("--search", "--keep", "dp=4"), "--keep: no constraint is called 'dp'", "constraints: tp, sp,"),
         (("--search", "--keep", "shard=zero"), "--keep: shard cannot be 'zero'", "one of ddp, zero1"),
-        (("--search", "--keep", "tp"), "--keep: 'tp' keeps nothing", "write --keep tp=8"),
+        (("--search", "--keep", "tp"), "--keep: 'tp' is not NAME=VALUE", "write --keep tp=8"),
         (
             ("--search", "--keep", "pp=3"),
             "--keep: pp=3: tp x cp x pp = 3 does not divide 16 ranks",

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 MODULES = {
-    "pipelines": 2,
+    "strategies": 2,
     "per_step": 2,
     "compression": 2,
     "calls": 1,

@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "no shape and no times": (
         dense(model=TINY, layout={}),
-        "has no shape: nothing says what a layer of it computes",
+        "has no shape: the compute of a layer is unknown",
         "compute: ",
     ),
     "experts without a shape": (dense(model=TINY, layout={"etp": 8}, compute=FAST), "etp 8, and the model has no experts", "etp"),

@@ -201,13 +201,13 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     ),
     "stages": ({"layout.stages": [20, 20, 20]}, None, "3 stages of 60 layers, and pp is 4, the model 80"),
     "chunks of stages": ({"layout.stages": [3, 37, 20, 20]}, None, "virtual 5, and a stage has 3 layers | virtual: at most 4"),
-    "micro-batches": ({"batch.micro": 3}, None, "1024 sequences are no multiple of micro 3 = 3 | global: 1023"),
+    "micro-batches": ({"batch.micro": 3}, None, "1024 sequences are not a multiple of micro 3 = 3 | global: 1023"),
     "micro-batches of a replica": (
         {"batch.global": 1000},
         512,
-        "1000 sequences are no multiple of micro 1 x dp 16 = 16 | global: 992",
+        "1000 sequences are not a multiple of micro 1 x dp 16 = 16 | global: 992",
     ),
-    "interleaved": ({"batch.global": 160}, 512, "10 micro-batches are no multiple of pp 4, which interleaved needs"),
+    "interleaved": ({"batch.global": 160}, 512, "10 micro-batches are not a multiple of pp 4, which interleaved needs"),
     "interleaved without virtual": (
         {"layout.virtual": 1, "schedule": "interleaved"},
         None,
@@ -216,13 +216,13 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "virtual without interleaved": (
         {"schedule": "1f1b"},
         None,
-        "virtual 5, and 1f1b runs one chunk a stage | schedule: interleaved",
+        "virtual 5, and 1f1b runs one chunk per stage | schedule: interleaved",
     ),
     "odd dualpipe": ({"layout": {"pp": 5}, "schedule": "dualpipe"}, None, "dualpipe needs an even pp, got 5"),
     "zbv and odd stages": (
         {"layout": {"pp": 16}, "schedule": "zbv"},
         None,
-        "zbv folds each stage in two chunks, and a stage has 5 layers | an even number",
+        "zbv splits each stage into two chunks, and a stage has 5 layers | an even number",
     ),
     "no experts": ({"layout.ep": 8}, None, "ep 8, and the model has no experts | ep: 1, or a model with moe"),
     "experts": (
@@ -238,17 +238,17 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "experts and tensor groups": (
         {"model": "mixtral-8x7b", "layout": {"tp": 2, "ep": 8, "etp": 1}},
         None,
-        "without sp every rank of a tensor group has the same tokens",
+        "without sp all 2 ranks of a tensor group have the same tokens",
     ),
     "an order of two grids": (
         {"model": "mixtral-8x7b", "layout": {"tp": 2, "sp": True, "ep": 8, "pp": 2, "order": ["tp", "pp", "cp", "ep", "dp"]}},
         64,
-        "stages of attention and of experts would be other ranks",
+        "attention and experts would have different stages",
     ),
     "a pipeline within gradients": (
         {"layout": {"cp": 2, "pp": 2, "order": ["cp", "pp", "dp", "tp", "ep"]}},
         None,
-        "gradients are summed over cp and dp, and pp stands between",
+        "gradients are summed over cp and dp, but pp is between",
     ),
     "an order that leaves out": (
         {"layout.order": ["tp", "dp", "pp", "cp"]},
@@ -259,7 +259,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "ulysses": (
         {"layout": {"cp": 16, "cp_mode": "ulysses"}},
         None,
-        "ulysses deals out heads, and cp 16 does not divide the 8 kv heads",
+        "ulysses splits heads, and cp 16 does not divide the 8 kv heads",
     ),
     "a sequence that is not cut evenly": ({"sequence": 8190}, None, "a sequence of 8190 is not cut in tp x cp = 8 equal parts"),
     "shard groups": (
@@ -273,9 +273,9 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "gathered twice and kept": (
         {"shard": {"mode": "fsdp", "gathers": 2, "reshard": False}},
         None,
-        "what stays gathered is not gathered twice",
+        "without resharding, layers are gathered once",
     ),
-    "overlap of tp without sp": ({"overlap.tp": True, "layout.sp": False}, None, "split GEMMs, which need sequence parallelism"),
+    "overlap of tp without sp": ({"overlap.tp": True, "layout.sp": False}, None, "under split GEMMs needs sequence parallelism"),
     "overlap of no experts": ({"overlap.ep": True}, None, "ep is 1: there is nothing to hide"),
     "overlap under no shared expert": (
         {"model": "mixtral-8x7b", "layout": {"ep": 8}, "overlap.ep": "shared"},
@@ -285,9 +285,9 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "dualpipe that hides nothing": (
         {"model": "mixtral-8x7b", "layout": {"ep": 8, "pp": 2}, "schedule": "dualpipe", "overlap.ep": False},
         None,
-        "dualpipe exists to hide the all-to-alls",
+        "dualpipe hides the all-to-alls",
     ),
-    "gradients of one replica that hide": ({"overlap.dp": True}, 32, "dp x cp is 1: no gradients are summed"),
+    "gradients of one replica that hide": ({"overlap.dp": True}, 32, "dp x cp is 1: there are no gradient collectives"),
     "borders of one stage that hide": (
         {"overlap.pp": True, "layout": {"tp": 8, "sp": True}},
         None,
@@ -297,22 +297,22 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "a gather that hides under attention": (
         {"overlap.cp": True, "layout": {"cp": 2, "cp_mode": "all-gather"}},
         None,
-        "cp_mode all-gather has all keys and values before attention starts",
+        "cp_mode all-gather needs all keys and values before attention starts",
     ),
     "no other batch": (
         {"model": "mixtral-8x7b", "layout": {"ep": 8}, "batch": {"global": 16}, "overlap.ep": True},
         16,
-        "a replica has one micro-batch in a step | batch.global: 32",
+        "a replica has only one a step | batch.global: 32",
     ),
     "multiprocessors that nothing takes": (
         {"layout": {"tp": 8, "dp": 16}, "overlap": {"dp": False, "sm_share": 0.1}},
         None,
-        "what hides takes multiprocessors from compute, and nothing hides here | leave sm_share out",
+        "sm_share slows compute while communication runs beside it, and none does here | leave sm_share out",
     ),
     "layers behind the times of a step": (
         {"layout": {"dp": 16}, "shard.mode": "fsdp", "overlap.dp": True, "compute": {"forward": "1s", "backward": "2s"}},
         None,
-        "dp hides under single layers, and compute gives the times of a whole step",
+        "dp hides under single layers, but compute gives times of a whole step",
     ),
     "pieces of GEMMs in the times of a step": (
         {"layout": {"tp": 8, "sp": True}, "overlap.tp": True, "compute": {"forward": "1s", "backward": "2s"}},
@@ -322,24 +322,24 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "a ring under unknown attention": (
         {"layout": {"cp": 2}, "overlap.cp": True, "compute": {"forward_per_layer": "1ms", "backward_per_layer": "2ms"}},
         None,
-        "the ring hides under attention, and the given times of a layer say nothing of it",
+        "the ring hides under attention, whose time is not among the given times of a layer",
     ),
     "gradients of one replica that shrink": (
         {"compression": {"on": "dp", "scheme": "fp16"}},
         32,
-        "dp x cp is 1: it sends nothing to compress",
+        "dp x cp is 1: there is nothing to compress",
     ),
     "slower than no stack": (
         {"slower": 1.1, "stack": "null", "compute": {"forward": "1s", "backward": "2s"}},
         None,
-        "nothing is said of a stack's speed without a stack | stack: megatron, or leave slower out",
+        "slower scales a stack, and there is none | stack: megatron, or leave slower out",
     ),
     "a time of several": (
         {"calls": [{"primitive": "ar", "size": "1MB", "bucket": "25MB", "time": "1ms"}]},
         None,
         "the time of one call, and a bucket holds several | leave time or bucket out",
     ),
-    "compression of nothing": ({"compression": {"on": "cp", "scheme": "fp16"}}, None, "cp is 1: it sends nothing to compress"),
+    "compression of nothing": ({"compression": {"on": "cp", "scheme": "fp16"}}, None, "cp is 1: there is nothing to compress"),
     "compression of two minds": ({"compression": {"scheme": "fp16", "block": 128}}, None, "fp16 has no block"),
     "compression without its share": ({"compression": {"scheme": "topk"}}, None, "topk needs keep"),
     "half of the times": (
@@ -352,14 +352,14 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         None,
         "tp 8 needs the size of activations, and bare has no shape",
     ),
-    "half of a shape": ({"model": {"layers": 32, "hidden": 4096}}, None, "the model gives no heads and no ffn and no vocab"),
+    "half of a shape": ({"model": {"layers": 32, "hidden": 4096}}, None, "the model lacks heads and ffn and vocab"),
     "more experts than there are": (
         {"model": {"layers": 2, "hidden": 64, "heads": 1, "ffn": 64, "vocab": 9, "moe": {"experts": 2, "top_k": 3, "ffn": 9}}},
         None,
         "a token goes to 3 of 2 experts",
     ),
     "an unknown device": ({"device": "h1000"}, None, "no file and no shipped device is called 'h1000' | did you mean 'h100'?"),
-    "a stack without the device": ({"device": "tpu-v4"}, None, "stack megatron says nothing of GEMMs in bf16 on tpu-v4"),
+    "a stack without the device": ({"device": "tpu-v4"}, None, "stack megatron has no efficiency for GEMMs in bf16 on tpu-v4"),
     "a precision that the device has not": (
         {"device": "a100-80gb", "precision.compute": "fp8"},
         None,
@@ -391,7 +391,7 @@ def test_what_does_not_fit_is_refused_with_what_does(name: str) -> None:
 def test_errors_stand_where_the_file_has_them() -> None:
     text = BASE.replace("tp: 8", "tp: 24").replace("global: 1024, micro: 1", "global: 1024, micro: 3")
     assert [one.split(" | ")[0] for one in refused(text)] == [
-        "job.yaml:4:17: batch.global: 1024 sequences are no multiple of micro 3 = 3",
+        "job.yaml:4:17: batch.global: 1024 sequences are not a multiple of micro 3 = 3",
         "job.yaml:5:14: layout.tp: tp 24 does not divide heads 64",
     ]
 
@@ -401,7 +401,7 @@ def test_all_that_is_missing_at_once() -> None:
     assert [one.split(": ", 1)[1].split(" | ")[0] for one in found] == [
         "a job with a model needs 'sequence'",
         "a job with a model needs 'batch'",
-        "nothing says how fast it computes: no 'stack'",
+        "no 'stack' says how fast it computes",
     ]
     assert "a job has a model, given times or plain calls" in refused("name: empty\n")[0]
 
@@ -409,7 +409,7 @@ def test_all_that_is_missing_at_once() -> None:
 def test_an_error_of_a_named_file_stands_in_that_file(tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_text("layers: 3\nhidden: 64\nheads: 5\nffn: 9\nvocab: 9\n")
     (tmp_path / "job.yaml").write_text(BASE.replace("llama3-70b", "odd.yaml"))
-    with pytest.raises(ColltoolError, match=r"odd\.yaml:3:8: heads: hidden 64 is no multiple of 5 heads"):
+    with pytest.raises(ColltoolError, match=r"odd\.yaml:3:8: heads: hidden 64 is not a multiple of 5 heads"):
         colltool.load_job(tmp_path / "job.yaml")
 
 

@@ -12,9 +12,14 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.job import load_job
 from colltool.training.model import Shape, TransformerModel, active_parameters, layer_parameters, parameters, transformer_of
-from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    RankParameters,
+    layer_parameters_of,
+    pipeline_stages,
+    stage_parameters,
+)
 from colltool.training.presets import preset_names, read_model
-from colltool.training.rank_parameters import RankParameters, layer_parameters_of, stage_parameters
 
 
 def shape(**changed: Any) -> Shape:

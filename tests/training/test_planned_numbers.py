@@ -28,7 +28,7 @@ from colltool.training.per_step import (
     logp,
     logp_step,
 )
-from colltool.training.pipelines import Pass, bubble_share, least_micro_batches, pipeline_s
+from colltool.training.strategies import Pass, bubble_share, least_micro_batches, pipeline_s
 from colltool.training.traffic import stage_calls, tensor_buckets
 
 RTOL = 0.02  # the documents' own rounding

@@ -254,12 +254,12 @@ def test_divisors() -> None:
 @pytest.mark.parametrize(
     ("keep", "what", "fix"),
     [
-        ({"dp": 8}, "nothing is called 'dp'", "what can be kept: tp, sp, cp, ep, etp, pp, virtual, micro, shard, recompute"),
-        ({"shards": "ddp"}, "nothing is called 'shards'", "did you mean 'shard'?"),
+        ({"dp": 8}, "no constraint is called 'dp'", "constraints: tp, sp, cp, ep, etp, pp, virtual, micro, shard, recompute"),
+        ({"shards": "ddp"}, "no constraint is called 'shards'", "did you mean 'shard'?"),
         ({"tp": 0}, "tp is a whole number of at least 1, got 0", 'keep={"tp": 8}'),
         ({"tp": True}, "tp is a whole number", ""),
         (["tp=x"], "got 'x'", ""),
-        (["tp"], "'tp' keeps nothing", 'keep={"tp": 8}'),
+        (["tp"], "'tp' is not NAME=VALUE", 'keep={"tp": 8}'),
         ({"shard": "zero3"}, "shard cannot be 'zero3'", "did you mean 'zero2'? one of ddp, zero1, zero2, fsdp, hsdp"),
         ({"sp": "yes"}, "sp cannot be 'yes'", "one of true, false"),
         ("tp=8", "expected names with values", ""),
@@ -296,7 +296,7 @@ def test_the_smallest_memory_is_the_smallest() -> None:
         ({"model": {"parameters": 7e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
           "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}}, "has no shape"),
         ({key: value for key, value in SMALL.items() if key not in ("device", "stack")}
-         | {"compute": {"forward": "1s", "backward": "2s"}}, "gives the times of one layout, and a search compares others"),
+         | {"compute": {"forward": "1s", "backward": "2s"}}, "gives times of one layout only; a search compares others"),
     ],
 )  # fmt: skip
 def test_jobs_that_are_not_searched(job: dict[str, Any], what: str) -> None:
@@ -320,7 +320,8 @@ def test_layouts_that_do_not_sit_on_the_fabric_are_not_priced() -> None:
     found = colltool.search_layouts(SMALL, sixes, 48)
     assert 0 < found.priced < found.fit
     with pytest.raises(
-        ColltoolError, match=r"layouts fit the memory, none sits on the fabric: \w+ \d: every 4 ranks leaves domains uneven"
+        ColltoolError,
+        match=r"layouts fit the memory, none can be placed on the fabric: \w+ \d: every 4 ranks leaves domains uneven",
     ) as caught:
         colltool.search_layouts(SMALL, sixes, 48, {"tp": 4})
     assert caught.value.argument == "keep"

@@ -68,7 +68,6 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
 
 
 def drawn_endpoints(diagram: TierDiagram) -> int:
-    """How many endpoints of a tier are drawn."""
     return _DRAWN[diagram.kind.joined_by][1](diagram)
 
 

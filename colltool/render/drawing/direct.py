@@ -69,7 +69,6 @@ def _in_sight(at: Sequence[Place], lines: Sequence[Sequence[Place]]) -> bool:
 
 
 def drawn_lattice(diagram: TierDiagram) -> int:
-    """How many endpoints are drawn: those of the innermost block."""
     return len(faces(blocks_of(diagram.kind.axes)[0]))
 
 
@@ -190,7 +189,6 @@ _RADIUS = 84.0
 
 
 def drawn_pairs(diagram: TierDiagram) -> int:
-    """How many endpoints are drawn."""
     count = diagram.facts.endpoints
     return count if count <= MOST_PAIRS else _OF_MANY
 

@@ -38,7 +38,6 @@ class _SwitchRow(NamedTuple):
 
 
 def branch_of(diagram: TierDiagram) -> Branch:
-    """The switches and endpoints that are drawn."""
     return grown([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
 
 
@@ -154,7 +153,6 @@ class Branch:
 
     @property
     def endpoints(self) -> int:
-        """How many are drawn below it."""
         return 1 if self.level < 0 else sum(one.endpoints for one in self.below if one)
 
 

@@ -98,7 +98,6 @@ def _type(data: Mapping[str, Any], kind: Any) -> Unmodelled:
 
 
 def _kinds_of_layers(data: Mapping[str, Any]) -> Iterator[Unmodelled]:
-    """Kinds of layers and of attention that a list or a mapping names."""
     listed = data.get("layer_types")
     others = [one for one in listed if one not in ATTENTION] if isinstance(listed, list) else []
     if others:

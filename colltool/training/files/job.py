@@ -25,7 +25,7 @@ from colltool.training.files.schema import (
     SmallShare,
     StackFile,
 )
-from colltool.training.modes import SHARDINGS
+from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -97,7 +97,7 @@ class ShardFile(Part):
             if getattr(self, key) is not None and not row.weights:
                 slips.append(Slip(f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)))
         if self.reshard is False and self.gathers == 2:
-            slips.append(Slip("what stays gathered is not gathered twice", "gathers: 1, or reshard: true", ("gathers",)))
+            slips.append(Slip("without resharding, layers are gathered once", "gathers: 1, or reshard: true", ("gathers",)))
         if slips:
             raise Slips(*slips)
         return self

@@ -132,7 +132,7 @@ class ModelFile(Part):
 
     ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices of the FFN instead of two.
     ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``: trained with it, as models with
-    biases are unless told. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
+    biases are by default. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
     layers, all of them unless given, spread evenly. ``left_out``: what of the model is not counted, for people.
     """
 
@@ -165,8 +165,8 @@ class ModelFile(Part):
             return self
         missing = [key for key in NEEDED if getattr(self, key) is None]
         if missing:
-            what = f"the model gives no {' and no '.join(missing)}"
-            raise Slips(Slip(what, "give a whole shape, or only parameters and layers"))
+            what = f"the model lacks {' and '.join(missing)}"
+            raise Slips(Slip(what, "give all of its shape, or only parameters and layers"))
         self._heads_fit()
         return self
 
@@ -178,7 +178,7 @@ class ModelFile(Part):
             what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
             raise Slips(Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",)))
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
-            what = f"hidden {self.hidden} is no multiple of {self.heads} heads"
+            what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
             raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
         if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
             what = "no window" if self.window is None else f"{self.windowed_layers} windowed layers of {self.layers}"

@@ -7,19 +7,19 @@ from typing import Any, Literal, get_args
 
 import pytest
 
-from colltool.training import modes, pipelines
+from colltool.training import strategies
 from colltool.training.files import schema
 from colltool.training.job import load_job
 from colltool.training.memory import memory
-from colltool.training.pipelines import SCHEDULES, Pass, pipeline_s
+from colltool.training.strategies import SCHEDULES, Pass, pipeline_s
 
 
-@pytest.mark.parametrize(("module", "names"), [(pipelines, "Schedule"), (modes, "ShardMode"), (modes, "Recompute")])
-def test_a_name_of_the_schema_alone_fails_at_import(module: Any, names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names", ["Schedule", "ShardMode", "Recompute"])
+def test_a_name_of_the_schema_alone_fails_at_import(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, names, Literal[(*get_args(getattr(schema, names)), "wave")])
-    source = Path(module.__file__).read_text(encoding="utf-8")
+    source = Path(strategies.__file__).read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="wave: named in the schema or in the rows alone"):
-        exec(compile(source, module.__file__, "exec"), {"__name__": "imported_again"})
+        exec(compile(source, strategies.__file__, "exec"), {"__name__": "imported_again"})
 
 
 def test_a_row_is_what_a_schedule_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,5 +44,5 @@ def test_every_schedule_has_a_bubble_and_a_source(name: Any) -> None:
     """At most GPipe's, at least none; as many micro-batches at once as there are, at the most."""
     row, passes = SCHEDULES[name], [Pass(1.0, 2.0, 1.0)] * 8
     assert 0 <= row.bubble_s(passes, 2) <= SCHEDULES["gpipe"].bubble_s(passes, 2)
-    assert 1 <= row.in_flight(pipelines.InFlight(m=16, p=8, v=2, behind=8)) <= 16
+    assert 1 <= row.in_flight(strategies.InFlight(m=16, p=8, v=2, behind=8)) <= 16
     assert "arXiv" in row.source

@@ -1,15 +1,80 @@
-"""Pipeline schedules, a row each: bubble, activations in flight, order of stages, what it requires, source."""
+"""Pipeline schedules, shardings of a replica and recomputation: a row each; a name of the schema without one fails at import."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
-from colltool.training.files.schema import Schedule
-from colltool.training.modes import rows_for
+from colltool.training.files.schema import Recompute, Schedule, ShardMode
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
+
+
+class _Row(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Row)
+
+
+def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
+    """Rows by name.
+
+    Raises:
+        TypeError: ``names``, a Literal of the schema, has a name without a row, or lacks one.
+    """
+    found = {row.name: row for row in rows}
+    if differ := set(get_args(names)) ^ set(found):
+        raise TypeError(f"{', '.join(sorted(differ))}: named in the schema or in the rows alone")
+    return found
+
+
+class Sharding(NamedTuple):
+    """What of a replica is sharded, and who describes it; ``grouped``: over part of the replicas, copied across the others."""
+
+    name: ShardMode
+    optimizer: bool
+    gradients: bool
+    weights: bool
+    source: str
+    grouped: bool = False
+
+
+_ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
+_FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
+_DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
+SHARDINGS = rows_for(
+    ShardMode,
+    [
+        Sharding("ddp", optimizer=False, gradients=False, weights=False, source=_DDP),
+        Sharding("zero1", optimizer=True, gradients=False, weights=False, source=_ZERO),
+        Sharding("zero2", optimizer=True, gradients=True, weights=False, source=_ZERO),
+        Sharding("fsdp", optimizer=True, gradients=True, weights=True, source=_FSDP),
+        Sharding("hsdp", optimizer=True, gradients=True, weights=True, source=_FSDP, grouped=True),
+    ],
+)
+"""Where weights are sharded, layers are gathered when they are needed."""
+
+
+class Recomputation(NamedTuple):
+    """What the backward pass computes again: ``layers`` from their inputs, or attention's ``core`` alone."""
+
+    name: Recompute
+    core: bool
+    layers: bool
+
+
+RECOMPUTATIONS = rows_for(
+    Recompute,
+    [
+        Recomputation("none", core=False, layers=False),
+        Recomputation("selective", core=True, layers=False),
+        Recomputation("full", core=True, layers=True),
+    ],
+)
+
 
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, section 2.2"
 ZERO_BUBBLE = "Qi 2023, Zero Bubble Pipeline Parallelism, arXiv:2401.10241"
@@ -90,7 +155,7 @@ def _interleaved_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...]
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
         fit = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
-        what = f"{m} micro-batches are no multiple of pp {pp}, which interleaved needs"
+        what = f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs"
         yield ("batch", "global"), what, f"global: {fit}, or schedule: 1f1b with virtual: 1"
 
 
@@ -98,7 +163,7 @@ def _folded_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str
     layout = config.layout
     layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
     if layout.pp > 1 and layers % 2:
-        what = f"{config.schedule} folds each stage in two chunks, and a stage has {layers} layers"
+        what = f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
         yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
 
 
@@ -111,7 +176,7 @@ def _dualpipe_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], s
 def _dualpipe_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
-        what = f"dualpipe feeds both ends: {m} micro-batches are not even or fewer than pp {pp}"
+        what = f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp}, got {m}"
         yield ("batch", "global"), what, f"global: {2 * pp * config.micro_batch * config.layout.dp}, or another schedule"
 
 
@@ -175,7 +240,6 @@ SCHEDULES = rows_for(
 
 
 def default_schedule(virtual: int) -> Schedule:
-    """What runs where a job names no schedule."""
     return "interleaved" if virtual > 1 else "1f1b"
 
 
