@@ -168,15 +168,16 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive."""
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
     base = readings or Readings()
     priced, problems = [], []
     for rung in definition.rungs:
         only = [rung.algorithm] if rung.algorithm else []
         try:
-            real = price(rung.fabric, rung.primitive, definition.size, rung.ranks, base._replace(ideal=False), only)
+            size = rung.size or definition.size
+            real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
             only = only or [real.best.spec]  # what is fastest in reality serves both
-            ideal = price(rung.fabric, rung.primitive, definition.size, rung.ranks, base._replace(ideal=True), only)
+            ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
             priced.append((rung, real.ranks, ideal.best, real.best))
         except ColltoolError as error:
             argument = "" if rung.where else error.argument
@@ -185,7 +186,8 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
     for rung, ranks, best_ideal, best_real in priced:
-        peers = [(one, other) for again, _, one, other in priced if again.primitive is rung.primitive]
+        peers = [(one, other) for again, _, one, other in priced
+                 if (again.primitive, one.bytes) == (rung.primitive, best_ideal.bytes)]  # fmt: skip
         rows.append(
             Rung(
                 primitive=rung.primitive,
