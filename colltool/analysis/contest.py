@@ -59,7 +59,7 @@ class Beats(NamedTuple):
 class Contest(Result):
     """Fabrics against the first of them, where numbers of all may be off."""
 
-    subject: ClassVar[str] = "contest"
+    subject: ClassVar[str] = "sensitivity"
     primitive: Primitive
     ranks: int
     bytes: float

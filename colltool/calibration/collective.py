@@ -57,17 +57,7 @@ class _TierSeries(NamedTuple):
 def fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
-    """The fit of one collective's series, and the points that each of them leaves out.
-
-    Args:
-        fabric: inner tiers already fitted.
-        tier: the one to fit.
-        series: of one collective, with this tier as their outermost.
-        algorithms: exactly these; to be found out when empty.
-
-    Raises:
-        ColltoolError: a single size, algorithms that cannot run, times that no port takes.
-    """
+    """The fit of one collective's series, and the points that each of them leaves out."""
     if sum(len(one.points) for one in series) < _LEAST:
         fix = "measure several sizes, ideally 1 KB to 1 GB"
         raise ColltoolError(

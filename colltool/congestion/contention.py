@@ -87,7 +87,6 @@ def contention(
 
 
 def _together(running: Sequence[JobBatch]) -> Messages:
-    """The messages of all groups, in the order of the groups."""
     parts = []
     for batch in running:
         groups, there = len(batch.ends), np.flatnonzero(batch.traffic.size > 0)
@@ -98,7 +97,6 @@ def _together(running: Sequence[JobBatch]) -> Messages:
 
 
 def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
-    """Of each batch."""
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in running:
         if batch.key not in known:
@@ -107,7 +105,6 @@ def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseli
 
 
 def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Callable[[Baseline], float]) -> Floats:
-    """A number of its ideal for every group."""
     return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
 
 
@@ -122,7 +119,6 @@ def _paths(models: list[LinkModel], messages: Messages, groups: int) -> tuple[Fl
 def _columns(
     running: Sequence[JobBatch], ideals: Sequence[Baseline], met: Collisions, alpha_s: Floats, links: Floats
 ) -> GroupColumns:
-    """What every group meets against its ideal."""
     ideal_s = _each(running, ideals, lambda one: one.busiest_s)
     return GroupColumns(
         slowdown=clean(met.busiest_s / ideal_s),
@@ -152,14 +148,14 @@ _LINES_APART = (
     "no link carries two groups: lines along one axis have links of their own, however many groups run at once, so "
     "replicas on whole lines do not contend; they do where they interleave, or where paths turn between axes"
 )
-_DIFFERENT = "groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap"
+_DIFFERENT = "groups differ: a slowdown counts the busiest link's time for all of them, not only while they overlap"
 _RAILS = (
     "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes rail inside its "
     "domain where its group has the neighbour on that rail; otherwise it climbs to the last level"
 )
 _SKEW = "skew: compared with the uniform all-to-all that moves as many bytes; the diagonal stays at home"
 _LIMITS = (
-    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those turn to a "
+    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those use a "
     "simulator: ns-3, htsim, SST or ASTRA-sim."
 )
 
@@ -176,7 +172,7 @@ def notes(
         out.append(_LINES_APART)
     if float(slowdowns.min()) < 1 - 1e-9:
         best, share = groups[int(slowdowns.argmin())].name, f"{float(slowdowns.min()):.4g} of its load"
-        out.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
+        out.append(f"better than the packed ideal that price assumes: group '{best}', {share}")
     if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
         out.append(_DIFFERENT)
     if any(one.rails > 1 for one in used):

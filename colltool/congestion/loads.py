@@ -25,7 +25,6 @@ class Messages(NamedTuple):
     group: Indices
 
     def some(self, chosen: Indices) -> Messages:
-        """Those messages; itself where that is all of them."""
         if len(chosen) == len(self.src):
             return self
         return Messages(self.src[chosen], self.dst[chosen], self.size[chosen], self.group[chosen])
@@ -118,7 +117,6 @@ def departures(models: LinkModel, messages: Messages, chosen: Indices) -> Messag
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
-    """Every line of every tier that carries a message."""
     tier = tier_of(models, messages.src, messages.dst)
     for number, one in enumerate(models):
         chosen = np.flatnonzero(tier == number)
@@ -152,7 +150,6 @@ def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -
 
 
 def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
-    """Seconds of α and links of each message."""
     alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
     tier = tier_of(models, messages.src, messages.dst)
     for number, one in enumerate(models):

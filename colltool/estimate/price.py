@@ -154,9 +154,6 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
         fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
         size: bytes per rank.
         name: an algorithm; ``hierarchical`` alone is its fastest composition here.
-
-    Raises:
-        ColltoolError: as :func:`colltool.estimate.price.price`.
     """
     reading = readings or Readings()
     everything = price(fabric, primitive, size, group, reading)
@@ -175,16 +172,12 @@ def _is_baseline(primitive: Primitive, row: AlgorithmEstimate) -> bool:
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive.
-
-    Raises:
-        ColltoolError: as :func:`colltool.estimate.price.price`, for every rung that cannot be priced, at its place in the file.
-    """
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
     base = readings or Readings()
     priced, problems = [], []
     for rung in definition.rungs:
         try:
-            priced.append((rung, *_both(rung, definition.size, base)))
+            priced.append((rung, *_both(rung, rung.size or definition.size, base)))
         except ColltoolError as error:
             argument = "" if rung.where else error.argument
             problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
@@ -192,7 +185,7 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
     for rung, ranks, ideal, real in priced:
-        peers = [(i, r) for other, _, i, r in priced if other.primitive is rung.primitive]
+        peers = [(i, r) for other, _, i, r in priced if (other.primitive, i.bytes) == (rung.primitive, ideal.bytes)]
         gap_ideal = _gap(ideal, [i for i, _ in peers])
         gap_real = _gap(real, [r for _, r in peers])
         rows.append(_rung(rung, ranks, ideal, real, gap_ideal, gap_real))

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_rate, format_time
 from colltool.definitions.source_map import KeyPath, value_at
-from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
@@ -188,7 +187,10 @@ def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
             why = "a pair that meets at a higher level passes the lower ones as well"
             yield LintWarning((*path, index, "alpha"), "", what, why)
         if above.oversubscription < below.oversubscription:
-            yield _more_above(path, index, below, above)
+            what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
+            why = "a plain number is against all endpoints below, so it cannot fall; for one hop write "
+            why += f"{{uplinks: {above.oversubscription:g}}}"
+            yield LintWarning((*path, index, "oversubscription"), "", what, why)
     first, last = classes[0], tier.endpoints % classes[0].group
     if len(classes) > 1 and first.group == 1 < tier.endpoints:
         why = "every pair then crosses the level above and pays each ratio in full; group counts endpoints: nodes, not ports"
@@ -196,10 +198,3 @@ def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     elif len(classes) > 1 and last == 1 and tier.endpoints > first.group:
         what = f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of {first.group}"
         yield LintWarning((*path, 0, "group"), "", what, "it pays the level above for every message; fill the leaf or move one")
-
-
-def _more_above(path: KeyPath, index: int, below: DistanceClass, above: DistanceClass) -> LintWarning:
-    """A total that falls from one level to the next: hop by hop below 1."""
-    what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
-    why = "a number is of all endpoints below, and a hop cannot widen what an earlier one narrowed; hop by hop write {uplinks: "
-    return LintWarning((*path, index, "oversubscription"), "", what, f"{why}{above.oversubscription:g}}}")

@@ -41,15 +41,12 @@ class _Drafter(_Dumper):
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
         """In brackets where it is short and no list of mappings."""
-        return super().represent_sequence(tag, sequence, flow_style=_is_short(sequence) and not _holds_mapping(sequence))
+        plain = not any(isinstance(one, dict) for one in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain and _is_short(sequence))
 
 
 def _is_short(value: Any) -> bool:
     return len(str(value)) <= _SHORT and not isinstance(value, str)
-
-
-def _holds_mapping(values: Any) -> bool:
-    return any(isinstance(one, dict) for one in values)
 
 
 def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:

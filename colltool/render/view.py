@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import percent, shape_text, whole_percent
+from colltool.base.formatting import percent, plain_number, shape_text, whole_percent
 from colltool.estimate.group_spec import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         fields_of = getattr(value, "_asdict", None)
         return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
-    return value.value if isinstance(value, StrEnum) else value
+    return value.value if isinstance(value, StrEnum) else plain_number(value)
 
 
 def fields(record: Any, names: str) -> Document:

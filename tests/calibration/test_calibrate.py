@@ -25,7 +25,7 @@ from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.render import dispatch as door
-from colltool.render.json import to_json
+from colltool.render.dispatch import to_json
 from colltool.render.text import PIPE, to_text
 
 LOW, MID, HIGH = ("low-latency", 5.0, 0.8, 40.0), ("mid", 9.0, 1.1, 120.0), ("high-bandwidth", 20.0, 1.4, 360.0)

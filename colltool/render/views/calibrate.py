@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, flag, gathered, label, later, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, signed_percent
 
 _SERIES: tuple[Column, ...] = (
@@ -77,7 +77,7 @@ def _table(result: Calibration) -> Table:
 
 
 def _blocks(result: Calibration) -> list[Block]:
-    out: list[Block] = [Answer(_answer(result)), _protocols(result)]
+    out: list[Block] = [Headline(_answer(result)), _protocols(result)]
     detail: list[Block] = [Table(_SERIES, result.series, None, "series")]
     detail += [Lines("notes", result.notes)] if result.notes else []
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)

@@ -15,7 +15,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
-from colltool.render.blocks import Answer, Block, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
 
 BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
@@ -113,7 +113,7 @@ def answer(result: Diagnosis) -> str:
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [Answer(answer(result))]
+    out: list[Block] = [Headline(answer(result))]
     if main is None:
         out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
         out += series

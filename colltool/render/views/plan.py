@@ -15,7 +15,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.render.blocks import Answer, Block, Lines, Table, flag, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.render.views.job import numbers_text
 from colltool.render.views.plan_facts import facts, known_error
@@ -187,7 +187,12 @@ def _blocks(result: Plan) -> list[Block]:
     first, *rest = [*asked, *([changes] if result.changes else []), parts]
     detail: list[Block] = [*rest, Lines("the step", tuple(facts(result))), *_paced(result)]
     detail.append(Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy"))
-    return [Answer(answer(result)), first, *map(later, detail), *([Lines("notes", links.notes)] if links and links.notes else [])]
+    return [
+        Headline(answer(result)),
+        first,
+        *map(later, detail),
+        *([Lines("notes", links.notes)] if links and links.notes else []),
+    ]
 
 
 def _paced(result: Plan) -> list[Block]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.quoting import clipped
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison, TracedCall
@@ -161,7 +161,7 @@ def _blocks(result: TraceComparison) -> list[Block]:
         out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
     if left := tuple(_left_out(result)):
         out.append(Lines("left out", left))
-    return [Answer(answer(result)), table, *map(later, out)]
+    return [Headline(answer(result)), table, *map(later, out)]
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:

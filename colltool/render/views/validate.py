@@ -9,8 +9,8 @@ from colltool.base.formatting import counted, format_rate, format_time, percent,
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, number
-from colltool.render.readings import model_field
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.estimate_fields import model_field
 from colltool.render.view import Document, View, fields, on_fabric, reached_percent, set_field, set_text, signed_percent
 
 
@@ -85,7 +85,7 @@ def _blocks(result: Validation) -> list[Block]:
         lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
         out += [Lines(heading, lines, first=0)] if lines else []
     told = [Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []
-    return [Answer(_answer(result)), *out, *told]
+    return [Headline(_answer(result)), *out, *told]
 
 
 def _answer(result: Validation) -> str:
