@@ -59,7 +59,6 @@ def bruck(group: Group) -> Terms:
 
 
 def _slots_with(bit: int, ranks: int) -> int:
-    """How many of the numbers 0 .. N-1 have that bit set."""
     whole, rest = divmod(ranks, 2 * bit)
     return whole * bit + max(0, rest - bit)
 

@@ -59,7 +59,6 @@ class Composition(NamedTuple):
 
     @property
     def shipped_by(self) -> tuple[str, ...]:
-        """Who ships it in any of its choices."""
         return tuple(dict.fromkeys(name for one in self.shipped_as for name in one.by))
 
 
@@ -79,7 +78,6 @@ def composition(
     usual: tuple[str, ...],
     phases: Literal["sequential", "pipelined"] = "sequential",
 ) -> Callable[[PhasePlan], PhasePlan]:
-    """Register the phases of a composed schedule."""
 
     def register(steps: PhasePlan) -> PhasePlan:
         _ROWS[primitive, name] = Composition(
@@ -98,12 +96,10 @@ def composition(
 
 
 def compositions(primitive: Primitive) -> list[Composition]:
-    """The compositions of a primitive, in registry order."""
     return [row for row in _ROWS.values() if row.primitive is primitive]
 
 
 def every_composition() -> list[Composition]:
-    """All compositions, in the order of registration."""
     return list(_ROWS.values())
 
 

@@ -31,7 +31,6 @@ def _kept(ranks: int) -> int:
 
 
 def _neighbours(load: float, label: str) -> Terms:
-    """One message between the two of every folded pair."""
     return Terms(1, load, Rounds("fanout", ((1, load),)), label=label)
 
 

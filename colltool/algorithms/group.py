@@ -40,7 +40,6 @@ _WORDS: dict[Topology, _Words] = {topology: _words(topology) for topology in get
 
 
 def joined_by(topology: Topology) -> JoinedBy:
-    """What joins the ranks: switches, a link for each pair, links between neighbours, or several tiers."""
     return _WORDS[topology].joined_by
 
 
@@ -119,17 +118,14 @@ class Group(NamedTuple):
 
     @property
     def joined_by(self) -> JoinedBy:
-        """What joins the ranks."""
         return _WORDS[self.topology].joined_by
 
     @property
     def spoken(self) -> str:
-        """How people call what joins the ranks: ``a star``."""
         return _WORDS[self.topology].here
 
     @property
     def dedicated(self) -> bool:
-        """Whether every pair of ranks has a link of its own."""
         return self.joined_by == "pair_links"
 
 

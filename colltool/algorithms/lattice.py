@@ -34,7 +34,6 @@ def power_of_two_axes(group: Group) -> str | None:
 
 
 def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
-    """A reduce-scatter; an all-gather is that backwards, an all-reduce both."""
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 

@@ -13,6 +13,9 @@ LibraryName = Literal[KnownLibrary, "all"]
 Feature = Literal["nvls", "collnet"]
 """What NCCL runs only where it is there and switched on: reductions in NVSwitch, and in the network."""
 
+FROM_HOPPER = ("hopper", "blackwell")
+"""Generations of GPUs that NVLS runs on."""
+
 
 class Library(NamedTuple):
     """A library.

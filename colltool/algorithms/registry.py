@@ -128,7 +128,6 @@ class Algorithm(NamedTuple):
         return (terms,) if isinstance(terms, Terms) else terms
 
     def why_not(self, group: Group) -> str | None:
-        """The reason why this group cannot run it, or None."""
         if group.topology not in self.topologies:
             return f"{needs(self.topologies)}; this is {group.spoken}"
         return next((reason for requirement in self.requires if (reason := requirement(group))), None)
@@ -207,7 +206,6 @@ def algorithm(
 
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
-    """Every algorithm of a primitive that tables list, in registry order."""
     return [row for row in every_algorithm() if row.primitive is primitive]
 
 

@@ -82,7 +82,6 @@ def _in_order_parent(rank: int, ranks: int) -> int:
 
 
 def _moved(parents: tuple[int, ...], places: Sequence[int]) -> tuple[int, ...]:
-    """The same tree with rank r put in the place of ``places[r]``."""
     out = [-1] * len(parents)
     for rank, parent in enumerate(parents):
         out[places[rank]] = places[parent] if parent >= 0 else -1

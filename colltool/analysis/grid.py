@@ -183,11 +183,7 @@ def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: F
 
 
 def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -> AlgorithmEstimate:
-    """The fastest at one size, as a price names it.
-
-    Raises:
-        ColltoolError: as :func:`leading_rows`.
-    """
+    """The fastest at one size, as a price names it."""
     rows = _leading(fabric, group, asked, np.array([size]))
     return rows[int(first_least(list(_totals(rows, 1)))[0])][0]
 

@@ -90,11 +90,7 @@ class PlanSpread(Result):
 
 def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None,
           typed: Sequence[str] = ()) -> Plans:  # fmt: skip
-    """A job on each of several fabrics, on as many ranks on all of them; ``typed`` the path or name that somebody gave of each.
-
-    Raises:
-        ColltoolError: as :func:`colltool.training.plan.plan`.
-    """
+    """A job on each of several fabrics, on as many ranks on all of them; ``typed``: the path or name given for each."""
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
@@ -125,9 +121,6 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
         samples: how many draws of all numbers at once.
         seed: of the draws.
         assumed: the ranges are ours.
-
-    Raises:
-        ColltoolError: as :func:`colltool.training.plan.plan`.
     """
     from colltool.analysis.sensitivity import draws
 

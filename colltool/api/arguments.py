@@ -97,6 +97,7 @@ ARGUMENTS = {
     "trace": Argument(
         "--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.", kind="flag"
     ),
+    "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
     "rtol": Argument(
         "--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0, hint="1% or 0.01"
     ),

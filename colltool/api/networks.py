@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from colltool.definitions.overrides import Overrides
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
+    from colltool.schedules.trace import Vectors
     from colltool.verification.results import Verification
 
 
@@ -223,6 +224,7 @@ def verify(
     size: str | float = "16MB",
     segments: int | None = None,
     trace: bool = False,
+    values: Vectors = (),
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
 
@@ -234,6 +236,7 @@ def verify(
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
+        values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
 
     Returns:
         A :class:`colltool.verification.results.Verification`.
@@ -247,8 +250,11 @@ def verify(
     size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
     pieces = None if segments is None else count_of(segments, "segments")
     steps = flag_of(trace, "trace")
+    if values and not steps:
+        raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
     found = [
-        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps) for fabric in map(fabric_of, several_of(fabrics))
+        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=values)
+        for fabric in map(fabric_of, several_of(fabrics))
     ]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     from colltool.verification.results import Verification

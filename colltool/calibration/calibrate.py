@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from textwrap import wrap
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.formatting import format_rate
+from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
+from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped
 from colltool.calibration.protocol_identification import notes_on
-from colltool.calibration.report_header import head, line_notes, series_notes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
 from colltool.calibration.select import mape, unseen_mape
 from colltool.calibration.serialise import note_intervals, without_cables, without_intervals
@@ -46,18 +47,7 @@ class Wanted(NamedTuple):
 
 
 def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
-    """Fit the tiers that the series span as their outermost one.
-
-    Args:
-        data: of a fabric file that holds (:func:`colltool.fabric.load.fabric_data`).
-        measurements: the series.
-        wanted: restrictions.
-        name: of the new fabric.
-
-    Raises:
-        ColltoolError: series that the fabric cannot hold, an unknown tier or algorithm, no series for the tier, times or a
-            line rate that no fabric has.
-    """
+    """Fit the tiers that the series span as their outermost one."""
     if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
         what = f"no port carries {format_rate(wanted.line_Bps)}"
         raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
@@ -158,3 +148,103 @@ def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
             )
         )
     return tuple(found)
+
+
+_T = TypeVar("_T")
+
+_WIDTH = 118
+
+_LISTED, _FEWEST_LISTED = 300, 3
+"""Sizes whose errors the head of a file lists, in all and of each series at least; with thousands it is too large to be read."""
+
+_ASTRAY, _ASTRAY_BY = 2.0, 0.03
+"""By what a file may meet its own points worse than the fit met unseen ones before somebody is told."""
+
+
+def series_notes(results: Sequence[FittedSeries]) -> list[str]:
+    """What a reader should know before trusting the numbers, each once."""
+    notes = []
+    for one in results:
+        sure = f"{one.series.primitive.spoken}: {' + '.join(one.algorithms)} ({one.confidence})"
+        tied = sorted({field for protocol in one.protocols for field in protocol.tied})
+        alone = len({other.series.ranks for other in results if other.series.primitive is one.series.primitive}) == 1
+        notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
+        if one.cv_mape is not None and one.mape > _ASTRAY * one.cv_mape + _ASTRAY_BY:
+            notes.append(
+                f"{one.series.title}: the fit alone is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
+                " inner tiers are not what the fit assumes; name what ran, or calibrate each tier by itself"
+            )
+        far = len(one.left_out) / len(one.series.points)
+        if far > 0.25:
+            notes.append(
+                f"{one.series.title}: {whole_percent(far)} of the sizes are off any alpha-beta curve and left out of the fit"
+            )
+        if len(one.series.points) < 8:
+            notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
+    return list(dict.fromkeys([*notes, *_reach_notes(results)]))
+
+
+def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
+    sizes = [point.bytes for one in results for point in one.series.points]
+    measured = {one.series.primitive for one in results}
+    others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
+    notes = [f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated"]
+    notes += [f"not measured, priced with each tier's own numbers: {others}"] if others else []
+    if not all(one.series.library for one in results):
+        notes.append("the logs do not name their library: NCCL's algorithms are assumed")
+    return notes
+
+
+def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
+    """Protocols that carry more than the stated line rate, each once."""
+    above = {p.name: p.bandwidth_Bps for one in results for p in one.protocols if p.eta_beta is None}
+    return [
+        f"{name} carries {format_rate(rate)}, more than the stated line rate of {format_rate(line_Bps)}: "
+        "its bandwidth is written instead of an eta"
+        for name, rate in above.items()
+    ]
+
+
+def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
+    where = ", ".join(protocol.name for protocol in one.protocols if field in protocol.tied)
+    inseparable = "these sizes cannot separate alpha from the launch overhead"
+    cure = "; measure a second rank count to tell them apart" if alone else ""
+    what = {
+        "alpha_s": f"{inseparable}: alpha is kept near the fabric's, the launch overhead is the rest{cure}",
+        "launch_overhead_s": f"{inseparable}, which is kept near the fabric's: alpha is the rest{cure}",
+        "bandwidth_Bps": "no size is large enough to determine the bandwidth",
+    }[field]
+    return f"{one.series.primitive.spoken}, {where}: {what}"
+
+
+def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
+    """Comment lines for the top of the file: how well each series is met, size by size, of many sizes by some among them."""
+    lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
+    most = max(_FEWEST_LISTED, _LISTED // max(len(results), 1))
+    for one in results:
+        unseen = f", on unseen sizes {percent(one.cv_mape)}" if one.cv_mape is not None else ""
+        lines += ["", f"{one.series.title}: mean {percent(one.mape)}, worst {percent(one.worst, sign='+')}{unseen}"]
+        used = [residual for residual in one.residuals if residual.used]
+        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in _some(used, most)]
+        lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)] + _rest("  ", used, most)
+        if one.left_out:
+            measured = {r.bytes: r.measured_s for r in one.residuals}
+            lines.append("  off the curve, not in the fit:")
+            lines += [
+                f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}"
+                for left in _some(one.left_out, most)
+            ]
+            lines += _rest("    ", one.left_out, most)
+    noted = [line for note in notes for line in wrap(note, _WIDTH - 2)]
+    return [*lines, "", *noted]
+
+
+def _some(sizes: Sequence[_T], most: int) -> Sequence[_T]:
+    if len(sizes) <= most:
+        return sizes
+    return [sizes[round(i * (len(sizes) - 1) / (most - 1))] for i in range(most)]
+
+
+def _rest(margin: str, sizes: Sequence[object], most: int) -> list[str]:
+    left = len(sizes) - most
+    return [f"{margin}and {left} size{'s' * (left > 1)} between these"] if left > 0 else []

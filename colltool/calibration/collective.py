@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import Primitive
-from colltool.calibration.candidates import AlgorithmCosts, costs, sets, tried
+from colltool.calibration.candidates import AlgorithmCosts, LibraryRuns, costs, library_runs_of, nccl_on, sets, tried
 from colltool.calibration.least_squares import Prior
-from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on
 from colltool.calibration.results import ExcludedSize
 from colltool.calibration.sample import Member, usable
 from colltool.calibration.select import ChosenFit, above_line, choose
@@ -58,17 +57,7 @@ class _TierSeries(NamedTuple):
 def fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
-    """The fit of one collective's series, and the points that each of them leaves out.
-
-    Args:
-        fabric: inner tiers already fitted.
-        tier: the one to fit.
-        series: of one collective, with this tier as their outermost.
-        algorithms: exactly these; to be found out when empty.
-
-    Raises:
-        ColltoolError: a single size, algorithms that cannot run, times that no port takes.
-    """
+    """The fit of one collective's series, and the points that each of them leaves out."""
     if sum(len(one.points) for one in series) < _LEAST:
         fix = "measure several sizes, ideally 1 KB to 1 GB"
         raise ColltoolError(

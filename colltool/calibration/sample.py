@@ -53,14 +53,7 @@ def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
 
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, everything: bool = False) -> Sample:
-    """The used points of all members as one sample.
-
-    Args:
-        members: with the same number of algorithms each.
-        names: of the protocols, one a component.
-        prior: before any measurement.
-        everything: also the points that are not used.
-    """
+    """The used points of all members as one sample."""
     parts = components(members, names)
     seconds, sizes, x, offset, unlikely = [], [], [], [], []
     for member in members:

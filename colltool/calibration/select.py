@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent
+from colltool.calibration.candidates import Authority
 from colltool.calibration.least_squares import Prior, robust
-from colltool.calibration.library_choice import Authority
 from colltool.calibration.piecewise_linear_fit import (
     UNLIKELY,
     Envelope,

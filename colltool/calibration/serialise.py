@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import basename
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,7 @@ _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
 def fitted(chosen: ChosenFit, nominal_Bps: float, line_Bps: float | None) -> tuple[FittedProtocol, ...]:
-    """The protocols of a fit.
-
-    Args:
-        chosen: the fit.
-        nominal_Bps: the tier's bandwidth, for a protocol whose points never feel theirs.
-        line_Bps: a stated line rate to give bandwidths as shares of; None to give bandwidths.
-    """
+    """The protocols of a fit."""
     slowest = chosen.fit.theta[: len(chosen.names), 2].min()
     fallback = min(max(nominal_Bps, 1 / slowest if slowest > 0 else 0.0), MAX_BANDWIDTH_BPS)
     return tuple(_one(chosen, index, name, fallback, line_Bps) for index, name in enumerate(chosen.names))
@@ -77,15 +72,7 @@ def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[flo
 def protocol_entries(
     group: Sequence[FittedProtocol], primitives: Sequence[Primitive], series: Sequence[Series], source: str, *, eta: bool
 ) -> list[dict[str, Any]]:
-    """The protocols of one fit as they stand in a file.
-
-    Args:
-        group: the protocols.
-        primitives: that they are for: those that were measured.
-        series: that they were fitted to.
-        source: what the file says of them.
-        eta: the tier's own contention is already in the numbers.
-    """
+    """The protocols of one fit as they stand in a file."""
     sizes = [point.bytes for one in series for point in one.points]
     ranks = sorted({one.ranks for one in series})
     measured: dict[str, Any] = {"smallest": exact_size(min(sizes)), "largest": exact_size(max(sizes)), "ranks": ranks}
@@ -197,3 +184,23 @@ def without_cables(data: dict[str, Any]) -> None:
 def _add(part: dict[str, Any], key: str, length: str | None, passes: int = 1) -> None:
     if length and part.get(key) is not None:
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)
+
+
+_NAMED = 10
+"""Logs that a source names."""
+
+
+def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
+    """Where the numbers of a protocol come from."""
+    logs = list(dict.fromkeys(_readable(basename(file)) for one in series for file in one.files))
+    files = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else "")
+    what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
+    ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
+    points = sum(len(one.points) for one in series)
+    ran = f", as {' + '.join(algorithms)}" if algorithms else ""
+    return f"colltool calibrate: {what} on {ranks} ranks{ran}, {points} sizes" + (f" from {files}" if files else "")
+
+
+def _readable(name: str) -> str:
+    """A file's name in characters that a file can hold: bytes that are no UTF-8, and what no screen shows, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

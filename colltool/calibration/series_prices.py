@@ -43,17 +43,7 @@ class Priced(NamedTuple):
 
 
 def price_series(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()) -> Priced:
-    """Price a series at all its sizes.
-
-    Args:
-        fabric: which holds its ranks.
-        series, readings: what ran, and how to read the model.
-        only: exactly these algorithms, those of other primitives left out. When empty: what the fabric says that its
-            library runs, else what the library of the log ships.
-
-    Raises:
-        ColltoolError: none of the algorithms is one of the primitive, or runs on the group.
-    """
+    """Price a series at all its sizes."""
     import numpy as np
 
     sizes = np.array([point.bytes for point in series.points])

@@ -11,11 +11,10 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.candidates import IN_SWITCH
 from colltool.calibration.collective import fit_collective, prior_of
 from colltool.calibration.protocol_identification import identified
-from colltool.calibration.report_header import source_of
 from colltool.calibration.results import ExcludedSize, FittedProtocol
 from colltool.calibration.sample import Member, name_inside
 from colltool.calibration.select import ChosenFit, together
-from colltool.calibration.serialise import fitted, protocol_entries, rate_text, switch_update
+from colltool.calibration.serialise import fitted, protocol_entries, rate_text, source_of, switch_update
 from colltool.calibration.series_prices import check_fits
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
@@ -46,15 +45,7 @@ class SeriesFit(NamedTuple):
 def calibrate_tier(
     data: dict[str, Any], name: str, series: Sequence[Series], algorithms: Sequence[str], line_Bps: float | None
 ) -> list[SeriesFit]:
-    """Fit a tier, and put its protocols, algorithms and switch into ``data``; a fit for each series, collective by collective.
-
-    Args:
-        data: of the fabric, inner tiers already fitted.
-        name: of the tier.
-        series: those whose outermost tier it is.
-        algorithms: exactly these where a collective has them; to be found out when empty.
-        line_Bps: give bandwidths as shares of this rate.
-    """
+    """Fit a tier, and put its protocols, algorithms and switch into ``data``; a fit for each series, collective by collective."""
     tier_data = next(one for one in data["tiers"] if one["name"] == name)
     (tier_data.get("in_network") or {}).pop("protocols", None)  # of an earlier calibration, whose protocols go
     fabric = read_fabric(fabric_text(data | {"tiers": [_without_protocols(one, name) for one in data["tiers"]]}), "fabric")

@@ -188,6 +188,6 @@ def schema(output: o.Output = None) -> None:
     from colltool.cli.output import write
     from colltool.definitions.reader import json_schema
     from colltool.fabric.model import Fabric
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
 
     write(to_json(json_schema(Fabric, "fabric")), output)

@@ -220,5 +220,5 @@ def to_file(path: Path | None) -> Path | None:
     if path is None or str(path) == "-":
         return None
     if not path.name:  # Path("") is the current folder
-        raise ColltoolError("is no name of a file", argument="output", fix="write -o FILE, or -o - for the terminal")
+        raise ColltoolError("is not the name of a file", argument="output", fix="write -o FILE, or -o - for the terminal")
     return path

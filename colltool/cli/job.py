@@ -73,7 +73,7 @@ def schema(output: o.Output = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor."""
     from colltool.cli.output import write
     from colltool.definitions.reader import json_schema
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
     from colltool.training.files.job import JobFile
 
     write(to_json(json_schema(JobFile, "job")), output)

@@ -112,7 +112,7 @@ def _schema(files: str, definition: Callable[[], Any]) -> Any:
         if asked:
             from colltool.cli.output import write
             from colltool.definitions.reader import json_schema
-            from colltool.render.json import to_json
+            from colltool.render.dispatch import to_json
 
             write(to_json(json_schema(definition(), files)), None)
             raise typer.Exit

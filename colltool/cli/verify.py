@@ -23,7 +23,7 @@ Examples:
   colltool verify a2a -f dgx-h100 -n 64 --format json
   colltool verify ar -f dgx-h100 -n 16 --stride 8
   colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
-  colltool verify ar -f star512 -n 4 --algorithm ring --trace
+  colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
 """
 
 
@@ -45,6 +45,7 @@ def verify(
     size: o.Size = "16MB",
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
+    concrete: Annotated[bool, o.option("values")] = False,
     set_: o.Set = None,
     *,
     out: Out,
@@ -61,6 +62,7 @@ def verify(
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
         alone=alone, shape=shape, algorithms=values.names(algorithm), size=size, segments=segments, trace=trace,
+        values="example" if concrete else (),
     )  # fmt: skip
     out.emit(result)
     if not result.holds:

@@ -31,7 +31,6 @@ class Collisions:
         self.tier, self.line, self.resource = (np.zeros(groups, dtype=SMALL) for _ in range(3))
 
     def add(self, line: ClassTotals) -> None:
-        """What groups meet on one more line."""
         groups, capacity = len(self.busiest_s), line.kind.capacity_Bps
         by = line.group.astype(np.intp)  # what ``at`` is fast with
         np.maximum.at(self.alone_s, by, line.own / capacity)
@@ -46,7 +45,6 @@ class Collisions:
 
 
 def _first_with(most: Floats, line: ClassTotals, load: Floats) -> Indices:
-    """For each group the first resource that carries the most of those it uses."""
     top = np.flatnonzero(load == most[line.group])[::-1]  # from the last resource to the first, so that it stays
     first = np.zeros(len(most), dtype=SMALL)
     first[line.group[top]] = line.resource[top]
@@ -99,7 +97,6 @@ def etas(suffered: Sequence[Affected], models: Sequence[LinkModel], groups: Sequ
 
 
 def _worse(before: _Worst, now: _Worst) -> _Worst:
-    """The larger α and the smaller β of two groups."""
     alpha = min(MAX_ETA_ALPHA, max(before.alpha, now.alpha))
     lower = now.beta is not None and (before.beta is None or now.beta < before.beta)
     return _Worst(alpha, now.beta if lower else before.beta, now.group if lower or alpha > before.alpha else before.group)

@@ -68,7 +68,10 @@ def contention(
         met.add(line)
         heat.add(line)
     columns = _columns(running, ideals, met, *_paths(models, messages, len(layout.groups)))
-    suffered = [_suffered(batch, one, columns) for batch, one in zip(running, ideals, strict=True)]
+    affected = []
+    for batch, one in zip(running, ideals, strict=True):
+        here = slice(batch.start, batch.start + len(batch.ends))
+        affected.append(Affected(batch.start, one, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here]))
     return Contention(
         overrides=fabric.overrides,
         fabric=fabric.name,
@@ -81,13 +84,12 @@ def contention(
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(suffered, models, layout.groups),
+        etas=etas(affected, models, layout.groups),
         notes=notes(running, layout.groups, columns.slowdown, heat, skewed=asked.skew.given),
     )
 
 
 def _together(running: Sequence[JobBatch]) -> Messages:
-    """The messages of all groups, in the order of the groups."""
     parts = []
     for batch in running:
         groups, there = len(batch.ends), np.flatnonzero(batch.traffic.size > 0)
@@ -98,7 +100,6 @@ def _together(running: Sequence[JobBatch]) -> Messages:
 
 
 def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseline]:
-    """Of each batch."""
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in running:
         if batch.key not in known:
@@ -107,7 +108,6 @@ def _ideals(models: list[LinkModel], running: Sequence[JobBatch]) -> list[Baseli
 
 
 def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Callable[[Baseline], float]) -> Floats:
-    """A number of its ideal for every group."""
     return np.repeat([number(one) for one in ideals], [len(batch.ends) for batch in running])
 
 
@@ -122,7 +122,6 @@ def _paths(models: list[LinkModel], messages: Messages, groups: int) -> tuple[Fl
 def _columns(
     running: Sequence[JobBatch], ideals: Sequence[Baseline], met: Collisions, alpha_s: Floats, links: Floats
 ) -> GroupColumns:
-    """What every group meets against its ideal."""
     ideal_s = _each(running, ideals, lambda one: one.busiest_s)
     return GroupColumns(
         slowdown=clean(met.busiest_s / ideal_s),
@@ -136,11 +135,6 @@ def _columns(
     )
 
 
-def _suffered(batch: JobBatch, alone: Baseline, columns: GroupColumns) -> Affected:
-    here = slice(batch.start, batch.start + len(batch.ends))
-    return Affected(batch.start, alone, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here])
-
-
 _ALWAYS = (
     "ideal: the same collective alone, packed in as few domains as possible, ring neighbours one hop apart on a lattice; "
     "slowdown: busiest load/capacity against the ideal's; eta_beta = 1/slowdown, at most 1",
@@ -152,14 +146,14 @@ _LINES_APART = (
     "no link carries two groups: lines along one axis have links of their own, however many groups run at once, so "
     "replicas on whole lines do not contend; they do where they interleave, or where paths turn between axes"
 )
-_DIFFERENT = "groups differ: a slowdown is how long the busiest link needs for all of them, not only while they overlap"
+_DIFFERENT = "groups differ: a slowdown counts the busiest link's time for all of them, not only while they overlap"
 _RAILS = (
     "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes rail inside its "
     "domain where its group has the neighbour on that rail; otherwise it climbs to the last level"
 )
 _SKEW = "skew: compared with the uniform all-to-all that moves as many bytes; the diagonal stays at home"
 _LIMITS = (
-    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those turn to a "
+    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added up. For those use a "
     "simulator: ns-3, htsim, SST or ASTRA-sim."
 )
 
@@ -176,7 +170,7 @@ def notes(
         out.append(_LINES_APART)
     if float(slowdowns.min()) < 1 - 1e-9:
         best, share = groups[int(slowdowns.argmin())].name, f"{float(slowdowns.min()):.4g} of its load"
-        out.append(f"better than the packed ideal, which is what price assumes: group '{best}', {share}")
+        out.append(f"better than the packed ideal that price assumes: group '{best}', {share}")
     if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
         out.append(_DIFFERENT)
     if any(one.rails > 1 for one in used):

@@ -38,7 +38,6 @@ class GroupJob(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Bytes in a unit of M."""
         return 1.0 if self.size is None else self.size
 
 
@@ -86,7 +85,9 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     runs = [_run(one.first, asked) for one in some]
     if asked.skew.given and not any(run.primitive is A2A for run in runs):
         raise ColltoolError(
-            "a skew is of an all-to-all, and no group runs one", argument="primitive", fix=f"take {given('primitive', 'a2a')}"
+            "a skew applies to an all-to-all, and no group runs one",
+            argument="primitive",
+            fix=f"take {given('primitive', 'a2a')}",
         )
     _check_sizes(some, runs)
     rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
@@ -171,7 +172,7 @@ def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tu
     if run.primitive is not A2A or not skew.given:
         return plain, plain.size
     if not row.dense:
-        what = f"{run.algorithm} passes blocks on through others and is not modelled under a skew"
+        what = f"{run.algorithm} forwards blocks through other ranks, and is not modelled under a skew"
         raise ColltoolError(what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}")
     return skewed(skew, members.ranks)
 

@@ -135,7 +135,6 @@ class _Groups:
         return Layout(str(data.get("name") or "layout"), tuple(groups), reading.overrides)
 
     def places(self) -> Ranks:
-        """The endpoint of each rank."""
         value, identity = self.data.get("map"), tuple(range(self.fabric.ranks))
         if value is None or not self.reading.sound(("map",)):
             return identity
@@ -184,7 +183,6 @@ class _Groups:
         return name
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
-        """The ranks of a group, none when one of them cannot be."""
         good = self.reading.sound(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
             if self.reading.enough:
@@ -232,11 +230,9 @@ class _Groups:
         return _numbered(groups, name, self.endpoints, **run, where=self.reading.source.where(path))
 
     def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-        """What is given of primitive, algorithm and size."""
         told = ((key, data.get(key)) for key in _RUN if self.reading.sound((*path, key)))
         return {key: _RUN[key](value) for key, value in told if value is not None}
 
 
 def _fields(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """What a pattern's mapping gives: null stands for the default."""
     return {key: data[key] for key in known if data.get(key) is not None}

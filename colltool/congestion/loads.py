@@ -13,7 +13,17 @@ from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import SMALL, Boundary, Floats, Indices, LinkClass, LinkModel, LinkUse, MeshLinks, SwitchedLinks
+from colltool.schedules.links import (
+    SMALL,
+    Floats,
+    Indices,
+    LevelBoundary,
+    LinkClass,
+    LinkModel,
+    LinkUse,
+    MeshLinks,
+    SwitchedLinks,
+)
 
 
 class Messages(NamedTuple):
@@ -25,7 +35,6 @@ class Messages(NamedTuple):
     group: Indices
 
     def some(self, chosen: Indices) -> Messages:
-        """Those messages; itself where that is all of them."""
         if len(chosen) == len(self.src):
             return self
         return Messages(self.src[chosen], self.dst[chosen], self.size[chosen], self.group[chosen])
@@ -82,7 +91,7 @@ def _link_model(tier: Tier, inside: int, ranks: int) -> LinkModel:
             sizing = able.sizing
             rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
             boundaries = [
-                Boundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
+                LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
                 for below, above in pairwise(levels)
             ]
             alphas = [level.alpha_s for level in levels]
@@ -118,7 +127,6 @@ def departures(models: LinkModel, messages: Messages, chosen: Indices) -> Messag
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
-    """Every line of every tier that carries a message."""
     tier = tier_of(models, messages.src, messages.dst)
     for number, one in enumerate(models):
         chosen = np.flatnonzero(tier == number)
@@ -152,7 +160,6 @@ def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -
 
 
 def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
-    """Seconds of α and links of each message."""
     alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
     tier = tier_of(models, messages.src, messages.dst)
     for number, one in enumerate(models):

@@ -109,7 +109,7 @@ def _only_used(pattern: Pattern) -> None:
     for key, default in Pattern()._asdict().items():
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
             kinds = [kind for kind, used in _USED.items() if key in used]
-            raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it is a value of {', '.join(kinds)}")
+            raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it belongs to {', '.join(kinds)}")
 
 
 def _known(word: str, known: Sequence[str]) -> str:
@@ -145,7 +145,6 @@ def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
 
 
 def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list[Ranks]:
-    """As many as asked for."""
     if not groups:
         raise PatternError(
             "stride" if pattern.stride else "group", f"no group {each} fits in {total} ranks at this stride", "make it smaller"
@@ -203,7 +202,6 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
 
 
 def _walk(counts: Ranks, steps: Sequence[int]) -> list[int]:
-    """Every sum of multiples of the steps below their counts, the first step fastest."""
     places = [0]
     for count, step in zip(counts, steps, strict=True):
         places = [place + number * step for number in range(count) for place in places]

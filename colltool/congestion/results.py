@@ -85,7 +85,6 @@ class Contention(Result):
     overrides: tuple[tuple[str, str], ...] = ()
 
     def as_eta(self) -> LayoutEta:
-        """What to put in a fabric file for this layout."""
         return LayoutEta(self.fabric, self.layout, self.etas, self.overrides)
 
 

@@ -31,7 +31,6 @@ class TierSeats(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for groups whose members send the same."""
         return self.groups, self.whole
 
 
@@ -52,7 +51,9 @@ def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
         _, members = np.unique(units // tier.endpoints, return_counts=True)
         least, most = int(members.min()), int(members.max())
         if least != most:
-            what = f"its domains of {tier.name} hold {least} to {most} members, a schedule over tiers needs as many in each"
+            what = (
+                f"its domains of {tier.name} hold {least} to {most} members; a schedule over tiers needs the same number in each"
+            )
             raise ColltoolError(what, argument="algorithm", fix=_anywhere())
         if most > 1:
             inside, stride = prod(group.ranks for group in groups), _stride(tier, units.reshape(-1, most))
@@ -79,6 +80,6 @@ def _stride(tier: Tier, units: Indices) -> int:
     stride = int(steps[0])
     aligned = len(steps) == 1 and not (first % (stride * count) >= stride).any()
     if not aligned or kind.part(count, stride) is None:
-        what = f"its members on {tier.name} fill no whole axes of it"
+        what = f"its members on {tier.name} do not fill whole axes of it"
         raise ColltoolError(what, argument="algorithm", fix=_anywhere())
     return stride

@@ -36,7 +36,6 @@ class Skew(NamedTuple):
 
     @property
     def given(self) -> bool:
-        """Whether there is any."""
         return any(value is not None for value in (self.matrix, self.hot, self.zipf))
 
 
@@ -162,7 +161,6 @@ def load_matrix(path: str) -> Matrix:
 
 
 def read_matrix(text: str, name: str) -> Matrix:
-    """As :func:`load_matrix`, from text."""
     problems: list[ColltoolError] = []
     rows: list[tuple[int, tuple[float, ...]]] = []
     for number, line in enumerate(text.splitlines(), start=1):

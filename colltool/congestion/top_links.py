@@ -39,7 +39,6 @@ class Heat:
         self._strips: list[tuple[LinkClassLoad, Floats]] = []
 
     def add(self, line: ClassTotals) -> None:
-        """One more line."""
         seconds = line.load / line.kind.capacity_Bps
         used = np.flatnonzero(line.users)
         self.tiers.add(line.tier)
@@ -98,7 +97,6 @@ class Heat:
 
 
 def _name(line: ClassTotals) -> str:
-    """``torus axis 1 +``."""
     return f"{line.kind.tier} {line.kind.name}"
 
 
@@ -167,7 +165,6 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
 
 
 def _messages(flows: Sequence[Flow]) -> Messages:
-    """Every message of every group, told apart by who sends."""
     parts = []
     for one in flows:
         ends = np.asarray(one.groups, dtype=SMALL)

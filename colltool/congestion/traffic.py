@@ -69,7 +69,6 @@ class Members(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for groups whose members send the same."""
         lattice, sits = self.lattice, self.seated
         axes = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
         return self.ranks, axes, None if sits is None else sits.key
@@ -117,7 +116,7 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
         return row
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
-    fix = f"no schedule says what it sends where; modelled: {', '.join(known)}, and what verify executes"
+    fix = f"no schedule is written for it; modelled: {', '.join(known)}, and what verify executes"
     raise ColltoolError(what, argument="algorithm", fix=fix)
 
 

@@ -16,11 +16,12 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Choice, find, parse_choice, row_of
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
-from colltool.base.primitives import AG, AR, RS, Primitive
+from colltool.base.primitives import AR, Primitive
 from colltool.congestion.seats import TierSeats, tier_seats
 from colltool.congestion.traffic import Members, Traffic, TrafficRow
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.schedules.composed import name_in_phase
 from colltool.schedules.full_mesh import paths
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
@@ -43,7 +44,7 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
         whole: all of it seen flat.
 
     Raises:
-        Unrouted: an algorithm without a schedule here, or one of too many messages.
+        Unscheduled: an algorithm without a schedule here, or one of too many messages.
     """
     sizes = [group.ranks for group in groups]
     if choice.base == "multi-rail-ring":
@@ -55,45 +56,37 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
     parts = []
     for step in find_composition(primitive, choice.base).steps(tuple(sizes), order):
         begun = first.setdefault(step.tier, step.primitive)
-        name = _on_the_way(choice.tiers[step.tier], begun, step.primitive)
+        name = name_in_phase(choice.tiers[step.tier], begun, step.primitive)
         own = scheduled(step.primitive, name, groups[step.tier])
         parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))
     return _together(parts)
-
-
-def _on_the_way(name: str, begun: Primitive, primitive: Primitive) -> str:
-    """What a tier's choice is called in a later phase: the all-gather that mirrors the reduce-scatter."""
-    row = row_of(begun, name)
-    return row.mirror if row is not None and begun is RS and primitive is AG else name
 
 
 def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     """The messages of one registered algorithm on one group.
 
     Raises:
-        Unrouted: no schedule, or one of too many messages.
+        Unscheduled: no schedule, or one of too many messages.
     """
     make = maker(primitive, name)
     if make is None:
-        raise Unscheduled(f"no schedule says what {name} sends where")
+        raise Unscheduled(f"no schedule is written for {name}")
     if name == "ring" and not group.axes:  # the same, without following every chunk round
         return neighbours(group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks)
     if effort(primitive, name, group.ranks, None) > MOST_WORK:
         raise Unscheduled(f"{name} on {group.ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
-        raise Unscheduled(f"the servers of {name} stand beside the ranks, nobody knows where")
+        raise Unscheduled(f"the servers of {name} are not among the ranks, so their ports are unknown")
     return _summed(program)
 
 
 def neighbours(ranks: int, size: float) -> Traffic:
-    """Every member sends to the next, the last one to the first."""
     here = np.arange(ranks)
     return Traffic(here, (here + 1) % ranks, np.full(ranks, size))
 
 
 def _summed(program: Program) -> Traffic:
-    """Bytes from each node to each other over all steps."""
     loads = _added_up(program).reshape(program.nodes, program.nodes)
     if program.nodes > program.ranks:
         return _through_switch(loads, program.ranks)

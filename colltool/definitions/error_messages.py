@@ -116,7 +116,7 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
         return ""
     if means == "rate" and value < MIN_BANDWIDTH_BPS:
         units = (f"{value:g}GB/s", f"{value:g}Gbps")
-        first, second = reversed(units) if _of_network(path) else units  # NICs are sold in bits/s
+        first, second = reversed(units) if path[:1] == ("tiers",) and path[1:2] != (0,) else units  # NICs are sold in bits/s
         return f"is the unit missing? {value:g} is read as bytes/s: write {first} or {second}"
     if means == "time":
         if 0 < value < _SECONDS_BELOW:
@@ -133,11 +133,6 @@ def _as_number(spot: Spot, number: float, unit: str) -> str:
     if unit == "%" and value < spot.least == 1:
         value += 1
     return f"write {value:g}" if spot.least <= value <= spot.most else ""
-
-
-def _of_network(path: KeyPath) -> bool:
-    """Whether it is a number of a tier that joins hosts: any but the innermost."""
-    return len(path) > 1 and path[0] == "tiers" and path[1] != 0
 
 
 def _is_echo(item: Any) -> bool:

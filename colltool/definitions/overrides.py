@@ -128,7 +128,9 @@ class _Setter:
                 inner = target[step] = {key: inner}
             if not isinstance(inner, dict | list):
                 whole = clipped(".".join(parts[: depth + 1]))
-                raise self._error(f"'{whole}' has no keys: it is {shown(inner)}", "set it as a whole, without what follows it")
+                raise self._error(
+                    f"'{whole}' has no keys: it is {shown(inner)}", "set it as a whole, without the rest of the key"
+                )
             target = inner
         return path
 
@@ -198,7 +200,7 @@ class _Setter:
             raise self._error(f"the file has no {path[0]}", "only those that it gives can be changed")
         if path[0] == self.short.items and path[2:] == ("levels",):
             tier = shown(_names(self.data["tiers"])[int(path[1])])
-            raise self._error(f"tier {tier} has no levels", "only those that the file gives can be changed")
+            raise self._error(f"tier {tier} has no levels", "an override can only change those in the file")
         return {}
 
     def _error(self, what: str, fix: str) -> ColltoolError:

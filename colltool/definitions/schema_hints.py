@@ -66,7 +66,8 @@ class Spot(NamedTuple):
         if self.tag:
             return f"a mapping with '{self.tag}'"
         if get_origin(self.annotation) is Literal:
-            return _one_of(get_args(self.annotation))
+            words = get_args(self.annotation)
+            return str(words[0]) if len(words) == 1 else f"one of {', '.join(map(str, words))}"
         return "true or false" if self.annotation is bool else "another value"
 
     @property
@@ -117,7 +118,8 @@ class Spot(NamedTuple):
             return member.down(step, value) if member else None
         if self.is_model:
             fields = self.annotation.model_fields.items()
-            return next((_spot_of_field(field) for name, field in fields if (field.alias or name) == step), None)
+            field = next((field for name, field in fields if (field.alias or name) == step), None)
+            return spot_of(field.annotation, field.metadata, str(field.discriminator or "")) if field else None
         arguments = get_args(self.annotation)
         if get_origin(self.annotation) in (list, tuple) and isinstance(step, int):
             return spot_of(arguments[0])
@@ -172,10 +174,6 @@ def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
     return sorted(keys, key=lambda key: key in ("notes", "source"))
 
 
-def _spot_of_field(field: FieldInfo) -> Spot:
-    return spot_of(field.annotation, field.metadata, str(field.discriminator or ""))
-
-
 def _members(annotation: Any) -> tuple[Any, ...]:
     """The types of a union without None, else the type itself."""
     if get_origin(annotation) in (Union, UnionType):
@@ -192,7 +190,3 @@ def _bounds(metadata: Iterable[Any]) -> tuple[float, float]:
     least = (getattr(one, name) for one in flat for name in ("ge", "gt") if hasattr(one, name))
     most = (getattr(one, name) for one in flat for name in ("le", "lt") if hasattr(one, name))
     return max(least, default=-inf), min(most, default=inf)
-
-
-def _one_of(words: tuple[Any, ...]) -> str:
-    return str(words[0]) if len(words) == 1 else f"one of {', '.join(map(str, words))}"

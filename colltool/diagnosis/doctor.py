@@ -23,20 +23,7 @@ from colltool.fabric.model import Fabric
 
 def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
              readings: Readings | None = None) -> Diagnosis:  # fmt: skip
-    """Hold every series against the prices of a machine, and price every cause of what is off.
-
-    Args:
-        seen: what was measured, and where.
-        fabric: in place of the nearest shipped one.
-        overrides: of the shipped one.
-        expect: the share of the expected rate below which large messages are off; of a healthy machine when None, which is
-            :data:`colltool.diagnosis.thresholds.EXPECT`, and less of few ranks. For small messages it is
-            lower by :data:`colltool.diagnosis.thresholds.SLACK`.
-        readings: of the model; the defaults when None.
-
-    Raises:
-        ColltoolError: nothing measured, hardware that is not known, ranks that the fabric does not hold, a bar that is none.
-    """
+    """Hold every series against the prices of a machine, and price every cause of what is off."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)

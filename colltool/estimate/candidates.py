@@ -66,9 +66,6 @@ class Candidates:
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """As :meth:`named`, without names as :meth:`all`; of an array of sizes each with the elements at which a price of that
         size alone lists it.
-
-        Raises:
-            ColltoolError: as those.
         """
         if names:
             return self._shown(names, sizes)

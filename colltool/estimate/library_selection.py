@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from colltool.algorithms.libraries import Feature, Running
+from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
-
-_WITH_NVLS = ("hopper", "blackwell")
 
 
 def running_on(fabric: Fabric) -> Running | None:
@@ -19,7 +17,7 @@ def running_on(fabric: Fabric) -> Running | None:
     if facts is None or facts.name == "all":
         return None
     off: list[Feature] = []
-    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in _WITH_NVLS):
+    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
         off.append("nvls")
     if not facts.collnet:
         off.append("collnet")

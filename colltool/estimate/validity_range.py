@@ -94,7 +94,8 @@ def lower_bound_notes(
     least = max((_reaches(one.pieces[0][1], LAUNCH_S) for one in compared), default=0.0)
     if _smallest(rows) >= least:
         return list(rows)
-    note = f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound (a 10 us launch would be half of it)"
+    what = f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound"
+    note = f"{what} (a 10 us launch would be half of it)"
     noted = len(rows) if rows and hasattr(rows[0].bytes, "__len__") else 1
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 

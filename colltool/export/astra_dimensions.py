@@ -3,8 +3,8 @@
 A dimension has equal links of one latency and bandwidth; a message through a Switch takes two links.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, assert_never
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import shape_text
@@ -17,14 +17,16 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 COLLECTIVES = (AR, AG, RS, A2A)
-_LINKS = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
+Topology = Literal["Switch", "Ring", "FullyConnected"]
+AstraAlgorithm = Literal["ring", "direct", "direct1", "halvingDoubling"]
+_LINKS: dict[Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 """That a message takes between neighbours."""
 
 
 class AstraDimension(NamedTuple):
     """One dimension of the network. ``bandwidth_Bps`` and ``latency_s`` of a link, η included."""
 
-    topology: str
+    topology: Topology
     npus: int
     bandwidth_Bps: float
     latency_s: float
@@ -39,18 +41,24 @@ def all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Cur
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, and the launch overhead that it leaves out."""
     a, b, held = placed.overhead_s, 0.0, 1.0
     for one in dimensions:
-        messages, sent = _one_way(RUNS[one.topology][AR](one.npus), one.npus)
+        messages, sent = _one_way(runs(one.topology, AR, one.npus), one.npus)
         a += 2 * messages * one.latency_s * _LINKS[one.topology]
         b += 2 * held * sent / one.bandwidth_Bps
         held /= one.npus
     return Curve(a, b)
 
 
-def _one_way(algorithm: str, npus: int) -> tuple[int, float]:
+def _one_way(algorithm: AstraAlgorithm, npus: int) -> tuple[int, float]:
     """Messages one after the other and the share of the vector on a link, of the reduce-scatter in an all-reduce."""
-    if algorithm == "direct":
-        return 1, 1 / npus
-    return (npus - 1 if algorithm == "ring" else npus.bit_length() - 1), (npus - 1) / npus
+    match algorithm:
+        case "direct":
+            return 1, 1 / npus
+        case "ring" | "direct1":
+            return npus - 1, (npus - 1) / npus
+        case "halvingDoubling":
+            return npus.bit_length() - 1, (npus - 1) / npus
+        case _:
+            assert_never(algorithm)
 
 
 def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
@@ -100,31 +108,20 @@ def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     return [_dimension("Ring", axis.size, level, 1) for axis in axes]
 
 
-def _dimension(topology: str, npus: int, level: PathClass, links: int) -> AstraDimension:
+def _dimension(topology: Topology, npus: int, level: PathClass, links: int) -> AstraDimension:
     return AstraDimension(topology, npus, level.bandwidth_Bps * level.eta_beta, level.alpha_s * level.eta_alpha / links)
 
 
-def _ring(_npus: int) -> str:
-    return "ring"
-
-
-def _direct(_npus: int) -> str:
-    return "direct"
-
-
-def _one_by_one(_npus: int) -> str:
-    """A window of one message: in the congestion-unaware binary those of ``direct`` do not share a Switch's port."""
-    return "direct1"
-
-
-def _switched(npus: int) -> str:
-    """Halving-doubling has a ring's bytes in fewer messages, but needs a power of two."""
-    return "halvingDoubling" if npus & (npus - 1) == 0 else "ring"
-
-
-RUNS: dict[str, dict[Primitive, Callable[[int], str]]] = {
-    "Ring": dict.fromkeys(COLLECTIVES, _ring),
-    "FullyConnected": dict.fromkeys(COLLECTIVES, _direct),
-    "Switch": dict.fromkeys((AR, AG, RS), _switched) | {A2A: _one_by_one},
-}
-"""What runs on each kind of dimension: the fewest messages that send no more than a ring's bytes, neighbours alone on a Ring."""
+def runs(topology: Topology, primitive: Primitive, npus: int) -> AstraAlgorithm:
+    """What runs on a dimension: the fewest messages that send no more than a ring's bytes, neighbours alone on a Ring."""
+    match topology:
+        case "Ring":
+            return "ring"
+        case "FullyConnected":
+            return "direct"
+        case "Switch" if primitive is A2A:
+            return "direct1"  # one message at a time: in the congestion-unaware binary those of direct do not share a port
+        case "Switch":
+            return "ring" if npus & (npus - 1) else "halvingDoubling"  # a ring's bytes in fewer messages, for a power of two
+        case _:
+            assert_never(topology)

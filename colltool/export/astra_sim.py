@@ -20,7 +20,7 @@ from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.curve import Curve
 from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
-from colltool.export.astra_dimensions import COLLECTIVES, RUNS, AstraDimension, all_reduce, dimensions_of
+from colltool.export.astra_dimensions import COLLECTIVES, AstraDimension, Topology, all_reduce, dimensions_of, runs
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -85,7 +85,7 @@ def _laid(under: PlacedGroup, readings: Readings) -> GroupUnderProtocol:
 def _network(placed: PlacedGroup, dimensions: Sequence[AstraDimension], notes: Sequence[str]) -> str:
     title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
     comments = "".join(f"# {line}\n" for note in (title, *notes) for line in wrap(note, _WIDTH))
-    lists = {
+    lists: dict[str, Sequence[str]] = {
         "topology": [one.topology for one in dimensions],
         "npus_count": [str(one.npus) for one in dimensions],
         "bandwidth": [f"{one.bandwidth_Bps / _GIB:.12g}" for one in dimensions],
@@ -97,7 +97,7 @@ def _network(placed: PlacedGroup, dimensions: Sequence[AstraDimension], notes: S
 
 def _system(dimensions: Sequence[AstraDimension]) -> str:
     names = {
-        f"{primitive.spoken}-implementation": [RUNS[one.topology][primitive](one.npus) for one in dimensions]
+        f"{primitive.spoken}-implementation": [runs(one.topology, primitive, one.npus) for one in dimensions]
         for primitive in COLLECTIVES
     }
     document = {
@@ -179,7 +179,7 @@ def about_system() -> str:
     )
 
 
-def _has(dimensions: Sequence[AstraDimension], topology: str) -> bool:
+def _has(dimensions: Sequence[AstraDimension], topology: Topology) -> bool:
     return any(one.topology == topology for one in dimensions)
 
 

@@ -51,14 +51,7 @@ def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
 def advised(
     ways: Sequence[Combination], nodes: int, spare: Sequence[Combination] = (), *, guarded: bool = False
 ) -> tuple[Advice, ...]:
-    """Rows for all sizes in the order in which a file has them: the best, those behind them, and at last rings alone.
-
-    Args:
-        ways: some of them with a curve.
-        nodes: NCCL's.
-        spare: NCCL's own model: rings under LL or Simple, for ``ways`` without.
-        guarded: whether ``ways`` that ``spare`` takes to cost far more than the same algorithms could stand behind these.
-    """
+    """Rows for all sizes in the order in which a file has them: the best, those behind them, and at last rings alone."""
     known = [way for way in ways if way.pieces]
     named = {way.algorithm for way in known}
     orders = _orders(known, nodes, [way for way in spare if way.pieces and way.algorithm in named] if guarded else [])

@@ -1,4 +1,4 @@
-"""Ladder files: a list of prices to follow, all at one size.
+"""Ladder files: a list of prices to follow, at one size unless a rung states its own.
 
 The fabrics that a ladder names are shipped ones, or files beside the ladder.
 """
@@ -35,6 +35,7 @@ class RungFile(Part):
     fabric: Annotated[str, Field(min_length=1), Accepted("a shipped fabric or a file beside the ladder, such as star512", "text")]
     algorithm: AlgorithmName | None = None
     ranks: Count | None = None
+    size: Size | None = None
 
 
 class LadderFile(Part):
@@ -52,7 +53,7 @@ class LadderFile(Part):
 
 
 class RungDefinition(NamedTuple):
-    """One line of a ladder file: what to price where. Without an algorithm, the fastest that exists.
+    """One line of a ladder file: what to price where. Without an algorithm the fastest; without a size the ladder's.
 
     ``where`` is its place in the file, for whoever finds that it cannot be priced.
     """
@@ -61,11 +62,12 @@ class RungDefinition(NamedTuple):
     fabric: Fabric
     algorithm: str | None
     ranks: int | None
+    size: float | None = None
     where: str = ""
 
 
 class LadderDefinition(NamedTuple):
-    """A ladder file: its name and its rungs, all at one size in bytes.
+    """A ladder file: its name and its rungs; ``size`` in bytes of those that state none.
 
     ``overrides`` are those that it was read with.
     """
@@ -108,7 +110,9 @@ def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
     fabrics = _fabrics(reading, folder)
     file = reading.result()
     rungs = tuple(
-        RungDefinition(rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, reading.source.at(("rungs", index)))
+        RungDefinition(
+            rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, rung.size, reading.source.at(("rungs", index))
+        )
         for index, rung in enumerate(file.rungs)
     )
     return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
@@ -126,16 +130,13 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
         if reading.enough:
             break
         tried.add(rung["fabric"])
+        beside = str(folder / os.path.basename(rung["fabric"]))
+        opened = beside if rung["fabric"].removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside) else rung["fabric"]
         try:
-            found[rung["fabric"]] = load_fabric(_opened(rung["fabric"], folder))
+            found[rung["fabric"]] = load_fabric(opened)
         except ColltoolError as error:
             if error.where or hasattr(error, "problems"):
                 reading.pass_on(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)
     return found
-
-
-def _opened(name: str, folder: Path) -> str:
-    beside = str(folder / os.path.basename(name))
-    return name if name.removesuffix(SUFFIX) in shipped_fabrics() or not exists(beside) else beside

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_rate, format_time
 from colltool.definitions.source_map import KeyPath, value_at
-from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
@@ -122,7 +121,7 @@ def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]
     there = len(tier["levels"]) if "levels" in tier else 1
     if asked is not None and asked > there:
         what = f"reduces in {asked} levels of switches, the tier has {there}"
-        yield LintWarning((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to count them")
+        yield LintWarning((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to have them counted")
 
 
 PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
@@ -149,7 +148,7 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
         yield from _levels(("tiers", index, "levels"), tier)
         for misfit in facts.misfits:
             yield LintWarning(
-                ("tiers", index, "sizing"), "", misfit, "counts and the bill follow sizing, prices the rest of the tier"
+                ("tiers", index, "sizing"), "", misfit, "counts and the bill follow sizing, times follow the rest of the tier"
             )
     if fabric.prices is not None and fabric.prices.power is not None and not 0.01 <= fabric.prices.power <= 2:
         what = f"{fabric.prices.power:g} {fabric.prices.currency} for a kWh"
@@ -162,11 +161,11 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
     near, far = capabilities_of(outer).classes[0].alpha_s, min(one.alpha_s for one in capabilities_of(inner).classes)
     if near < far:
         what = f"alpha {format_time(near)} is below the {format_time(far)} of '{inner.name}' within"
-        yield LintWarning(("tiers", index, "alpha"), "", what, "tiers go from the inside out, and what is farther takes longer")
+        yield LintWarning(("tiers", index, "alpha"), "", what, "tiers go innermost first, and latency grows with distance")
     wide, narrow = outer.bandwidth * outer.ports, inner.bandwidth * inner.ports * max(1, capabilities_of(inner).neighbours)
     if wide > narrow:
         what = f"{format_rate(wide)} is above the {format_rate(narrow)} of '{inner.name}' within"
-        why = "tiers go from the inside out, and links inside a node are the wider ones; bandwidth is per rank"
+        why = "tiers are listed innermost first, and links inside a node are the faster ones; bandwidth is per rank"
         yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
 
 
@@ -176,7 +175,7 @@ def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
     sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
     if capabilities_of(tier).joined_by == "switches" and tier.eta.beta < 1 and tier.protocols is None and not sold:
         what = f"no port is sold at {format_rate(tier.bandwidth)}, {rate:.4g} Gb/s, and eta.beta {tier.eta.beta:g} comes on top"
-        why = "bandwidth is the line rate, eta.beta what is reached of it; of a measured rate eta.beta is 1"
+        why = "bandwidth is the line rate, eta.beta the share reached; for a measured rate, eta.beta is 1"
         yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
 
 
@@ -188,18 +187,14 @@ def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
             why = "a pair that meets at a higher level passes the lower ones as well"
             yield LintWarning((*path, index, "alpha"), "", what, why)
         if above.oversubscription < below.oversubscription:
-            yield _more_above(path, index, below, above)
+            what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
+            why = "a plain number is against all endpoints below, so it cannot fall; for one hop write "
+            why += f"{{uplinks: {above.oversubscription:g}}}"
+            yield LintWarning((*path, index, "oversubscription"), "", what, why)
     first, last = classes[0], tier.endpoints % classes[0].group
     if len(classes) > 1 and first.group == 1 < tier.endpoints:
-        why = "then every pair pays the level above, and each ratio in full; group counts endpoints: nodes, not ports"
+        why = "every pair then crosses the level above and pays each ratio in full; group counts endpoints: nodes, not ports"
         yield LintWarning((*path, 0, "group"), "", f"one endpoint to a '{first.name}'", why)
     elif len(classes) > 1 and last == 1 and tier.endpoints > first.group:
         what = f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of {first.group}"
         yield LintWarning((*path, 0, "group"), "", what, "it pays the level above for every message; fill the leaf or move one")
-
-
-def _more_above(path: KeyPath, index: int, below: DistanceClass, above: DistanceClass) -> LintWarning:
-    """A total that falls from one level to the next: hop by hop below 1."""
-    what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
-    why = "a number is of all endpoints below, and a hop cannot widen what an earlier one narrowed; hop by hop write {uplinks: "
-    return LintWarning((*path, index, "oversubscription"), "", what, f"{why}{above.oversubscription:g}}}")

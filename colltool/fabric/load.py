@@ -51,7 +51,7 @@ def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     hint = nearest(os.path.basename(stem), shipped)
     raise ColltoolError(
         f"no file and no shipped fabric is called {shown(typed)}",
-        fix=f"{hint} the shipped ones: colltool fabric list".strip(),
+        fix=f"{hint} list the shipped ones: colltool fabric list".strip(),
     )
 
 

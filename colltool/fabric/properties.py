@@ -96,6 +96,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """The derived facts of one tier, whose endpoints hold ``planes`` ranks each and of which there are ``domains``."""
     kind, copies = capabilities_of(tier), planes * tier.ports
     sizing, misfits = _sizing(kind, planes)
+    in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
         topology=tier.topology,
@@ -110,7 +111,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and kind.as_fat_tree else None,
-        notes=(*_plane_notes(planes), *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
+        notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=_levels(kind),
         misfits=misfits,
     )
@@ -171,9 +172,3 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
         places = found
     counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
     return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
-
-
-def _plane_notes(planes: int) -> tuple[str, ...]:
-    if planes == 1:
-        return ()
-    return (f"bisection and links count {planes} planes, one for each rank of an endpoint with its own port",)

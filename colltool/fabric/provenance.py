@@ -31,11 +31,10 @@ class Provenance(NamedTuple):
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     """Every value that a fabric's file gives, tiers innermost first; defaults are left out."""
     given = [key for key, _ in fabric.overrides]
-    return tuple(one._replace(source=SET) if any(_is_in(one.key, key) for key in given) else one for one in _of(fabric, "", {}))
-
-
-def _is_in(key: str, given: str) -> bool:
-    return f"{key}.".startswith(f"{given}.")
+    return tuple(
+        one._replace(source=SET) if any(f"{one.key}.".startswith(f"{key}.") for key in given) else one
+        for one in _of(fabric, "", {})
+    )
 
 
 def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:

@@ -212,7 +212,7 @@ def check_axes(
     if endpoints > MAX_RANKS:
         slips.append(Slip(f"{endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
     if wrap is not None and len(wrap) != axes:
-        slips.append(Slip(f"says it of {len(wrap)} axes, the shape has {axes}", "give one for each axis", ("wrap",)))
+        slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
     elif any(wrap or ()) and not closes:
         slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
     for index, one in enumerate(slices or ()):

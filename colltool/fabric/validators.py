@@ -40,7 +40,7 @@ def check_algorithms(listed: Mapping[Primitive, Sequence[str]], keys: Sequence[s
         for index, name in enumerate(names):
             at = (key, index)
             if name in names[:index]:
-                slips.append(Slip(f"'{name}' is named twice", "once is enough", at))
+                slips.append(Slip(f"'{name}' is named twice", "list it once", at))
                 continue
             try:
                 known_algorithm(primitive, name)

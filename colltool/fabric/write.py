@@ -41,15 +41,12 @@ class _Drafter(_Dumper):
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
         """In brackets where it is short and no list of mappings."""
-        return super().represent_sequence(tag, sequence, flow_style=_is_short(sequence) and not _holds_mapping(sequence))
+        plain = not any(isinstance(one, dict) for one in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain and _is_short(sequence))
 
 
 def _is_short(value: Any) -> bool:
     return len(str(value)) <= _SHORT and not isinstance(value, str)
-
-
-def _holds_mapping(values: Any) -> bool:
-    return any(isinstance(one, dict) for one in values)
 
 
 def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
@@ -118,8 +115,8 @@ def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
     body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
-        fix = "fewer logs, protocols or texts"
-        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB is one that nothing reads", fix=fix)
+        fix = "use fewer logs, protocols or texts"
+        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix)
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     ends = list(accumulate(len(line.encode()) for line in lines))
     kept = bisect_right(ends, room)

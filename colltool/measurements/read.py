@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.measurements import osu, plain_csv
-from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, open_log
+from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, agree, open_log
 from colltool.measurements.nccl_tests import json_report
 from colltool.measurements.nccl_tests import text as nccl_tests_text
 from colltool.measurements.series import Measurements, Point, Series, Skipped, check_timing
@@ -71,8 +71,14 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
         known = ", ".join(one.known_by for one in FORMATS)
         raise ColltoolError("no table of measurements found", where=f"{path}:1", fix=f"known: {known}")
     timings = tuple(timing for reading in readings for timing in reading.timings)
-    for timing in timings:
-        check_timing(timing)
+    for one in timings:
+        check_timing(one)
+        for argument, found in (
+            ("ranks", one.ranks),
+            ("primitive", one.primitive),
+            ("nodes", one.nodes),
+        ):  # whatever a reader heeds
+            agree(found, getattr(stated, argument), f"{argument}:", argument, one.where)
     return ParsedLog(timings, tuple(note for reading in readings for note in reading.notes))
 
 

@@ -15,8 +15,29 @@ def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
     The widest of its ways: over all NICs, with a tree between nodes only. Empty where there is none: on one node NCCL's tree is a
     chain up and down, which no schedule of ours is; of NVLS and CollNet an all-gather across nodes has none.
     """
-    shape = "node" if on.nodes == 1 else "alone" if on.nodes == on.ranks else "across"
-    return _SPECS.get((algorithm, shape, primitive), "")
+    return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
+
+
+def _shape(ranks: int, nodes: int) -> str:
+    return "node" if nodes == 1 else "alone" if nodes == ranks else "across"
+
+
+def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
+    """The algorithm of NCCL that a schedule of ours is on such a group, as NCCL's documentation and logs spell it; empty where it
+    is none."""
+    shape = _shape(ranks, nodes)
+    return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
+
+
+SPELLED = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollNetDirect",
+    "collnet_chain": "CollNetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+}
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.nccl.constants import ChannelSearch, Constants, Cpu, Gpu, Link, constants
 
 
@@ -78,7 +79,7 @@ class Hardware:
 
     @property
     def from_hopper(self) -> bool:
-        return self.gpu in ("hopper", "blackwell")
+        return self.gpu in FROM_HOPPER
 
     @property
     def column(self) -> int:
@@ -100,7 +101,7 @@ class GpuNodes(NamedTuple):
 
     @property
     def from_hopper(self) -> bool:
-        return self.gpu in ("hopper", "blackwell")
+        return self.gpu in FROM_HOPPER
 
 
 def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:

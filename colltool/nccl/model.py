@@ -84,11 +84,7 @@ def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEsti
 
 
 def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
-    """What NCCL runs: the least estimate, the first of equals.
-
-    Raises:
-        ColltoolError: as :func:`estimates`.
-    """
+    """What NCCL runs: the least estimate, the first of equals."""
     return picks(on, primitive, (size,))[0]
 
 
@@ -97,11 +93,7 @@ def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
 
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
-    """As :func:`pick`, for many sizes at once; a list or a flat array of them.
-
-    Raises:
-        ColltoolError: as :func:`estimates`.
-    """
+    """As :func:`pick`, for many sizes at once; a list or a flat array of them."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
     return [_least(ways, float(size)) for size in sizes]
 
@@ -121,11 +113,7 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
 
 @lru_cache(maxsize=256)
 def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
-    """NCCL's picks over all sizes from 1 byte on, exact: where the pick changes, and to what.
-
-    Raises:
-        ColltoolError: as :func:`pieces`.
-    """
+    """NCCL's picks over all sizes from 1 byte on, exact: where the pick changes, and to what."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
     starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
     found: list[SwitchPoint] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.base.errors import ColltoolError
 from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
@@ -25,14 +26,6 @@ class _Node(NamedTuple):
     ranks: int
     nics: int
     nic_GBps: float
-
-
-class _Graphs(NamedTuple):
-    ring: Graph
-    tree: Graph
-    nvls: Graph | None
-    collnet: Graph | None
-    total: int
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
@@ -70,9 +63,17 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
     numbers, node = constants(facts.version or ""), _node(placed, facts)
     _refuse_missing(fabric, facts, node, numbers)
-    graphs = _graphs(numbers, facts, node, nvls=_has_nvls(placed, facts))
     assert facts.gpu is not None  # not missing
     across, alone = node.nodes > 1, node.ranks == 1
+    given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
+    rules = rules_of(numbers)
+    ring = _given(given.ring) or rules.ring_graph(numbers, machine)
+    nvls = collnet = None
+    if _has_nvls(placed, facts) and machine.from_hopper:
+        nvls = _given(given.nvls) or rules.nvls_graph(numbers, machine)
+    if facts.collnet and across:
+        known = machine.gpu in numbers.search
+        collnet = _given(given.collnet) or (rules.collnet_graph(numbers, machine) if known else ring)
     return Hardware(
         version=numbers.version,
         gpu=facts.gpu,
@@ -82,14 +83,14 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nics=node.nics,
         link=facts.link or "nvlink",
         nvswitch=not alone and facts.link != "pci",
-        nvls=graphs.nvls is not None,
+        nvls=nvls is not None,
         collnet=bool(facts.collnet),
-        ring=graphs.ring,
-        tree=graphs.tree,
-        nvls_graph=graphs.nvls,
-        collnet_graph=graphs.collnet,
-        channels=graphs.total,
-        simple_tree=across and (alone or facts.gpu in ("hopper", "blackwell")),
+        ring=ring,
+        tree=_given(given.tree) or rules.tree_graph(numbers, machine),
+        nvls_graph=nvls,
+        collnet_graph=collnet,
+        channels=given.total or rules.communicator_channels(numbers, machine, ring),
+        simple_tree=across and (alone or machine.from_hopper),
         same_channels=alone or not across,
     )
 
@@ -177,7 +178,7 @@ def _told(facts: LibraryFacts) -> Iterator[tuple[str, Any]]:
 
 
 def _wanted(facts: LibraryFacts, name: str) -> bool:
-    if name == "nvls" and (facts.nvls is False or facts.gpu not in ("hopper", "blackwell")):
+    if name == "nvls" and (facts.nvls is False or facts.gpu not in FROM_HOPPER):
         return False
     return getattr(facts.channels or LibraryChannels(), name) is None
 
@@ -194,24 +195,6 @@ def _not_derived(facts: LibraryFacts, node: _Node, numbers: Constants) -> str:
     if facts.gpu == "blackwell" and node.nic_GBps > 50:
         return "NICs of more than 400 Gbps"
     return ""
-
-
-def _graphs(numbers: Constants, facts: LibraryFacts, node: _Node, *, nvls: bool) -> _Graphs:
-    """Those that the fabric gives; else those of the rules, which were asked whether they hold."""
-    assert facts.gpu is not None
-    given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, node.nodes, node.ranks, node.nic_GBps)
-    rules = rules_of(numbers)
-    ring = _given(given.ring) or rules.ring_graph(numbers, machine)
-    known = machine.gpu in numbers.search
-    own_collnet = _given(given.collnet) or (rules.collnet_graph(numbers, machine) if known else ring)
-    total = given.total or rules.communicator_channels(numbers, machine, ring)
-    return _Graphs(
-        ring=ring,
-        tree=_given(given.tree) or rules.tree_graph(numbers, machine),
-        nvls=(_given(given.nvls) or rules.nvls_graph(numbers, machine)) if nvls and machine.from_hopper else None,
-        collnet=own_collnet if facts.collnet and node.nodes > 1 else None,
-        total=total,
-    )
 
 
 def _given(graph: LibraryGraph | None) -> Graph | None:

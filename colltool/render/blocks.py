@@ -22,9 +22,10 @@ class Column(NamedTuple):
         title: its heading for people.
         get: the full value of a record; None or empty where there is nothing to say.
         show: a value as people read it.
-        drop: where a terminal is too narrow the highest goes first, 0 never.
+        drop: where there is no room the highest goes first, 0 never.
         right: on which side numbers and texts line up.
         hidden: in CSV alone, so that rows of several runs can be put together.
+        fold: characters to which its texts are folded before any column is dropped; 0: only after that.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Column(NamedTuple):
     drop: int = 0
     right: bool = True
     hidden: bool = False
+    fold: int = 0
 
     def value(self, record: Any) -> Any:
         """The full value; names of an enumeration as machine output spells them, nothing as None."""
@@ -55,9 +57,9 @@ def number(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0
 
 
 def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
-          hidden: bool = False) -> Column:  # fmt: skip
+          hidden: bool = False, fold: int = 0) -> Column:  # fmt: skip
     """A column that lines up on the left."""
-    return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden)
+    return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden, fold=fold)
 
 
 def flag(key: str, title: str, drop: int = 0, *, get: Callable[[Any], Any] | None = None, hidden: bool = False) -> Column:
@@ -65,7 +67,7 @@ def flag(key: str, title: str, drop: int = 0, *, get: Callable[[Any], Any] | Non
     return Column(key, title, get or attrgetter(key), lambda value: "yes" if value else "no", drop, right=False, hidden=hidden)
 
 
-class Answer(NamedTuple):
+class Headline(NamedTuple):
     """What was asked for, in a plain sentence or two: the first block of a result."""
 
     text: str
@@ -131,7 +133,12 @@ class Picture(NamedTuple):
     instead: Lines
 
 
-Block = Answer | Table | Lines | Strips | Picture
+Block = Headline | Table | Lines | Strips | Picture
+
+
+def later(part: Block) -> Block:
+    """The same for ``--all`` alone."""
+    return part._replace(first=0) if isinstance(part, Table | Lines) else part
 
 
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
@@ -141,18 +148,13 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     for part in parts:
         if isinstance(part, Table) and part.first is not None:
             rows += max(0, len(part.records) - part.first)
-            part = part._replace(records=part.records[: part.first])
+            shown += [part._replace(records=part.records[: part.first])] if part.first else []
         elif isinstance(part, Lines) and part.first is not None:
             lines += max(not part.lines, len(part.lines) - part.first)
-            part = part._replace(lines=part.lines[: part.first])
-        if not isinstance(part, Table | Lines) or part.first != 0:
+            shown += [part._replace(lines=part.lines[: part.first])] if part.first else []
+        else:
             shown.append(part)
     return shown, [counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number]
-
-
-def later(part: Block) -> Block:
-    """The same for ``--all`` alone."""
-    return part._replace(first=0) if isinstance(part, Table | Lines) else part
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -165,7 +167,7 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return by_text
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text with the heading it stands under: the record of :func:`lines_table`."""
 
     title: str
@@ -180,7 +182,7 @@ def lines_table(parts: Iterable[Block]) -> Table:
     return Table(_LINE, tuple(_each_line(parts)))
 
 
-def _each_line(parts: Iterable[Block]) -> Iterator[Line]:
+def _each_line(parts: Iterable[Block]) -> Iterator[TextLine]:
     for part in parts:
         if isinstance(part, Lines):
-            yield from (Line(part.title, line) for line in [one for one in part.lines if one] or [""])
+            yield from (TextLine(part.title, line) for line in [one for one in part.lines if one] or [""])

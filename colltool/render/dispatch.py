@@ -6,18 +6,22 @@ comes, so that a price as JSON waits for nothing else. A new result needs no lin
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Sequence
 from importlib import import_module
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, given
-from colltool.render.blocks import Block, Table
-from colltool.render.column_choice import choose
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.render.blocks import Block, Column, Table
+from colltool.render.escape import csv_text, json_text
 from colltool.render.view import Document, View
 
 if TYPE_CHECKING:
     from colltool.render.text import Screen
+
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
 
@@ -86,12 +90,12 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
         ColltoolError: a column that no table has, or columns chosen of a document.
     """
     if form == "json":
-        from colltool.render.json import to_json
+        from colltool.render.dispatch import to_json
 
         choose([], names, form)
         return to_json(document(result))
     if form == "csv":
-        from colltool.render.csv import to_csv
+        from colltool.render.dispatch import to_csv
 
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
@@ -119,3 +123,71 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
 def _for_people(result: Any) -> list[Block]:
     """Without tables that have no rows: CSV alone keeps their header."""
     return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
+
+
+def to_csv(table: Table) -> str:
+    """Comma-separated values, header first; a line of text is a line of the file."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(column.key for column in table.columns)
+    writer.writerows([_exact(column.value(record)) for column in table.columns] for record in table.records)
+    return out.getvalue()
+
+
+def _exact(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, int) else csv_text(str(value))
+
+
+def to_json(content: Document) -> str:
+    """Indented by two, fields in the promised order, numbers at full precision, a newline at the end; always valid UTF-8."""
+    return json_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Block]:
+    """The blocks with the named columns of each table; a table that has none of them stays out.
+
+    Args:
+        parts: any blocks.
+        names: keys or titles, any case; all columns when empty. Hidden columns can be named.
+        form: the format, for the error.
+
+    Raises:
+        ColltoolError: a name that no table has, or a format without columns.
+    """
+    if not names:
+        return list(parts)
+    tables = [part for part in parts if isinstance(part, Table)]
+    if not tables:
+        what = "a document has all fields" if form == "json" else "this result has no table"
+        raise ColltoolError(f"nothing to choose columns of: {what}", argument="columns", fix=f"leave {given('columns')} out")
+    known = [column for table in tables for column in table.columns]
+    for name in names:
+        if not any(_called(column, name) for column in known):
+            raise _unknown(name, known)
+    return [part for part in (_chosen(part, names) for part in parts) if part is not None]
+
+
+def _chosen(part: Block, names: Sequence[str]) -> Block | None:
+    if not isinstance(part, Table):
+        return part
+    found = dict.fromkeys(column for name in names for column in part.columns if _called(column, name))
+    if not found:
+        return None
+    kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # what is named first stays longest
+    return part._replace(columns=tuple(kept))
+
+
+def _called(column: Column, name: str) -> bool:
+    return name.lower() in (column.key.lower(), column.title.lower())
+
+
+def _unknown(name: str, known: Sequence[Column]) -> ColltoolError:
+    keys = list(dict.fromkeys(column.key for column in known))
+    hint = nearest(name, [*keys, *dict.fromkeys(column.title for column in known)])
+    return ColltoolError(f"no column '{name}'", argument="columns", fix=f"{hint} columns: {', '.join(keys)}".strip())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.render.blocks import Answer, Block, Column, Lines, Picture, Strips, Table
+from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table
 from colltool.render.escape import html
-from colltool.render.strips import drawn
+from colltool.render.text import drawn
 
 MOST_ROWS = 500
 """Rows of a table in a notebook, which would choke on a sweep."""
@@ -42,7 +42,7 @@ body {{ font-family: sans-serif; margin: 2em; }}
 def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
     named = [part.instead if isinstance(part, Picture) else part for part in parts if not isinstance(part, Strips)]
-    titles = [part.title for part in named if not isinstance(part, Answer) and part.title]
+    titles = [title for part in named if (title := part.text.partition(". ")[0] if isinstance(part, Headline) else part.title)]
     body = "".join(_block(part, None) for part in parts)
     return _PAGE.format(title=html(titles[0]) if titles else "colltool", style=_STYLE, body=body)
 
@@ -59,7 +59,7 @@ def bare(parts: Sequence[Block]) -> str:
 
 def _block(part: Block, most: int | None) -> str:
     match part:
-        case Answer():
+        case Headline():
             return f'<p class="answer">{html(part.text)}</p>\n'
         case Table():
             return _table(part, most)

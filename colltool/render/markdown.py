@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.base.quoting import printable
-from colltool.render.blocks import Answer, Block, Lines, Picture, Strips, Table, in_brief
+from colltool.render.blocks import Block, Headline, Lines, Picture, Strips, Table, in_brief
 from colltool.render.escape import markdown
-from colltool.render.strips import drawn
+from colltool.render.text import drawn
 
 
 def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
@@ -21,7 +21,7 @@ def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
 
 def _block(part: Block) -> str:
     match part:
-        case Answer():
+        case Headline():
             return f"{markdown(part.text)}\n"
         case Table():
             return _table(part)

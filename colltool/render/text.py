@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
-from textwrap import fill
+from math import ceil
+from textwrap import fill, wrap
 from typing import NamedTuple
 
 from colltool.base.quoting import printable
-from colltool.render.blocks import Answer, Block, Lines, Picture, Strips, Table, in_brief
-from colltool.render.strips import drawn
-from colltool.render.widths import Drawn, continued, drawn_columns, kept_columns
+from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strip, Strips, Table, in_brief
 
 PLAIN_WIDTH = 80
 """Columns that the default view takes in a pipe or file."""
@@ -50,7 +49,7 @@ def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool =
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
     match part:
-        case Answer():
+        case Headline():
             return _painted(printable(part.text), screen, _BOLD)
         case Table():
             return _table(part, screen, dropped)
@@ -125,3 +124,141 @@ def _wrapped(line: str, width: int | None) -> str:
     indent = "  " + _BRANCH.sub(" ", lead) + ("" if lead else "  ")
     return fill(line[len(lead) :], max(width, len(indent) + 20), initial_indent=f"  {lead}", subsequent_indent=indent,
                 break_on_hyphens=False)  # fmt: skip
+
+
+_GAP = 3  # a border and two spaces
+_LEAST_FOLD = 12
+"""Characters: a cell folded to less cannot be read."""
+_USUAL_FOLD = 22
+"""Characters: what an algorithm's name takes on two lines."""
+
+
+_TYPED = re.compile(r"(--[\w-]+) (?=\S)")
+"""An option before its value: what is to be typed is never torn apart."""
+
+
+class Drawn(NamedTuple):
+    """A column with its heading and the texts of its cells as they are drawn, and how wide."""
+
+    column: Column
+    title: str
+    cells: tuple[str, ...]
+    width: int
+
+
+def drawn_columns(table: Table) -> list[Drawn]:
+    """The columns that people see, as wide as their widest cell."""
+    found = []
+    for column in table.shown:
+        title, cells = printable(column.title), tuple(printable(column.text(record)) for record in table.records)
+        found.append(Drawn(column, title, cells, max(map(len, (title, *cells)))))
+    return found
+
+
+def total_width(columns: Sequence[Drawn]) -> int:
+    """Characters that they take with their borders."""
+    return sum(one.width + _GAP for one in columns) + 1
+
+
+def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
+    """The columns that fit: headings folded between words, then the least needed dropped, then the texts of the widest folded."""
+    if width is None or total_width(columns) <= width:
+        return list(columns)
+    folded = [_with_folded_title(one) for one in columns]
+    there = {one.column for one in _needed([one._replace(width=_least(one)) for one in folded], width)}
+    kept = [one for one in folded if one.column in there]
+    for whole in (True, False):  # words are torn only where nothing else helps
+        for one in sorted(kept, key=lambda one: -one.width):
+            over, least = total_width(kept) - width, max(_LEAST_FOLD, _longest_word(one) if whole else 0)
+            if over > 0 and not one.column.right and one.width > least:
+                kept[kept.index(one)] = _folded(one, max(least, one.width - over))
+    return kept
+
+
+def _longest_word(one: Drawn) -> int:
+    return max((len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0)
+
+
+def _least(one: Drawn) -> int:
+    """The width to which a column is folded before another is dropped."""
+    return min(one.width, one.column.fold) if one.column.fold else one.width
+
+
+def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
+    """Columns that found no room, a list for each further table, all beginning with the key that tells rows apart."""
+    key = _folded(key, min(key.width, _USUAL_FOLD))
+    tables: list[list[Drawn]] = []
+    for one in map(_with_folded_title, rest):
+        if total_width([key, one]) > width and not one.column.right:
+            one = _folded(one, max(_LEAST_FOLD, width - total_width([key]) - _GAP))
+        if not tables or total_width([*tables[-1], one]) > width:
+            tables.append([key])
+        tables[-1].append(one)
+    return tables
+
+
+def _needed(columns: Sequence[Drawn], width: int) -> list[Drawn]:
+    """Without the least needed, until they fit."""
+    kept = list(columns)
+    while total_width(kept) > width and any(one.column.drop for one in kept):
+        kept.remove(max(kept, key=lambda one: one.column.drop))
+    return kept
+
+
+def _with_folded_title(one: Drawn) -> Drawn:
+    width = max(map(len, (*one.cells, *one.title.split())), default=1)
+    return one._replace(title=_broken(one.title, width), width=width)
+
+
+def _folded(one: Drawn, width: int) -> Drawn:
+    return one._replace(title=_broken(one.title, width), cells=tuple(_broken(cell, width) for cell in one.cells), width=width)
+
+
+def _broken(text: str, width: int) -> str:
+    kept = _TYPED.sub("\\1\0", text.replace("\n", " "))
+    return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
+
+
+def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
+    """A table with the columns that fit so many characters once headings and long texts are folded; the titles of the others."""
+    kept = [one.column for one in _needed([_as_narrow(one) for one in drawn_columns(table)], width)]
+    dropped = [column for column in table.shown if column not in kept]
+    return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)
+
+
+def _as_narrow(one: Drawn) -> Drawn:
+    """A column as wide as it has to be: numbers stay whole, headings are folded between words, texts where they are long."""
+    widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
+    return one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD))
+
+
+ASCII = ".:-=+*#%@"
+BLOCKS = "·▁▂▃▄▅▆▇█"
+_WIDE = 200
+"""Columns where nobody says how wide it is: a pipe or a file."""
+
+
+def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
+    """The strips as lines, and what the shades mean, whether the screen is dark or light."""
+    shades = BLOCKS if unicode else ASCII
+    scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
+    return Lines(f"{block.what}, {scale} ({block.top})", tuple(_strip_lines(block.strips, width, shades)), verbatim=True)
+
+
+def _strip_lines(strips: tuple[Strip, ...], width: int | None, shades: str) -> list[str]:
+    """Where neighbouring cells share a character, the busiest is seen."""
+    label = max((len(strip.name) for strip in strips), default=0)
+    room = max(8, (width or _WIDE) - label - 6)
+    out = []
+    for strip in strips:
+        merged = ceil(len(strip.cells) / room)
+        cells = [max(strip.cells[start : start + merged]) for start in range(0, len(strip.cells), merged)]
+        text = f"{strip.name:<{label}}  {''.join(_shade(cell, shades) for cell in cells)}"
+        each = f"  {strip.per_cell * merged} links a character" if strip.per_cell * merged > 1 else ""
+        out.append(text + each if len(text + each) + 2 <= (width or _WIDE) else text)
+    return out
+
+
+def _shade(cell: float, shades: str) -> str:
+    """The first shade is no load at all, the last the hottest."""
+    return shades[0] if cell <= 0 else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import shape_text
+from colltool.base.formatting import percent, plain_number, shape_text, whole_percent
 from colltool.estimate.group_spec import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
@@ -50,12 +51,20 @@ def described(fabric: Fabric) -> str:
     return f"in its file: {text}" if text and fabric.overrides else text
 
 
+signed_percent = partial(percent, sign="+")
+
+
+def reached_percent(share: float) -> str:
+    """A share of what is expected: ``94%``; above ten times ``12 times``."""
+    return percent(share) if share > 10 else whole_percent(share)
+
+
 def plain(value: Any) -> Any:
     """A value as documents have it: named tuples as dicts, tuples as lists, names of an enumeration as text."""
     if isinstance(value, tuple):
         fields_of = getattr(value, "_asdict", None)
         return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
-    return value.value if isinstance(value, StrEnum) else value
+    return value.value if isinstance(value, StrEnum) else plain_number(value)
 
 
 def fields(record: Any, names: str) -> Document:

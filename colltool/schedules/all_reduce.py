@@ -57,7 +57,6 @@ def rabenseifner(group: Group, _segments: int) -> Program:
 
 @schedule("one-shot", AR)
 def one_shot(group: Group, _segments: int) -> Program:
-    """Every rank's whole vector to every other rank."""
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     return equal_chunks(AR, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 
@@ -78,7 +77,6 @@ class _Fold:
         self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * (n - self.kept), n)])
 
     def on_kept(self, batches: Batches) -> Batches:
-        """Steps among 0 .. N'-1 as the ranks that go on take them."""
         for batch in batches:
             yield tuple(step(self.rank_of[one.src], self.rank_of[one.dst], one.chunk, add=one.add) for one in batch)
 
@@ -92,7 +90,6 @@ class _Fold:
 
 @schedule("recursive-doubling-fold", AR)
 def recursive_doubling_fold(group: Group, _segments: int) -> Program:
-    """Everybody but the folded swaps and adds."""
     fold = _Fold(group.ranks)
     return equal_chunks(AR, group.ranks, 1, fold.folded(exchanged(fold.kept), 1))
 
@@ -119,7 +116,6 @@ def _gathered(n: int) -> Batches:
 
 @schedule("recursive-doubling-fold", AG)
 def gather_folded(group: Group, _segments: int) -> Program:
-    """Near to far among those that go on."""
     return equal_chunks(AG, group.ranks, group.ranks, _gathered(group.ranks))
 
 

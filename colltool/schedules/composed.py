@@ -48,12 +48,12 @@ def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: S
     phases = []
     for one in steps:
         begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
-        program = _program(one.primitive, _named(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
+        program = _program(one.primitive, name_in_phase(choices[one.tier], begun, one.primitive), groups[one.tier], segments)
         phases.append(TierSchedule(one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
     return _whole(primitive, [firsts[tier] for tier in range(len(groups))], phases)
 
 
-def _named(choice: str, begun: Primitive, primitive: Primitive) -> str:
+def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
     """What a tier's choice is called in a later phase: the all-gather that mirrors the reduce-scatter."""
     return find(begun, choice).mirror if begun is RS and primitive is AG else choice
 
@@ -101,7 +101,6 @@ def _whole(primitive: Primitive, tiers: list[Program], phases: list[TierSchedule
 
 
 def _numbered(places: list[Indices], strides: list[int]) -> Indices:
-    """The node of every tuple of places, the first tier's fastest."""
     scaled = [place * stride for place, stride in zip(places, strides, strict=True)]
     return reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), scaled)
 
@@ -118,7 +117,6 @@ def _batches(phases: list[TierSchedule], dimensions: list[Dimension]) -> Iterato
 
 
 def _left(program: Program, chunk_at: Indices) -> Places:
-    """Where a phase leaves the tier's chunks."""
     end = _SETTLES.get(program.primitive)
     if end is None:
         return None

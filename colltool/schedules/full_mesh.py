@@ -68,7 +68,6 @@ def _down_the_chains(around: Indices, segments: int) -> Iterator[tuple[object, o
 
 
 def _cut(primitive: Primitive, group: Group, segments: int) -> Program:
-    """Every ring cut at the root, segment behind segment."""
     around = rings(group.ranks)
     moves: Batches = ((step(*one),) for one in _down_the_chains(around, segments))
     chunks = len(around) * segments

@@ -43,7 +43,6 @@ def gather_far_first(n: int) -> Batches:
 
 
 def gather_direct(n: int) -> Batches:
-    """Every rank sends its chunk to all others."""
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     yield (step(src, dst, src),)
 
@@ -56,7 +55,6 @@ def ring_gather(group: Group, _segments: int) -> Program:
 
 @schedule("ring", RS, per_pair=1)
 def ring_scatter(group: Group, _segments: int) -> Program:
-    """Around the ring, N-1 steps; on a lattice along its links."""
     return embedded_ring(RS, group) if group.axes else equal_chunks(RS, group.ranks, group.ranks, scatter_on_ring(group.ranks))
 
 

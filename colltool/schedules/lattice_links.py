@@ -30,7 +30,6 @@ class LatticeLinks(LinkModel):
                 self.classes.append(LinkClass(tier, f"axis {number} {sign}", exists, capacity_Bps))
 
     def coordinates(self, nodes: Indices) -> list[Indices]:
-        """A node's place on each axis."""
         return [nodes // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)]
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[tuple[int, Indices, Indices, Indices]]:
@@ -103,7 +102,6 @@ class LatticeLinks(LinkModel):
         return hops
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """One α a hop."""
         hops = self.hops(src, dst)
         return np.asarray(hops * self.alpha_s, dtype=np.float64), hops
 

@@ -43,7 +43,6 @@ def in_order_parents(n: int) -> Indices:
 
 
 def depths(parents: Indices) -> Indices:
-    """Edges between every rank and the root of its tree."""
     depth, at = np.zeros_like(parents), parents.copy()
     while (at >= 0).any():
         depth += at >= 0
@@ -52,7 +51,6 @@ def depths(parents: Indices) -> Indices:
 
 
 def moved(parents: Indices, places: Indices) -> Indices:
-    """The same tree with rank r put in the place of ``places[r]``."""
     out = np.full_like(parents, -1)
     out[places] = np.where(parents >= 0, places[parents], -1)
     return out

@@ -23,7 +23,6 @@ def _multicast(n: int, home: Indices) -> Batches:
 
 
 def _combined(n: int) -> Batches:
-    """All vectors are added up in the switch; all ranks take the sum."""
     ranks = np.arange(n, dtype=np.int64)
     yield (step(ranks, n, 0, add=True),)
     yield (step(n, ranks, 0),)

@@ -144,7 +144,6 @@ class State:
         return tuple(Message(*way, values) for way, (_, values) in zip(ways, carried, strict=True))
 
     def holdings(self) -> Holdings:
-        """What every node holds now, by chunk."""
         nodes = (sorted(node.items()) for node in self.held)
         return tuple(tuple(Held(chunk, tuple(sorted(ranks)), values) for chunk, (ranks, values) in node) for node in nodes)
 
@@ -153,7 +152,6 @@ class State:
 
 
 def _pieces(vector: Values, sizes: NDArray[np.float64]) -> list[Values]:
-    """A vector cut in proportion to the sizes of its chunks."""
     ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(vector)).astype(int).tolist()
     return [vector[first:last] for first, last in pairwise([0, *ends])]
 

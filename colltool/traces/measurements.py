@@ -142,15 +142,7 @@ Path = str | PathLike[str]
 
 
 def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Evidence:
-    """Traces and logs, told apart by how they begin; an empty file among others is named, and the others judged.
-
-    Args:
-        paths: of either.
-        logs_of: reads those of benchmarks.
-
-    Raises:
-        ColltoolError: a file that cannot be read, traces of no collective, nothing but empty files.
-    """
+    """Traces and logs, told apart by how they begin; an empty file among others is named, and the others judged."""
     empty = [path for path in paths if not is_trace(path) and is_empty(fspath(path))]
     if len(empty) in (0, len(paths)):
         return _evidence(paths, logs_of)

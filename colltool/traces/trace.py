@@ -25,19 +25,7 @@ from colltool.traces.results import CallTotal, TraceComparison, TracedCall, Trac
 def trace(
     fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None
 ) -> TraceComparison:
-    """Hold the collectives of traces against the prices of a fabric.
-
-    Args:
-        fabric: where they ran.
-        files: of one rank each, of one job.
-        readings: of the model; the defaults when None.
-        placed: which rank of the fabric each rank of the job is, as :func:`colltool.traces.rank_map.load_map`; when None the
-            same.
-
-    Raises:
-        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have,
-            a map that is none.
-    """
+    """Hold the collectives of traces against the prices of a fabric."""
     rank_map = load_map(placed, fabric)
     traces = read_traces(files)
     reading = readings or Readings()

@@ -50,7 +50,6 @@ class Seconds(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """In lock step."""
         return self.alpha_s + self.carried_s
 
 
@@ -73,7 +72,6 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
-    """The same run, step by step; of an all-to-all that a lattice relays, each hop a step."""
     program, network = _ready(row, group, segments)
     if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
         return traced_by_hops(program, network.links, vectors)
@@ -165,7 +163,6 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    """The same run, step by step."""
     return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
@@ -207,7 +204,7 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     if streamed and not over[1]:
         return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
     if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
-        return "idealised", f"holds where messages wait only between phases; in strict lock step {ratio}"
+        return "idealised", f"holds when messages wait only between phases; in strict lock step {ratio}"
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
@@ -225,9 +222,9 @@ def timed(verdict: str, placed: PlacedGroup, costed: CostModel, took: Seconds | 
     time = price, took.total_s
     if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
         ratio = took.busiest_s / moved
-        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} of their price", time
+        return "mismatch", f"bytes on the busiest port, link or uplink take {ratio:.4g} times their price", time
     if verdict == "proved" and abs(took.total_s / price - 1) > _SAME_TIME:
         apart = len(placed.spans) > 1 and abs(took.total_s / price - 1) > _CLOSE
-        note = f"every step waiting for its slowest pair takes {took.total_s / price:.4g} of the price"
+        note = f"with every step waiting for its slowest pair it takes {took.total_s / price:.4g} times the price"
         return "idealised" if apart else verdict, note, time
     return verdict, "", time

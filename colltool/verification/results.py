@@ -37,7 +37,6 @@ class Verified(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """N."""
         return self.group.ranks
 
 
@@ -52,5 +51,4 @@ class Verification(Result):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts its formula."""
         return all(one.verdict != "mismatch" for one in self.results)

@@ -77,7 +77,7 @@ def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidate
     placed, same = listed.placed, listed.named([row.spec], [size])
     costed = next((one for one in same if (one.title, one.protocol) == (row.title, row.protocol)), None)
     if costed is None:
-        return SlowRank(share, reason="not priced alone")
+        return SlowRank(share, reason="not priced on its own")
     under = next(one for one in under_protocols(placed, costed.primitive) if one.protocol == costed.protocol)
     try:
         factors = list(_factors(costed, share, under))
@@ -106,7 +106,7 @@ def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[A
             each = _bounded(run, _executed(run.row, run.group, share, streamed=any(part.fill is not None for part in mine)))
         yield from (_spread(factor, run, costed.ranks) for factor in each)
     if any(part.route is not None for part in left):
-        raise UnknownCost("its phases are not told apart")
+        raise UnknownCost("its phases cannot be told apart")
     yield from (1.0 for _ in left)
 
 

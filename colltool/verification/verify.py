@@ -129,7 +129,9 @@ def _called(name: str, primitive: Primitive) -> str:
 
 def _why_skip(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
     if maker(row.primitive, row.name) is None:
-        return "a baseline: the schedule of ring or pairwise over other links"
+        return (
+            "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"
+        )
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
         return ""

@@ -109,7 +109,9 @@ def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
     assert found.collectives[0].sent.cost.algorithm == "parameter-server (4)"
     assert found.wires[0].busy_s == pytest.approx(4 * 1e9 / 100e9)
     assert found.links is not None
-    assert found.links.notes == ("not counted, all: the servers of parameter-server stand beside the ranks, nobody knows where",)
+    assert found.links.notes == (
+        "not counted, all: the servers of parameter-server are not among the ranks, so their ports are unknown",
+    )
     for name, words in (
         ("parameter-servers", "no algorithm 'parameter-servers'"),
         ("parameter-server:0", "no number of servers"),

@@ -13,7 +13,7 @@ from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
 from colltool.render.dispatch import document
-from colltool.render.views.contest import verdict
+from colltool.render.views.sensitivity import contest_verdict as verdict
 
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 
@@ -82,7 +82,7 @@ def test_a_key_that_only_one_has() -> None:
     assert found.sides[1].p5_s == found.sides[1].p95_s == pytest.approx(found.sides[1].nominal_s)
     with pytest.raises(ColltoolError, match="names no number"):
         colltool.compare_sensitivity(names, "ar", size="1GB", ranks=64, vary=["ib.bandwith=10%"])
-    with pytest.raises(ColltoolError, match="nothing to be held against"):
+    with pytest.raises(ColltoolError, match="nothing to be compared with"):
         colltool.compare_sensitivity("dgx-h100", "ar", size="1GB")
 
 

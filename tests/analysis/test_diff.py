@@ -13,8 +13,7 @@ from small import fabric, star
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.estimate.results import Price
-from colltool.render.dispatch import document
-from colltool.render.json import to_json
+from colltool.render.dispatch import document, to_json
 
 Document = dict[str, Any]
 

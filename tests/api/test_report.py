@@ -69,7 +69,7 @@ def reread(content: Any) -> Any:
     """A document as a reader of its JSON has it."""
     import json
 
-    from colltool.render.json import to_json
+    from colltool.render.dispatch import to_json
 
     return json.loads(to_json(content))
 

@@ -25,7 +25,7 @@ from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.render import dispatch as door
-from colltool.render.json import to_json
+from colltool.render.dispatch import to_json
 from colltool.render.text import PIPE, to_text
 
 LOW, MID, HIGH = ("low-latency", 5.0, 0.8, 40.0), ("mid", 9.0, 1.1, 120.0), ("high-bandwidth", 20.0, 1.4, 360.0)
@@ -268,7 +268,7 @@ def test_mostly_cliffs_are_an_answer_that_says_so() -> None:
     spoil = {size: (8.0, 1.0, 20.0, 5.0)[i % 4] for i, size in enumerate(FINE)}
     found = fit(BLANK, measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING)
     assert len(only(found).left_out) > len(FINE) / 2
-    assert any("75% of the sizes lie on no alpha-beta curve" in note for note in found.notes)
+    assert any("75% of the sizes are off any alpha-beta curve" in note for note in found.notes)
     assert_honest(found)
 
 
@@ -500,9 +500,7 @@ def test_a_line_rate_below_what_was_measured_is_said() -> None:
     assert low.eta_beta == pytest.approx(0.2, rel=0.01)
     assert (high.eta_beta, high.bandwidth_Bps) == (None, pytest.approx(360e9, rel=0.01))
     (note,) = [note for note in found.notes if "line rate" in note]
-    assert re.fullmatch(
-        r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* in place of an eta", note
-    )
+    assert re.fullmatch(r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* instead of an eta", note)
     assert_written_well(found)
 
 

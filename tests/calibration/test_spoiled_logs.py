@@ -23,8 +23,7 @@ from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.measurements.read import read_logs
 from colltool.measurements.series import Measurements
-from colltool.render.dispatch import document
-from colltool.render.json import to_json
+from colltool.render.dispatch import document, to_json
 
 LOGS = sorted((Path(__file__).parent.parent / "measurements" / "logs").iterdir())
 TEXTS = [path.read_text() for path in LOGS]

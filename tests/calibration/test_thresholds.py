@@ -108,7 +108,7 @@ def test_a_price_explains_what_is_within_a_seventh(factor: float, slower: bool) 
     assert all(one.slower(i) == slower for i in range(len(SIZES)))
 
 
-@pytest.mark.parametrize(("share", "words"), [(0.92, "reaches what ring should give"), (0.89, "reaches 89% of the busbw")])
+@pytest.mark.parametrize(("share", "words"), [(0.92, "reaches the busbw predicted for ring"), (0.89, "reaches 89% of the busbw")])
 def test_nine_tenths_of_the_busbw_is_what_a_fabric_should_give(share: float, words: str) -> None:
     one = judged(STAR, series(lambda size: ring(size) / share, SIZES), "ring")
     assert one.findings[0].startswith(words)

@@ -18,7 +18,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.cli.contention import EXAMPLES
 from colltool.render.blocks import Strip, Strips
-from colltool.render.strips import ASCII, BLOCKS, drawn
+from colltool.render.text import ASCII, BLOCKS, drawn
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 
@@ -64,13 +64,13 @@ def test_csv_is_groups_or_links() -> None:
 def test_a_table_says_what_it_counts_and_where_it_ends() -> None:
     text = out(*AXIS, "-M", "16MB", "--all")
     assert text.isascii()
-    assert "slowdown 2x" in text
+    assert "Slowdown 2x" in text
     assert re.search(r"torus axis 1 \+ +@@\.{62} +8 links a character", text)
     assert "26.67 us" in text  # 2 x 3/4 x 16 MB / 900 GB/s
     assert "53.33 us" in text
     for simulator in ("ns-3", "htsim", "SST", "ASTRA-sim"):
         assert simulator in text
-    assert "44 more groups" in out("-f", "torus512", "--group", "8")
+    assert "44 more groups" in out("-f", "torus512", "--group", "8", "--all")
 
 
 def test_as_eta_goes_into_a_price() -> None:

@@ -49,7 +49,7 @@ def test_json_names_the_wire(run: Any) -> None:
     whole, part = (run("trace", *some, "-f", "dgx-h100", "--format", "json").json for some in (files, files[3:4]))
     (wire,) = whole["wires"]
     assert (wire["tier"], wire["verdict"], wire["bar"], wire["exposed"]) == ("nvlink", "fine", 0.8, pytest.approx(0.05))
-    assert whole["blame"][0].startswith("no wire is slow: calls inside nvlink reach ")
+    assert whole["blame"][0].startswith("no tier is slow: calls inside nvlink reach ")
     assert part["wires"][0]["missing"] == [0, 1, 2, 4, 5, 6, 7]
     assert part["wires"][0]["measure"] == "./build/all_reduce_perf -b 16M -e 16M -f 2 -g 8"
 

@@ -124,5 +124,5 @@ def test_what_cannot_run_is_refused_by_name(layout: dict[str, object], algorithm
 
 
 def test_part_of_an_axis_is_refused() -> None:
-    with pytest.raises(ColltoolError, match="fill no whole axes"):
+    with pytest.raises(ColltoolError, match="do not fill whole axes"):
         colltool.contention(TORI, {"groups": [{"name": "g", "ranks": [0, 1, 5, 6]}]}, algorithm="dim-ring-bidirectional")

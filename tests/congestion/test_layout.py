@@ -134,7 +134,7 @@ def test_maps_of_launchers() -> None:
             "pattern: {kind: axis, axis: 3}\n",
             "l.yaml:1:29: pattern.axis: axis 3 does not exist: the lattice has 2\n  from 1 to 2",
         ),
-        ("pattern: {kind: block, axis: 2}\n", "l.yaml:1:30: pattern.axis: 'block' has no axis\n  it is a value of axis"),
+        ("pattern: {kind: block, axis: 2}\n", "l.yaml:1:30: pattern.axis: 'block' has no axis\n  it belongs to axis"),
         (
             "pattern: {group: 8, count: 3}\n",
             "l.yaml:1:28: pattern.count: 3 groups of 8 ranks do not fit: there is room for 2\n  at most 2",

@@ -13,8 +13,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.fabric.ladder import LadderDefinition, load_ladder, read_ladder
-from colltool.render.dispatch import document
-from colltool.render.json import to_json
+from colltool.render.dispatch import document, to_json
 
 SHIPPED = Path(__file__).parents[2] / "fabrics"
 

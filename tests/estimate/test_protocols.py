@@ -24,8 +24,7 @@ from colltool.estimate.crossover import winners
 from colltool.estimate.groups import place
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import ClosTier, Fabric
-from colltool.render.dispatch import blocks, document
-from colltool.render.json import to_json
+from colltool.render.dispatch import blocks, document, to_json
 from colltool.render.text import Screen, to_text
 
 Entry = dict[str, Any]

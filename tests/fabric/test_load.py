@@ -160,7 +160,7 @@ def test_an_override_can_mend_the_file() -> None:
         ("ib.levels.7.alpha=1us", "--set ib.levels.7.alpha=1us: unknown level '7'\n  known: leaf, spine"),
         (
             "nvlink.levels.spine.alpha=1us",
-            "--set nvlink.levels.spine.alpha=1us: tier 'nvlink' has no levels\n  only those that the file gives can be changed",
+            "--set nvlink.levels.spine.alpha=1us: tier 'nvlink' has no levels\n  an override can only change those in the file",
         ),
         ("nvlink=5", "--set nvlink=5: 'nvlink' is a tier, not a value\n  name one of its keys: nvlink.KEY=VALUE"),
         ("nvlink.alpha", "--set nvlink.alpha: expected KEY=VALUE\n  write --set nvlink.alpha=1us"),
@@ -169,7 +169,7 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "nvlink.alpha.x=3",
             "--set nvlink.alpha.x=3: 'tiers.nvlink.alpha' has no keys: it is '0.5us'\n"
-            "  set it as a whole, without what follows it",
+            "  set it as a whole, without the rest of the key",
         ),
         (
             "nvlink.alpha=1",
@@ -283,7 +283,7 @@ def test_not_found(text: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         load_fabric(text)
     assert str(caught.value) == (
-        f"no file and no shipped fabric is called '{text}'\n  did you mean 'nvl72'? the shipped ones: colltool fabric list"
+        f"no file and no shipped fabric is called '{text}'\n  did you mean 'nvl72'? list the shipped ones: colltool fabric list"
     )
 
 

@@ -90,7 +90,7 @@ def test_a_fabric_of_that_shape_is_the_slice() -> None:
 
 
 BAD = {
-    "wrap: [true, false]": "says it of 2 axes, the shape has 3",
+    "wrap: [true, false]": "has 2 entries, the shape has 3 axes",
     "slices: [[2, 2]]": "has 2 axes, the shape has 3",
     "cube: 1": "from 2",
     "wrap: 3": "list",

@@ -103,5 +103,5 @@ def test_comments_leave_room_for_what_is_read() -> None:
 
 
 def test_data_that_no_reader_takes_is_not_written() -> None:
-    with pytest.raises(ColltoolError, match="one that nothing reads"):
+    with pytest.raises(ColltoolError, match="cannot be read back"):
         fabric_text(document(notes=["x" * 100] * 20_000))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from colltool.base import inputs
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements.log import Record
-from colltool.measurements.read import read_logs, series_of
+from colltool.measurements.log import Format, Log, ParsedLog, Record, UserHints
+from colltool.measurements.read import FORMATS, read_logs, series_of
 from colltool.measurements.series import Measurements
 
 LOGS = Path(__file__).parent / "logs"
@@ -177,3 +177,22 @@ def test_the_order_of_rows_does_not_matter(orders: tuple[list[Record], list[Reco
 def test_the_order_of_files_does_not_matter() -> None:
     paths = [LOGS / "nccl.log", LOGS / "rccl_in_place_only.log", LOGS / "report.json", LOGS / "plain.csv"]
     assert read_logs(paths) == read_logs(paths[::-1])
+
+
+@pytest.mark.parametrize(("hints", "message"), [({"ranks": 4}, "ranks: 8"), ({"nodes": 2}, "nodes: 1"), ({}, "")])
+def test_a_reader_that_heeds_no_hint_is_caught(hints: dict[str, int], message: str, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """A new format is a row and a module; that the log and the caller agree is checked for all of them."""
+
+    def read(log: Log, _: UserHints) -> ParsedLog:
+        one = Record(primitive=Primitive.ALL_REDUCE, ranks=8, nodes=1, bytes=1e6, seconds=1e-4, dtype="", library="", version="",
+                     file=log.file, line=1)  # fmt: skip
+        return ParsedLog((one,), ())
+
+    monkeypatch.setattr("colltool.measurements.read.FORMATS", (*FORMATS, Format("@", lambda log: log.content == b"@", read)))
+    (tmp_path / "a.log").write_text("@")
+    if message:
+        with pytest.raises(ColltoolError, match=message):
+            read_logs([tmp_path / "a.log"], **hints)  # type: ignore[arg-type]
+    else:
+        assert read_logs([tmp_path / "a.log"]).series[0].ranks == 8

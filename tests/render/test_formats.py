@@ -12,12 +12,9 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
-from colltool.render.blocks import Answer, Block, Lines, Table, label, lines_table, number
-from colltool.render.column_choice import choose
-from colltool.render.csv import to_csv
-from colltool.render.dispatch import blocks, document, rendered
+from colltool.render.blocks import Block, Headline, Lines, Table, label, lines_table, number
+from colltool.render.dispatch import blocks, choose, document, rendered, to_csv, to_json
 from colltool.render.html import MOST_ROWS, to_fragment, to_html
-from colltool.render.json import to_json
 from colltool.render.markdown import to_markdown
 from colltool.render.text import Screen, to_text
 
@@ -132,7 +129,7 @@ def test_all_of_a_table_on_a_narrow_screen_goes_on_below() -> None:
 
 
 def test_the_default_view_counts_what_it_leaves_out() -> None:
-    parts = [Answer("the answer"), TABLE._replace(first=1), LIST._replace(first=2), Lines("more", ("a", "b"), first=0)]
+    parts = [Headline("the answer"), TABLE._replace(first=1), LIST._replace(first=2), Lines("more", ("a", "b"), first=0)]
     shown = to_text(parts, Screen(90), everything=False)
     assert shown.startswith("the answer\n\nsmall [title], 16MB\n")
     assert shown.endswith("\n--all adds 1 row; 3 notes\n")

@@ -17,7 +17,7 @@ from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import rendered
 from colltool.render.page import WIDTH
-from colltool.render.widths import drawn_columns, fitting, total_width
+from colltool.render.text import drawn_columns, fitting, total_width
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 

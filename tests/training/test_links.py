@@ -224,7 +224,7 @@ def test_what_is_not_counted_is_said() -> None:
     assert found.links is not None
     assert found.links.links == ()
     assert found.links.notes == (
-        "not counted, all: no schedule says what outer-ring sends where",
+        "not counted, all: no schedule is written for outer-ring",
         "not counted, dp: their time is given, so their links are unknown",
     )
 

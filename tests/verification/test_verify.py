@@ -134,6 +134,14 @@ def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None
     assert "does not end with the right chunk" in one.note
 
 
+def test_an_algorithm_without_a_schedule_is_told_from_a_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    from colltool.schedules import program as makers
+
+    monkeypatch.delitem(makers._MAKERS, (AR, "tree"))
+    skipped = {one.algorithm: one.reason for one in colltool.verify(star(8), "ar").skipped}
+    assert skipped == {"tree (all-reduce)": "no schedule is written for it"}
+
+
 def test_segments() -> None:
     for segments in (1, 2, 7, 64):
         results = colltool.verify(star(16), "bc", segments=segments).results

@@ -47,7 +47,6 @@ class TierDiagram:
 
     @property
     def kind(self) -> TierCapabilities[Tier]:
-        """What it can do."""
         return capabilities_of(self.tier)
 
     @property
@@ -62,7 +61,6 @@ class TierDiagram:
 
 
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
-    """The tiers of a fabric, innermost first."""
     below = [None, *(tier.name for tier in fabric.tiers)]
     facts = fabric_facts(fabric).tiers
     return tuple(TierDiagram(*one) for one in zip(fabric.tiers, facts, below, strict=False))
@@ -108,7 +106,6 @@ def place_text(diagram: TierDiagram) -> str:
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
-    """The numbers of a tier, each with what it is."""
     tier, kind = diagram.tier, diagram.kind
     thing = "port" if kind.joined_by == "switches" else "link"
     facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
@@ -136,7 +133,6 @@ def most_text(diagram: TierDiagram) -> str:
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
-    """What stands beside a level, below its name."""
     per = level.pairs.group
     if level.groups > 1:
         groups = f"{level.groups} groups of {per}" + (f", the last of {level.last}" if level.last < per else "")
@@ -154,7 +150,6 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
 
 
 def level_name(level: LevelDiagram) -> str:
-    """As the file has it, else what it is."""
     return level.name or ("1 switch" if level.switches == 1 else "switches")
 
 
@@ -166,7 +161,6 @@ def uplink_texts(level: LevelDiagram) -> list[str]:
 
 
 def alternative_text(fabric: Fabric) -> str:
-    """All that the drawing says, innermost tier first."""
     parts = [f"{counted(fabric.ranks, 'rank')} in {counted(len(fabric.tiers), 'tier')}, innermost first."]
     for diagram in diagrams(fabric):
         told = [kind_text(diagram), place_text(diagram), most_text(diagram), ports_text(diagram)]

@@ -37,15 +37,12 @@ LINE = 19.0
 
 
 class Area(NamedTuple):
-    """A room to draw in, downwards from its top."""
-
     left: float
     top: float
     width: float
 
     @property
     def right(self) -> float:
-        """Its right side."""
         return self.left + self.width
 
 
@@ -58,19 +55,16 @@ class Focus(NamedTuple):
 
 
 def rules(colours: dict[Tone, str]) -> str:
-    """Colours as rules of a style sheet."""
     return " ".join(f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}" for tone, code in colours.items())
 
 
-class Pen:
-    """Draws into one element."""
-
+class Canvas:
     def __init__(self, parent: ET.Element) -> None:
         self.parent = parent
 
-    def group(self) -> Pen:
-        """A pen for a group of its own, drawn over what is there and under what comes."""
-        return Pen(ET.SubElement(self.parent, "g"))
+    def group(self) -> Canvas:
+        """A canvas for a group of its own, drawn over what is there and under what comes."""
+        return Canvas(ET.SubElement(self.parent, "g"))
 
     def text(self, x: float, y: float, text: str, room: float, *, tone: Tone = "ct-ink", size: float = TEXT,
              bold: bool = False, anchor: str = "start") -> None:  # fmt: skip
@@ -89,7 +83,6 @@ class Pen:
 
     def box(self, x: float, y: float, width: float, height: float, tone: Tone, *, round_: float = 4, dashed: bool = False,
             outlined: bool = True) -> ET.Element:  # fmt: skip
-        """A rectangle."""
         given = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height), "rx": _n(round_), "fill": LIGHT[tone]}
         given["class"] = tone
         if outlined:
@@ -99,12 +92,10 @@ class Pen:
         return ET.SubElement(self.parent, "rect", given)
 
     def line(self, points: Sequence[tuple[float, float]], *, thick: float = 1, dashed: bool = False) -> None:
-        """Straight lines from point to point."""
         first, *others = [f"{_n(x)} {_n(y)}" for x, y in points]
         self.path(f"M{first}" + "".join(f" L{one}" for one in others), thick=thick, dashed=dashed)
 
     def path(self, steps: str, *, thick: float = 1, dashed: bool = False, faint: bool = False) -> None:
-        """Any line."""
         given = {"d": steps, "fill": "none", "class": "ct-line", "stroke": LIGHT["ct-line"], "stroke-width": _n(thick)}
         if dashed:
             given["stroke-dasharray"] = "4 3"
@@ -113,7 +104,6 @@ class Pen:
         ET.SubElement(self.parent, "path", given)
 
     def dot(self, x: float, y: float, radius: float, tone: Tone = "ct-soft") -> None:
-        """A filled circle."""
         given = {"cx": _n(x), "cy": _n(y), "r": _n(radius), "fill": LIGHT[tone], "class": tone}
         ET.SubElement(self.parent, "circle", given)
 
@@ -142,7 +132,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Focus", "Pen", "Tone", "rules"]
+__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Canvas", "Focus", "Tone", "rules"]
 
 
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0

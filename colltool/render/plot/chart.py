@@ -118,17 +118,14 @@ class Bar(NamedTuple):
 
     @property
     def length(self) -> float:
-        """Where it ends."""
         return sum(piece.amount for piece in self.pieces)
 
 
 def colour_of(at: int) -> str:
-    """The colour of the piece with the letter of this number."""
     return COLOURS[at % len(COLOURS)]
 
 
 def hatch_of(at: int) -> str:
-    """The lines across it: other ones in each round of colours."""
     return HATCHES[at // len(COLOURS) % len(HATCHES)]
 
 
@@ -169,7 +166,6 @@ def _bars(bars: Sequence[Bar], show: Callable[[float], str], most: float, along:
 
 
 def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
-    """Names beside rows, the first on top."""
     axes.set_yticks(range(len(names)), [wrapped(name, inches) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")

@@ -45,7 +45,6 @@ class Letters:
 
     @property
     def svg(self) -> str:
-        """An element that shows nothing and holds every outline."""
         root = ElementTree.Element("svg", {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"})
         defs = ElementTree.SubElement(root, "defs")
         for drawn, name in self._names.items():

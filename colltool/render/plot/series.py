@@ -53,21 +53,17 @@ class SeriesCurve(NamedTuple):
 
 
 class SizePanel(NamedTuple):
-    """What is drawn over one size axis."""
-
     title: str
     subtitle: str
     curves: tuple[SeriesCurve, ...]
 
 
 def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    """The measured points of every series, the fit through them, and what the fit leaves out."""
     extras = _extras([one.series for one in result.series])
     return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)], most)
 
 
 def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    """The measured points of every series, and the price of each."""
     extras = _extras([one.series for one in judged])
     return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)], most)
 
@@ -146,5 +142,4 @@ def _errors(curves: Sequence[SeriesCurve]) -> str:
 
 
 def every(items: Iterable[str]) -> list[str]:
-    """The distinct names that are not empty, in the order in which they come."""
     return [name for name in dict.fromkeys(items) if name]

@@ -40,12 +40,10 @@ class Ribbon(NamedTuple):
 
     @property
     def changes(self) -> list[float]:
-        """The sizes at which one stretch ends and the next begins."""
         return [one.from_bytes for one in self.stretches[1:]]
 
 
 def ribbons_of(result: Crossover) -> list[Ribbon]:
-    """The rows of the picture: pairs, who wins of all, and what the library picks."""
     found = [Ribbon(f"{pair.a} or {pair.b}", tuple(_of_pair(pair))) for pair in result.pairs[:_MOST_PAIRS]]
     for title, winners in (("fastest of all", result.winners), (f"what {library_title(result)} picks", result.picks)):
         stretches = (Stretch(one.from_bytes, one.to_bytes, one.algorithm, one.protocol) for one in winners)

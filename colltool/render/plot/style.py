@@ -61,7 +61,6 @@ _MOST_LINES = 12  # of a name or a title
 
 
 def letters(inches: float) -> int:
-    """How many letters of 8 points fit."""
     return int(inches / _INCHES_A_LETTER)
 
 
@@ -88,7 +87,6 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
-    """The first choice of ticks with at least three, else the last."""
     ticks: list[Any] = []
     for ticks in choices:
         if len(ticks) >= 3:
@@ -113,7 +111,6 @@ def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list
 
 
 def log_scale(axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]) -> None:
-    """A log axis from one value to another, labelled at round numbers, in words."""
     ticks = log_ticks(*ends)
     names = [show(tick) for tick in ticks]
     axes.minorticks_off()

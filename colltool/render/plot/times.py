@@ -33,7 +33,6 @@ def _short(seconds: Any) -> str:
 
 
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
-    """The phases of a schedule one after the other, latency hatched and bandwidth plain; the flat baselines below."""
     row = result.price.results[0]
     bars = [Bar(row.title, _whole(row), _short(row.total_s)), *(_streamed(row) if streams(row) else ())]
     bars += [_baseline(one, row) for one in result.baselines]
@@ -81,7 +80,6 @@ def _baseline(one: AlgorithmEstimate, row: AlgorithmEstimate) -> Bar:
 
 
 def plan_chart(result: Plan, _paged: bool) -> Chart:
-    """The step by parts beside the one with a free network; what of each dimension is hidden; what a rank keeps in memory."""
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
     free = Bar("free network", (BarPiece(result.control_step_s, "", GREY),), _short(result.control_step_s))
@@ -147,7 +145,6 @@ def _room(memory: Memory) -> str:
 
 
 def plans_chart(result: Plans, _paged: bool) -> Chart:
-    """The step on each fabric by parts, one time axis for all, with a mark where it would end with a free network."""
     names = list(dict.fromkeys(part.name for plan in result.plans for part in plan.parts))
     took = [
         _short(plan.step_s) + (f", {format_factor(result.ratio(at), 3)}" if at else "") for at, plan in enumerate(result.plans)
@@ -164,7 +161,6 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
 
 
 def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
-    """The calls that took most, a bar for each kind of group, primitive and size; a mark where they would end as expected."""
     totals = longest(result)
     rest = f" (the {len(totals)} of {len(result.totals)} that took most)" if len(totals) < len(result.totals) else ""
     keys = (
@@ -177,7 +173,6 @@ def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
 
 
 def longest(result: TraceComparison) -> list[CallTotal]:
-    """The totals that are drawn, the longest first."""
     return sorted(result.totals, key=lambda one: -one.total_s)[:_MOST_BARS]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.formatting import (
     format_bytes,
     format_count,
     format_energy,
+    format_rate,
     format_time,
     plain_number,
     title_size,
@@ -17,12 +19,14 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, Price
 from colltool.render import estimate_columns as r
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.slow import slow_words
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
+from colltool.render.estimate_columns import slow_words
+from colltool.render.estimate_fields import price_fields, row_fields
+from colltool.render.sentences import answer
 from colltool.render.view import Document, View, group_columns
 
 
-class _Part(NamedTuple):
+class _PhaseOf(NamedTuple):
     """A phase of the row it belongs to."""
 
     price: Price
@@ -48,7 +52,7 @@ _PHASE = (
     number("n_alpha", "n_alpha", format_count, 9, get=lambda one: one.phase.n_alpha),
     number("n_beta", "n_beta", format_count, 10, get=lambda one: one.phase.n_beta),
     number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.phase.alpha_s)),
-    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
+    number("bandwidth_s", "BW", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
     number("eta_alpha", "eta_a", format_count, 11, get=lambda one: one.phase.eta_alpha),
     number("eta_beta", "eta_b", format_count, 12, get=lambda one: one.phase.eta_beta),
     number("share", "of total", whole_percent, get=lambda one: float(one.phase.total_s / one.row.total_s)),
@@ -57,22 +61,59 @@ _PHASE = (
 _ENERGY = number("energy_J", "energy", format_energy, 8, get=lambda one: plain_number(one.phase.energy_J))
 
 
+class _Link(NamedTuple):
+    """What a phase is priced with, before contention: alpha of one step, and the bandwidth of an endpoint."""
+
+    tier: str
+    level: str
+    alpha_s: float | None
+    bandwidth_Bps: float
+    eta_alpha: float
+    eta_beta: float
+
+
+_LINKS = (
+    label("tier", "tier"),
+    label("level", "level"),
+    number("alpha_s", "alpha of a step", format_time),
+    number("bandwidth_Bps", "BW", format_rate),
+    number("eta_alpha", "eta of alpha", format_count),
+    number("eta_beta", "eta of BW", format_count),
+)
+
+
+def links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
+    """Each tier's own alpha, BW and eta, as the phases of rows are priced with them."""
+    found = dict.fromkeys(_link(phase) for row in rows for phase in row.phases)
+    return [
+        Table(_LINKS, tuple(found), None, "each tier's own numbers; prices divide BW by 1/eta and multiply alpha by eta", first)
+    ]
+
+
+def _link(phase: PhaseCost) -> _Link:
+    steps = float(phase.n_alpha * phase.eta_alpha)
+    alpha = float(phase.alpha_s) / steps if steps else None
+    rate, *etas = float(phase.bandwidth_Bps), float(phase.eta_alpha), float(phase.eta_beta)
+    return _Link(phase.tier, phase.level, alpha and float(f"{alpha:.9g}"), rate, *etas)
+
+
 def _table(result: Breakdown, title: str = "") -> Table:
     price, row = result.price, result.price.results[0]
     apart = group_columns(price.group, lambda one: one.price.group)
     energy = (_ENERGY,) if row.energy_J is not None else ()
     columns = (*_CONTEXT, *apart, *((r.SET,) if price.overrides else ()), *_PHASE, *energy)
-    return Table(columns, tuple(_Part(price, row, phase) for phase in row.phases), None, title)
+    return Table(columns, tuple(_PhaseOf(price, row, phase) for phase in row.phases), None, title)
 
 
 def _blocks(result: Breakdown) -> list[Block]:
-    row = result.price.results[0]
-    out: list[Block] = [_table(result, f"{row.title}: {r.heading(result.price)}"), Lines(_sums(row), ())]
+    price, row = result.price, result.price.results[0]
+    out: list[Block] = [Headline(answer(r.Ranked(price, row))), _table(result), Lines(_sums(row), ())]
     if streams(row):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    out += links_table([row])
     if result.baselines:
-        out.append(r.row_table([r.Ranked(result.price, one) for one in result.baselines], "flat baselines"))
-    return out + r.notes([row], result.price.model)
+        out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
+    return out + r.notes([row], price.model, first=0)
 
 
 def streams(row: AlgorithmEstimate) -> bool:
@@ -91,7 +132,7 @@ def _sums(row: AlgorithmEstimate) -> str:
 
 
 def _document(result: Breakdown) -> Document:
-    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+    return price_fields(result.price) | {"baselines": [row_fields(row) for row in result.baselines]}
 
 
 def _summary(result: Breakdown) -> str:

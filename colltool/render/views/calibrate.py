@@ -8,13 +8,8 @@ from typing import Any, NamedTuple
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, flag, gathered, label, later, number
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
-
-
-def _signed(error: float) -> str:
-    return percent(error, sign="+")
-
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, signed_percent
 
 _SERIES: tuple[Column, ...] = (
     label("collective", "collective", get=lambda one: one.series.primitive.spoken),
@@ -23,7 +18,7 @@ _SERIES: tuple[Column, ...] = (
     number("points", "sizes", get=lambda one: sum(residual.used for residual in one.residuals)),
     number("left_out", "off curve", get=lambda one: len(one.left_out)),
     number("mape", "mean error", percent),
-    number("worst", "worst", _signed, 3),
+    number("worst", "worst", signed_percent, 3),
     number("cv_mape", "on unseen sizes", percent),
 )
 
@@ -70,7 +65,7 @@ _POINTS: tuple[Column, ...] = (
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.residual.bytes)),
     number("measured_s", "measured", format_time, get=lambda of: of.residual.measured_s),
     number("fitted_s", "fitted", format_time, get=lambda of: of.residual.fitted_s),
-    number("relative_error", "error", _signed, get=lambda of: of.residual.relative_error),
+    number("relative_error", "error", signed_percent, get=lambda of: of.residual.relative_error),
     label("algorithm", "algorithm", get=lambda of: of.residual.algorithm),
     label("protocol", "protocol", get=lambda of: of.residual.protocol),
     flag("used", "used", get=lambda of: of.residual.used),
@@ -82,7 +77,7 @@ def _table(result: Calibration) -> Table:
 
 
 def _blocks(result: Calibration) -> list[Block]:
-    out: list[Block] = [Answer(_answer(result)), _protocols(result)]
+    out: list[Block] = [Headline(_answer(result)), _protocols(result)]
     detail: list[Block] = [Table(_SERIES, result.series, None, "series")]
     detail += [Lines("notes", result.notes)] if result.notes else []
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)

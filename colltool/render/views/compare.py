@@ -19,10 +19,11 @@ from colltool.base.formatting import (
     title_size,
     whole_bytes,
 )
-from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.estimate_columns import running
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.estimate_columns import readings_block, running
+from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
-from colltool.render.readings import model_field, readings_block
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, View
 
 _WHERE = (
@@ -60,7 +61,9 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 
 
 def _blocks(result: Comparison) -> list[Block]:
-    out: list[Block] = [_table(result, _title(result), people=True)]
+    brief = [_sentence(result, one.in_short, brief=True) for one in result.findings]
+    said = "; ".join(brief[:2]) + (f"; {len(brief) - 2} more below" if len(brief) > 2 else "")
+    out: list[Block] = [Headline(f"{said}. {sentence(_title(result))}."), _table(result, people=True)]
     out.append(Lines("what follows", (*verdict(result), *one_port_lines(result))))
     out += readings_block(result.readings) + _notes(result) + ground_block(result.ground, _ranks(result))
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
@@ -75,7 +78,7 @@ def _notes(result: Comparison) -> list[Block]:
             some = "" if len(found) == len(result.lines) else f"{len(found)} of {counted(len(result.lines), 'row')}, "
             lines.append(f"{column.name}: {some}{running(result.libraries[at], leads=False)}")
         lines += [f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines])]
-    return [Lines("notes", tuple(lines))] if lines else []
+    return [Lines("notes", tuple(lines), first=0)] if lines else []
 
 
 def _title(result: Comparison) -> str:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
-from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkClassLoad, LinkLoad, TierEta
-from colltool.render.blocks import Block, Column, Lines, Strip, Strips, Table, label, number
-from colltool.render.view import Document, Overrides, View, on_fabric, set_field, set_text
+from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkLoad
+from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
+from colltool.render.sentences import sentence
+from colltool.render.view import Document, Overrides, View, fields, on_fabric, set_field, set_text
 
 MOST_GROUPS = 20
 """Groups in a table for people, the slowest; CSV and JSON have all."""
@@ -71,16 +72,27 @@ def _blocks(result: Contention) -> list[Block]:
     groups = result.groups
     if len(groups) > MOST_GROUPS:
         groups = nsmallest(MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
-    together = f"{counted(len(result.groups), 'group')} at once, slowdown {format_factor(result.slowdown)}"
-    about = _group_table(groups, result, f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}")
+    about = _group_table(groups, result)._replace(first=8)
     per_link = [_link_table(result.links, result, "every loaded link")] if result.links else []
     left = len(result.groups) - len(groups)
-    more = [Lines(f"{left} more groups, none slower; {_everywhere()}", ())] if left else []
-    hottest = [] if per_link else [_link_table(result.hottest, result, "hottest links")]
+    more = [Lines(f"{left} more groups, none slower; {_everywhere()}", (), first=0)] if left else []
+    hottest = [] if per_link else [_link_table(result.hottest, result, "hottest links")._replace(first=3)]
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
     shades = Strips("load/capacity", f"here {result.hottest[0].link}", strips)
-    found = Lines(f"{result.loaded} links and ports loaded, {result.shared} of them by more than one group", ())
-    return [*per_link, about, *more, *hottest, shades, found, Lines("notes", result.notes)]
+    return [Headline(_answer(result)), *per_link, about, *more, *hottest, shades, Lines("notes", result.notes, first=0)]
+
+
+def _answer(result: Contention) -> str:
+    """How much slower the worst group is than alone, and where that comes from."""
+    worst = max(result.groups, key=lambda group: group.slowdown)
+    slow = f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
+    said = sentence(slow) if worst.slowdown > _SAME else "No group is slowed down"
+    asked = f"{counted(len(result.groups), 'group')} at once: {result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
+    return f"{said}. {sentence(asked)}. {sentence(shared)}."
+
+
+_SAME = 1.0005
 
 
 def _group_table(groups: Sequence[GroupCost], result: Contention, title: str = "") -> Table:
@@ -104,51 +116,26 @@ def _document(result: Contention) -> Document:
         "unit": result.unit,
         "groups": [_group(group) for group in result.groups],
         "slowdown": result.slowdown,
-        "hottest": [_link(link) for link in result.hottest],
-        "lines": [_line(line) for line in result.lines],
+        "hottest": [fields(link, _OF_LINK) for link in result.hottest],
+        "lines": [fields(line, "line links loaded busiest mean") for line in result.lines],
         "links_loaded": result.loaded,
         "links_shared": result.shared,
-        "eta": [_tier(one) for one in result.etas],
+        "eta": [fields(one, _OF_TIER) for one in result.etas],
         "notes": list(result.notes),
-    } | ({"links": [_link(link) for link in result.links]} if result.links else {})  # fmt: skip
+    } | ({"links": [fields(link, _OF_LINK) for link in result.links]} if result.links else {})  # fmt: skip
 
 
-def _tier(one: TierEta) -> Document:
-    return {"tier": one.tier, "alpha": one.alpha, "beta": one.beta, "group": one.group}
+_OF_GROUP = "name ranks slowdown interference extra_hops eta_alpha eta_beta primitive algorithm"
+_OF_TIER = "tier alpha beta group"
+_OF_LINK = "link load over_ideal line capacity_Bps groups"
 
 
 def _group(group: GroupCost) -> Document:
     return {
-        "name": group.name,
-        "ranks": group.ranks,
-        "slowdown": group.slowdown,
-        "interference": group.interference,
-        "extra_hops": group.extra_hops,
-        "eta_alpha": group.eta_alpha,
-        "eta_beta": group.eta_beta,
-        "primitive": str(group.primitive),
-        "algorithm": group.algorithm,
+        **fields(group, _OF_GROUP),
         "bytes": whole_bytes(group.bytes),
-        "tail_over_mean": group.tail_over_mean,
-        "busiest": group.busiest,
-        "ideal_s": group.ideal_s,
-        "together_s": group.together_s,
+        **fields(group, "tail_over_mean busiest ideal_s together_s"),
     }
-
-
-def _link(link: LinkLoad) -> Document:
-    return {
-        "link": link.link,
-        "load": link.load,
-        "over_ideal": link.over_ideal,
-        "line": link.line,
-        "capacity_Bps": link.capacity_Bps,
-        "groups": link.groups,
-    }
-
-
-def _line(line: LinkClassLoad) -> Document:
-    return {"line": line.line, "links": line.links, "loaded": line.loaded, "busiest": line.busiest, "mean": line.mean}
 
 
 def _summary(result: Contention) -> str:
@@ -200,16 +187,17 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
         options.append(f"{one.tier}.eta.alpha={_file(one.alpha)}")
         options += [] if one.beta is None else [f"{one.tier}.eta.beta={_file(one.beta)}"]
     return [
-        _eta_table(result, f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}"),
+        Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
+        _eta_table(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
         Lines(said(either(shell="on the command line", python="as an argument")), (_as_options(options),), verbatim=True),
-        Lines("notes", (_MEANING, _AGREEMENT)),
+        Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]
 
 
 def _eta_document(result: LayoutEta) -> Document:
-    fields: Document = {"fabric": result.fabric} | set_field(result.overrides)
-    return fields | {"layout": result.layout, "eta": [_tier(one) for one in result.etas]}
+    head: Document = {"fabric": result.fabric} | set_field(result.overrides)
+    return head | {"layout": result.layout, "eta": [fields(one, _OF_TIER) for one in result.etas]}
 
 
 def _eta_summary(result: LayoutEta) -> str:

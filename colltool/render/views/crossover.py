@@ -9,8 +9,10 @@ from colltool.base.errors import given, said
 from colltool.base.formatting import format_bytes
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.render import estimate_columns as r
-from colltool.render.blocks import Block, Column, Lines, Table, label, number
-from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
+from colltool.render.estimate_fields import under
+from colltool.render.sentences import sentence
+from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
@@ -89,13 +91,52 @@ def _table(result: Crossover) -> Table:
 
 
 def _blocks(result: Crossover) -> list[Block]:
-    asked = crossover_title(result)
-    crossings = Table(_with_none(_PAIR), _pairs(result), None, f"crossovers of {asked}")
+    """Who wins from which size on; then the pairs that cross, and in the details those that do not."""
+    pairs = sorted(_pairs(result), key=lambda one: one.crossing is None)
+    found = sum(one.crossing is not None for one in pairs)
+    crossings = Table(_with_none(_PAIR), tuple(pairs), None, f"where {_and(result)} cross", first=found)
     if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         crossings = crossings.without(_APPROXIMATIONS[2])
-    winners = Table(_WINNER, _winners(result), None, f"who wins at which size: {asked}")
+    winners = Table(_named_winner(result, "fastest"), _winners(result), first=0 if len(result.winners) < 2 else None)  # fmt: skip
     winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
-    return [crossings, *_uneven(result), winners, *_picks(result), *r.notes([], result.model)]
+    never = gathered((f"{one.pair.dominates} is faster at every size than", _other(one.pair)) for one in pairs
+                     if one.pair and one.crossing is None)  # fmt: skip
+    beaten = [Lines(f"{what} {', '.join(names)}", ()) for what, names in never.items()]
+    out = [Headline(_answer(result)), winners, crossings, *beaten, *_uneven(result), *_picks(result)]
+    return [*out, *r.notes([], result.model)]
+
+
+def _and(result: Crossover) -> str:
+    return " and ".join(dict.fromkeys([*(pair.a for pair in result.pairs), *(pair.b for pair in result.pairs)]))
+
+
+def _other(pair: AlgorithmPair) -> str:
+    return pair.b if pair.dominates == pair.a else pair.a
+
+
+def _named(result: Crossover, winner: Winner) -> str:
+    return r.nccl_name(result.library, result.primitive, result.group, winner.spec) or winner.algorithm
+
+
+def _named_winner(result: Crossover, title: str) -> tuple[Column, ...]:
+    """The columns of winners, by the library's names with ours beside them."""
+    name = label("algorithm", title, get=lambda one: one.winner and _named(result, one.winner), fold=22)
+    ours = label("how", "how (inside / across)", get=lambda one: one.winner.algorithm, fold=18)
+    told = any(_named(result, one) != one.algorithm for one in (*result.winners, *result.picks))
+    both = (name, ours) if told else (name,)
+    return tuple(column for one in _WINNER for column in (both if one.key == "algorithm" else (one,)))
+
+
+def _answer(result: Crossover) -> str:
+    """Who is the fastest from which size on."""
+    first, *later = result.winners
+    asked = sentence(crossover_title(result))
+    if not later:
+        return f"{_named(result, first)} is the fastest at every size. {asked}."
+    steps = [f"{_named(result, first)} below {format_bytes(later[0].from_bytes)}"]
+    steps += [f"{_named(result, one)} from there" if at == 0 else f"{_named(result, one)} from {format_bytes(one.from_bytes)}"
+              for at, one in enumerate(later)]  # fmt: skip
+    return f"{', '.join(steps)}. {asked}."
 
 
 def _uneven(result: Crossover) -> list[Block]:
@@ -103,15 +144,19 @@ def _uneven(result: Crossover) -> list[Block]:
     if not result.uneven:
         return []
     whose, alike = LIBRARIES[result.library].spoken, given("library", "all")
-    return [Lines(said(f"{whose} was measured with some of these and does not run the others: {alike} compares wires alone"), ())]
+    return [
+        Lines(
+            said(f"some of these carry {whose}'s measured overhead, others none: {alike} leaves it out"),
+            (),
+        )
+    ]
 
 
 def _picks(result: Crossover) -> list[Block]:
     """What the library itself takes at which size."""
     if not result.picks:
         return []
-    own = (column for column in _WINNER if column.key != "balance")
-    columns = tuple(one._replace(title="its own pick") if one.key == "algorithm" else one for one in own)
+    columns = tuple(column for column in _named_winner(result, "its own pick") if column.key != "balance")
     picks = tuple(_Met(result, winner=one) for one in result.picks)
     return [Table(columns, picks, None, f"what {library_title(result)} picks by its own cost model")]
 
@@ -144,8 +189,7 @@ def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 def _document(result: Crossover) -> Document:
     return {"fabric": result.fabric} | set_field(result.overrides) | {
-        "primitive": str(result.primitive),
-        "ranks": result.ranks,
+        **fields(result, "primitive ranks"),
         "group": group_field(result.group),
         "mode": result.mode,
         "model": result.model.echo(),
@@ -157,9 +201,8 @@ def _document(result: Crossover) -> Document:
 
 
 def _winner(one: Winner) -> Document:
-    interval = {"from_bytes": one.from_bytes, "to_bytes": one.to_bytes, "algorithm": one.algorithm, "spec": one.spec}
-    interval |= {} if one.balance is None else {"balance": one.balance}
-    return interval | r.under(one.protocol)
+    balance = "" if one.balance is None else " balance"
+    return fields(one, "from_bytes to_bytes algorithm spec" + balance) | under(one.protocol)
 
 
 def _library_field(result: Crossover) -> Document:
@@ -170,24 +213,17 @@ def _library_field(result: Crossover) -> Document:
 
 def _pair(pair: AlgorithmPair) -> Document:
     return {
-        "a": pair.a,
-        "b": pair.b,
-        "crossings": [_crossing(pair, one) for one in pair.crossings],
-        "dominates": pair.dominates,
-        "approximations": pair.approximations,
-        "a_spec": pair.a_spec,
-        "b_spec": pair.b_spec,
+        **fields(pair, "a b"),
+        "crossings": [
+            {
+                **fields(one, "bytes faster_below faster_above"),
+                "faster_below_spec": pair.spec(one.faster_below),
+                "faster_above_spec": pair.spec(one.faster_above),
+            }
+            for one in pair.crossings
+        ],
+        **fields(pair, "dominates approximations a_spec b_spec"),
         "dominates_spec": pair.spec(pair.dominates),
-    }
-
-
-def _crossing(pair: AlgorithmPair, one: Crossing) -> Document:
-    return {
-        "bytes": one.bytes,
-        "faster_below": one.faster_below,
-        "faster_above": one.faster_above,
-        "faster_below_spec": pair.spec(one.faster_below),
-        "faster_above_spec": pair.spec(one.faster_above),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from colltool.base.errors import either, said
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -15,7 +16,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
-from colltool.render.blocks import Answer, Block, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
 
 BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
@@ -101,7 +102,7 @@ def answer(result: Diagnosis) -> str:
     what = _reached(main)
     what = f"{what[0].upper()}{what[1:]} ({where})."
     more = len(result.findings) - 1
-    also = f" {counted(more, 'more finding')} with --all." if more else ""
+    also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
     if not main.causes:
         return f"{what} No cause that can be priced explains it: calibrate a healthy machine and give that with -f.{also}"
     first, *others = main.causes
@@ -113,7 +114,7 @@ def answer(result: Diagnosis) -> str:
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [Answer(answer(result))]
+    out: list[Block] = [Headline(answer(result))]
     if main is None:
         out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
         out += series
@@ -169,7 +170,6 @@ def _bound(one: UpperBound) -> str:
 
 
 def verdict(result: Diagnosis) -> str:
-    """Whether all is well; what to think of first where it is not."""
     if not result.series:
         tiers = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
@@ -193,16 +193,13 @@ def verdict(result: Diagnosis) -> str:
 def _document(result: Diagnosis) -> Document:
     assumed = result.assumed
     return {"fabric": assumed.fabric} | set_field(assumed.overrides) | {
-        "expect": result.expect,
-        "ok": result.ok,
+        **fields(result, "expect ok"),
         "hardware": {"devices": list(assumed.devices), "hosts": list(assumed.hosts), "assumed": list(assumed.said)},
         "series": [_health(one) for one in result.series],
         "findings": [_finding(one) for one in result.findings],
-        "notes": list(result.notes),
-        "bounds": plain(result.bounds),
+        **fields(result, "notes bounds"),
         "measure": [_experiment(one) for one in result.measure],
-        "left_out": plain(result.left_out),
-        "skipped": plain(result.skipped),
+        **fields(result, "left_out skipped"),
         "verdict": verdict(result),
     }  # fmt: skip
 

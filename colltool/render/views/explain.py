@@ -8,11 +8,11 @@ from colltool.base.formatting import format_bytes, format_length, format_rate, f
 from colltool.base.primitives import least_n_beta
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.explain import AlgorithmExplanation, CableDelay, Explanation, NcclEstimateParts
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.estimate_columns import row_fields
-from colltool.render.readings import model_field, readings_block
-from colltool.render.slow import slow_words
-from colltool.render.view import Document, View, group_columns, group_field, on_fabric, set_field, set_text
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
+from colltool.render.estimate_columns import readings_block, slow_words
+from colltool.render.estimate_fields import model_field, row_fields
+from colltool.render.sentences import sentence
+from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9
 
@@ -58,11 +58,15 @@ def _blocks(result: Explanation) -> list[Block]:
 
 
 def _explained(entry: AlgorithmExplanation, result: Explanation) -> list[Block]:
+    row = entry.row
+    opening = [Headline(f"{entry.algorithm}: {_took(row)}, bound by {row.bound}. {sentence(entry.primitive.spoken)} on "
+                        f"{on_fabric(result.fabric, result.overrides)}, {_group(result)}, {format_size(result.bytes)} per rank, "
+                        f"{result.mode}.")] if row else []  # fmt: skip
     lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
     lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
     lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
     lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(_title(entry), tuple(lines))]
+    out: list[Block] = [*opening, Lines(_title(entry), tuple(lines))]
     where = on_fabric(result.fabric, result.overrides)
     if entry.reason:
         out.append(Lines(f"on {where}: {entry.reason}", ()))
@@ -71,6 +75,10 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> list[Block]:
         out += [Lines(asked, tuple(_numbers(entry.row, entry, result))), *readings_block(result.readings)]
     out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
+
+
+def _took(row: AlgorithmEstimate) -> str:
+    return f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
 
 
 def _estimated(one: NcclEstimateParts, result: Explanation) -> str:
@@ -131,8 +139,8 @@ def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explan
 def _at_balance(row: AlgorithmEstimate, balance: float) -> str:
     """What n* is, and on which side of it the size lies."""
     latency = "latency with the launch" if row.overhead_s else "latency"
-    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so bytes take more"
-    return f"there {latency} and bytes take the same time; {format_size(float(row.bytes))} is {side}"
+    side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so transfer takes more"
+    return f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
 
 
 def _cable(one: CableDelay) -> str:
@@ -142,49 +150,33 @@ def _cable(one: CableDelay) -> str:
 
 
 def _document(result: Explanation) -> Document:
-    fields: Document = {"algorithm": result.algorithm}
+    head: Document = {"algorithm": result.algorithm}
     if result.fabric:
-        fields |= {"fabric": result.fabric} | set_field(result.overrides)
-        fields |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
-        fields |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | model_field(result.readings)
-        fields |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
-    return fields | {"primitives": [_fields(entry) for entry in result.entries]}
+        head |= {"fabric": result.fabric} | set_field(result.overrides)
+        head |= {"ranks": result.ranks} | ({"group": group_field(result.group)} if result.group else {})
+        head |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | model_field(result.readings)
+        head |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
+    return head | {"primitives": [_fields(entry) for entry in result.entries]}
 
 
 def _fields(entry: AlgorithmExplanation) -> Document:
-    return (
+    estimates = [
         {
-            "primitive": str(entry.primitive),
-            "title": entry.title,
-            "formula": list(entry.formula),
-            "text": entry.text,
-            "size_means": entry.size_means,
-            "runs_on": entry.runs_on,
-            "requires": list(entry.requires),
-            "status": entry.status,
-            "shipped_by": list(entry.shipped_by),
-            "source": entry.source,
-            "note": entry.note,
-            "result": None if entry.row is None else row_fields(entry.row),
-            "reason": entry.reason,
+            **fields(one, "algorithm protocol picked"),
+            "estimate_s": one.seconds,
+            "latency": [{"what": name, "times": times, "each_s": each} for name, times, each in one.latency],
+            "plateau": one.plateau,
+            "channels_Bps": one.bus_Bps,
+            **fields(one, "bandwidth_Bps correction"),
         }
-        | ({"balance": entry.balance} if entry.balance is not None else {})
-        | ({"partners": entry.partners} if entry.partners is not None else {})
-        | ({"estimates": [_estimate(one) for one in entry.estimates]} if entry.estimates else {})
-    )
-
-
-def _estimate(one: NcclEstimateParts) -> Document:
+        for one in entry.estimates
+    ]
     return {
-        "algorithm": one.algorithm,
-        "protocol": one.protocol,
-        "picked": one.picked,
-        "estimate_s": one.seconds,
-        "latency": [{"what": name, "times": times, "each_s": each} for name, times, each in one.latency],
-        "plateau": one.plateau,
-        "channels_Bps": one.bus_Bps,
-        "bandwidth_Bps": one.bandwidth_Bps,
-        "correction": one.correction,
+        **fields(entry, "primitive title formula text size_means runs_on requires status shipped_by source note"),
+        "result": None if entry.row is None else row_fields(entry.row),
+        "reason": entry.reason,
+        **{name: value for name, value in fields(entry, "balance partners").items() if value is not None},
+        **({"estimates": estimates} if estimates else {}),
     }
 
 

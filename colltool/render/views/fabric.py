@@ -10,11 +10,16 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import FabricFacts, TierFacts
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
-from colltool.render.blocks import Block, Lines, Table, label, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, described, on_fabric, set_field
-from colltool.render.views.fabric_bill import bill_blocks, bill_document
-from colltool.render.views.fabric_failures import failure_blocks, failure_documents
-from colltool.render.views.fabric_size import plan_lines, sizing_document
+from colltool.render.views.fabric_size import (
+    bill_blocks,
+    bill_document,
+    failure_blocks,
+    failure_documents,
+    plan_lines,
+    sizing_document,
+)
 from colltool.render.views.fabric_words import (
     alpha_text,
     eta_text,
@@ -29,13 +34,39 @@ from colltool.sizing.records import FatTree
 
 def _blocks(result: FabricShown) -> list[Block]:
     """One fabric: its tree, derived facts, sizing, notes."""
-    title = "per domain of each tier; diameter in links, bisection one way"
-    out: list[Block] = [tree_of(result.fabric, result.facts), _table(result, title)]
+    title = "per domain of each tier; diameter in links, bisection one way, sigma: injection of half the endpoints / bisection"
+    table = _table(result, title)
+    table = table._replace(columns=(*table.columns[:6], _sigma(result), *table.columns[6:]))
+    out: list[Block] = [Headline(_answer(result)), tree_of(result.fabric, result.facts), table]
     for derived in result.facts.tiers:
         out += _sizing(derived)
-    out += bill_blocks(result.bill)
-    out += failure_blocks(result.failures)
-    return [*out, *_library(result.fabric.library_facts), *_notes(result)]
+    more = [
+        *bill_blocks(result.bill),
+        *failure_blocks(result.failures),
+        *_library(result.fabric.library_facts),
+        *_notes(result),
+    ]
+    return [*out, *map(later, more)]
+
+
+def _sigma(result: FabricShown) -> Column:
+    """Injection over bisection: 1 is full bisection, above it traffic that crosses the middle is slowed down by as much."""
+    tiers = {tier.name: tier for tier in result.fabric.tiers}
+
+    def get(facts: TierFacts) -> float:
+        tier = tiers[facts.name]
+        rate = tier.bandwidth * tier.ports * (1 if capabilities_of(tier).joined_by == "switches" else facts.neighbours)
+        return facts.endpoints * facts.planes * rate / 2 / facts.bisection_Bps
+
+    return number("sigma", "sigma", "{:.3g}".format, get=get)
+
+
+def _answer(result: FabricShown) -> str:
+    """What it joins, and how fast."""
+    fabric = result.fabric
+    tiers = "; ".join(f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
+                      for tier in fabric.tiers)  # fmt: skip
+    return f"{on_fabric(fabric.name, fabric.overrides)} joins {fabric.ranks} ranks, innermost tier first: {tiers}."
 
 
 def tree_of(fabric: Fabric, facts: FabricFacts) -> Lines:

@@ -8,11 +8,11 @@ from colltool.fabric.results import FabricDrawn
 from colltool.render.blocks import Block, Picture, Table, label, number
 from colltool.render.drawing import drawn_endpoints, fabric_svg
 from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, alternative_text, diagrams
-from colltool.render.view import Document, View, set_field, set_text
+from colltool.render.view import Document, View, fields, set_field, set_text
 from colltool.render.views.fabric import fabric_summary, tree_of
 
 
-class _Row(NamedTuple):
+class _DrawnRow(NamedTuple):
     """A level of a tier, or a tier that has none."""
 
     tier: TierDiagram
@@ -59,12 +59,8 @@ def _level(level: LevelDiagram) -> dict[str, Any]:
         "name": level.name or None,
         "group": level.pairs.group,
         "groups": level.groups,
-        "alpha_s": level.pairs.alpha_s,
-        "oversubscription": level.pairs.oversubscription,
-        "uplinks": level.uplinks,
-        "switches": level.switches,
-        "rails": level.rails,
-        "reached": level.reached,
+        **fields(level.pairs, "alpha_s oversubscription"),
+        **fields(level, "uplinks switches rails reached"),
     }
 
 
@@ -90,7 +86,7 @@ def _table(result: FabricDrawn) -> Table:
         label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True),
         label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True),
     )
-    rows = (_Row(diagram, level) for diagram in diagrams(result.fabric) for level in diagram.levels or (None,))
+    rows = (_DrawnRow(diagram, level) for diagram in diagrams(result.fabric) for level in diagram.levels or (None,))
     return Table((*on, *_COLUMNS), tuple(rows))
 
 

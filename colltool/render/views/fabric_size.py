@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from colltool.base.formatting import counted
+from colltool.base.formatting import counted, format_money, format_power, short_percent
+from colltool.fabric.bill import Bill, BillLine, Cost
+from colltool.fabric.failures import Failure
 from colltool.fabric.results import FabricSized
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.view import Document, View
-from colltool.render.views.fabric_bill import bill_blocks, bill_document
-from colltool.render.views.fabric_failures import failure_blocks, failure_documents
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields
 from colltool.sizing.records import ClosLevel, ClosPlan
 
 _COLUMNS = (
@@ -42,9 +44,10 @@ def _optics(result: FabricSized) -> dict[str, int]:
 
 def _blocks(result: FabricSized) -> list[Block]:
     plan = result.plan
-    out: list[Block] = [_table(result), Lines("in all", tuple(_totals(plan)))]
+    out: list[Block] = [Headline(f"{_switches(plan.switches)} and {counted(plan.cables + plan.levels[0].cables, 'cable')} join "
+                                 f"{_summary(result)}."), _table(result), Lines("in all", tuple(_totals(plan)))]  # fmt: skip
     out += bill_blocks(result.bill) if result.bill.cost else []
-    out += failure_blocks(result.failures, ranks=False)
+    out += map(later, failure_blocks(result.failures, ranks=False))
     notes = (*plan.notes, *result.bill.notes)
     return [*out, Lines("notes", notes)] if notes else out
 
@@ -90,18 +93,8 @@ def _split(one: ClosLevel) -> str:
 
 def sizing_document(plan: ClosPlan) -> Document:
     """The sizing of a tier: the leaves and spines of one rail by name, and every level."""
-    return {
-        "rails": plan.rails,
-        "down_ports": plan.down_ports,
-        "up_ports": plan.up_ports,
-        "leaves": plan.leaves,
-        "spines": plan.spines,
-        "cables_per_pair": plan.cables_per_pair,
-        "switches": plan.switches,
-        "cables": plan.cables,
-        "notes": list(plan.notes),
-        "levels": [asdict(one) for one in plan.levels],
-    }
+    names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
+    return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
 
 
 def _document(result: FabricSized) -> Document:
@@ -117,6 +110,123 @@ def _document(result: FabricSized) -> Document:
 def _summary(result: FabricSized) -> str:
     levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
     return f"{counted(result.plan.ports, 'endpoint port')}: {_switches(result.plan.switches)} ({levels})"
+
+
+_FAILURES = (
+    label("tier", "tier", drop=1),
+    label("part", "part", get=lambda one: "all switches" if one.part == "switches" else one.part),
+    label("level", "level", drop=2),
+    number("count", "of", "{:,}".format, drop=3),
+    number("nics", "ports dark", "{:,}".format, drop=4),
+    number("endpoints", "endpoints hit", "{:,}".format, drop=5),
+    number("ranks", "ranks hit", "{:,}".format),
+    number("share", "each loses", short_percent),
+    label("beyond", "of its traffic", drop=6, get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all"),
+    number("cut_off", "cut off", "{:,}".format),
+)
+
+
+def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[Block]:
+    """The table; without ``ranks`` where endpoints are not said to be any."""
+    table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
+    idle = ([] if any(one.tier for one in failures) else ["tier"]) + ([] if ranks else ["ranks"])
+    return [table.without(*idle)] if failures else []
+
+
+def failure_documents(failures: Sequence[Failure]) -> list[dict[str, Any]]:
+    """As the documents of ``fabric show`` and ``fabric size`` have them."""
+    return [asdict(one) for one in failures]
+
+
+class _BillLevel(NamedTuple):
+    """The parts of one level in a row."""
+
+    tier: str
+    level: str
+    lines: dict[str, BillLine]
+
+    def number(self, part: str) -> int | None:
+        """None also where nothing tells the number."""
+        return self.lines[part].count if part in self.lines else 0
+
+    @property
+    def cost(self) -> float | None:
+        """Of its parts that have a price; None where none has, or one is not counted."""
+        return _sum([line.cost for line in self.lines.values() if line.price is not None])
+
+    @property
+    def power_W(self) -> float | None:
+        """Of its parts whose watts are given; None where none are."""
+        return _sum([line.power_W for line in self.lines.values() if line.power_W is not None])
+
+
+def _sum(several: list[float | None]) -> float | None:
+    known = [one for one in several if one is not None]
+    return sum(known) if several and len(known) == len(several) else None
+
+
+PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
+
+
+def _counts(part: str) -> Column:
+    return number(part, PLURAL[part], "{:,}".format, get=lambda one: one.number(part))
+
+
+_BILL = (
+    label("tier", "tier", drop=1),
+    label("level", "level"),
+    *map(_counts, PLURAL),
+    number("cost", "cost", format_money),
+    number("power_W", "power", format_power, drop=2),
+)
+
+
+def bill_table(bill: Bill) -> Table:
+    """The parts of every level, a level a row; columns without any value left out."""
+    rows: dict[tuple[str, str], dict[str, BillLine]] = {}
+    for line in bill.lines:
+        rows.setdefault((line.tier, line.level), {})[line.part] = line
+    levels = tuple(_BillLevel(tier, level, lines) for (tier, level), lines in rows.items())
+    shown = tuple(one for one in _BILL if any(one.value(level) is not None for level in levels))
+    currency = f", in {bill.cost.currency}" if bill.cost else ""
+    return Table(shown, levels, None, f"what it is made of{currency}")
+
+
+def bill_blocks(bill: Bill) -> list[Block]:
+    """The parts, and the sums where there are prices."""
+    out: list[Block] = [bill_table(bill)] if bill.lines else []
+    return [*out, Lines("what it costs", tuple(_sums(bill, bill.cost)))] if bill.cost else out
+
+
+def bill_document(bill: Bill) -> Document:
+    """As the documents of ``fabric show`` and ``fabric size`` have it."""
+    return {"parts": [asdict(line) for line in bill.lines], "cost": bill.cost and asdict(bill.cost), "notes": list(bill.notes)}
+
+
+def _sums(bill: Bill, cost: Cost) -> list[str]:
+    """``parts 8,582,400 USD``, the power and its price, and all of it over the years that the file gives."""
+    energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
+    parts = cost.parts if cost.parts is None else format_money(cost.parts, cost.currency)
+    power = cost.power_W if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
+    lines = [f"parts {_known(parts, bill, 'price', lambda line: line.cost)}"]
+    lines += [f"power {_known(power, bill, 'watts', lambda line: line.power_W)}"]
+    if cost.total is not None and cost.total != cost.parts:
+        lines.append(f"{format_money(cost.total, cost.currency)} over {cost.years:g} years")
+    return lines
+
+
+def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]) -> str:
+    """A sum with the parts that it leaves out: ``100 kW, without NICs, cables: no watts given``; ``-`` where it has none."""
+    if total is None:
+        return f"-: no {what} given"
+    missing = [line for line in bill.lines if of_line(line) is None]
+    for reason, lines in (
+        (f"no {what} given", [line for line in missing if line.count is not None]),
+        ("not counted", [line for line in missing if line.count is None]),
+    ):
+        if lines:
+            total += f", without {', '.join(dict.fromkeys(PLURAL[line.part] for line in lines))}: {reason}"
+    return total
 
 
 VIEWS = {FabricSized: View("fabric-size", _blocks, _document, _table, _summary)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
-from colltool.render.blocks import Answer, Block, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import JobList, JobShown, SentBy
@@ -54,7 +54,7 @@ def _table(result: JobShown) -> Table:
 
 
 def _blocks(result: JobShown) -> list[Block]:
-    out: list[Block] = [Answer(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
+    out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
     out += [Table(_PLAIN, result.plain, None, "plain calls")] if result.plain else []
     detail: list[Block] = [Lines(result.job.description or "the job", tuple(_facts(result)))]
     if result.times:

@@ -15,7 +15,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.render.blocks import Answer, Block, Lines, Table, flag, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.render.views.job import numbers_text
 from colltool.render.views.plan_facts import facts, known_error
@@ -100,7 +100,6 @@ def typed(change: Change) -> str:
 
 
 def plan_title(result: Plan) -> str:
-    """The job and where it runs."""
     name = on_fabric(result.job.name, result.job.overrides)
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 
@@ -132,7 +131,8 @@ def _sentences(result: Plan) -> list[str]:
     if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
         needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
         cure = next((one for one in result.changes if one.fits), None)
-        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else "more ranks, or plan --search"
+        searched = said(either(shell="plan --search", python="search_layouts()"))
+        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
         return [f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}"]
     off = known_error(result)
     out = [f"takes {took} a step" + (f" ({off})" if off else "")]
@@ -188,7 +188,12 @@ def _blocks(result: Plan) -> list[Block]:
     first, *rest = [*asked, *([changes] if result.changes else []), parts]
     detail: list[Block] = [*rest, Lines("the step", tuple(facts(result))), *_paced(result)]
     detail.append(Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy"))
-    return [Answer(answer(result)), first, *map(later, detail), *([Lines("notes", links.notes)] if links and links.notes else [])]
+    return [
+        Headline(answer(result)),
+        first,
+        *map(later, detail),
+        *([Lines("notes", links.notes)] if links and links.notes else []),
+    ]
 
 
 def _paced(result: Plan) -> list[Block]:

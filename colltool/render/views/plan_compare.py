@@ -10,10 +10,10 @@ from colltool.analysis.jobs import Plans, PlanSpread
 from colltool.base.formatting import counted, format_factor, format_time, percent
 from colltool.base.primitives import P2P
 from colltool.fabric.bill import Cost
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
-from colltool.render.views.fabric_bill import PLURAL
+from colltool.render.views.fabric_size import PLURAL
 from colltool.render.views.sensitivity import quantity
 from colltool.training.plan import Plan
 
@@ -133,7 +133,7 @@ def _blocks(result: Plans) -> list[Block]:
     title = on_fabric(f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", common)
     unlike = (*_unlike(result), *ground_lines(result.ground))
     told = [Lines("not alike", unlike, first=2)] if unlike else []
-    return [Answer(_answer(result)), _table(result, title), *told, later(_parts(result))]
+    return [Headline(_answer(result)), _table(result, title), *told, later(_parts(result))]
 
 
 def _document(result: Plans) -> Document:
@@ -182,7 +182,7 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
     how = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}, seed {result.seed}; {whose}"
     moving = sum(one.span_s > 0 for one in result.moved)
     table = _spread_table(result, "the step when one number changes alone")._replace(first=max(1, min(moving, _MOST_NUMBERS)))
-    return [Answer(_spread_answer(result)), table, later(Lines(f"median {format_time(result.p50_s)}; {how}", ()))]
+    return [Headline(_spread_answer(result)), table, later(Lines(f"median {format_time(result.p50_s)}; {how}", ()))]
 
 
 def _spread_table(result: PlanSpread, title: str = "") -> Table:

@@ -12,7 +12,6 @@ from colltool.training.step_time import BELIEVED
 
 
 def facts(result: Plan) -> list[str]:
-    """All that is not in a table."""
     free = f"{format_time(result.control_step_s)} with a free network"
     lines = [f"step {format_time(result.step_s)}; {free}: {percent(result.network_share)} of the step is network"]
     if result.collectives:

@@ -7,7 +7,7 @@ from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
-from colltool.render.blocks import Answer, Block, Lines, Table, label, later, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, set_field
 from colltool.training.files.schema import written
 from colltool.training.plan import MFU_CONVENTION
@@ -53,7 +53,12 @@ def _blocks(result: LayoutSearch) -> list[Block]:
     nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
     choices = [one.choice for one in result.layouts]
     idle = (key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices))
-    return [Answer(_answer(result)), *_to_type(result), _table(result).without(*idle), later(Lines("the search", _facts(result)))]
+    return [
+        Headline(_answer(result)),
+        *_to_type(result),
+        _table(result).without(*idle),
+        later(Lines("the search", _facts(result))),
+    ]
 
 
 def _answer(result: LayoutSearch) -> str:

@@ -11,7 +11,7 @@ from colltool.base.formatting import format_bit_energy, format_bytes, format_len
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
 from colltool.fabric.provenance import Provenance
-from colltool.render.blocks import Answer, Block, Lines, Table, label
+from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import document, summary
 from colltool.render.page import report_page
 from colltool.render.summary import headlines, report_title
@@ -31,7 +31,7 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 def _blocks(result: Report) -> list[Block]:
     first, *others = (*headlines(result), report_title(result))
-    out: list[Block] = [Answer(first), *([Lines("in short", tuple(others), first=_MOST_LINES)] if others else [])]
+    out: list[Block] = [Headline(first), *([Lines("in short", tuple(others), first=_MOST_LINES)] if others else [])]
     out.append(Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ()))
     for section in result.sections:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]

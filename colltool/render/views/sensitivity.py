@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from colltool.analysis.break_even import BreakEven
-from colltool.analysis.contest import Contest
+from colltool.analysis.contest import Beats, Contest, ContestSide
+from colltool.analysis.outcomes import SAME
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
 from colltool.fabric.parameter_ranges import ParameterRange
-from colltool.render.blocks import Block, Lines, Table, label, number
-from colltool.render.estimate_columns import running
-from colltool.render.readings import model_field, readings_block
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.estimate_columns import readings_block, running
+from colltool.render.estimate_fields import model_field
+from colltool.render.grounds import ground_block, ground_field, ground_summary
+from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, group_field, on_fabric, set_field
 
 _RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")
@@ -19,8 +22,8 @@ _ROWS = (
     label("primitive", "primitive", get=lambda one: one[0].primitive, hidden=True),
     number("ranks", "ranks", get=lambda one: one[0].group.ranks, hidden=True),
     number("bytes", "size", title_size, get=lambda one: whole_bytes(one[0].bytes), hidden=True),
-    label("algorithm", "algorithm", get=lambda one: one[1].algorithm),
-    number("nominal_s", "as the file says", format_time, 1, get=lambda one: one[1].nominal_s),
+    label("algorithm", "algorithm", get=lambda one: one[1].algorithm, fold=22),
+    number("nominal_s", "nominal", format_time, 1, get=lambda one: one[1].nominal_s),
     number("p5_s", "5% below", format_time, 3, get=lambda one: one[1].p5_s),
     number("p50_s", "median", format_time, 2, get=lambda one: one[1].p50_s),
     number("p95_s", "95% below", format_time, 3, get=lambda one: one[1].p95_s),
@@ -30,8 +33,8 @@ _ROWS = (
 _FLIPS = (
     label("key", "number", get=lambda one: one.key),
     label("value", "turns at", get=lambda one: quantity(one.key, one.value)),
-    number("factor", "times the file's", format_factor),
-    label("winner", "then fastest"),
+    number("factor", "of nominal", format_factor),
+    label("winner", "then fastest", fold=22),
 )
 _TELLING = (
     label("key", "number"),
@@ -89,14 +92,15 @@ def _times(flip: BreakEven) -> str:
 
 
 def _blocks(result: Sensitivity) -> list[Block]:
-    out: list[Block] = [Lines(sensitivity_title(result), tuple(_facts(result))), _table(result, "over all samples")]
+    opening = Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}.")
+    out: list[Block] = [opening, _table(result), Lines("samples", tuple(_facts(result)), first=1)]
     out += readings_block(result.readings)
     if result.held:
-        out.append(Lines("notes", result.held))
+        out.append(Lines("notes", result.held, first=0))
     if result.flips:
-        out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it"))
+        out.append(Table(_FLIPS, result.flips, None, "the smallest change of one number that turns it", first=3))
     if result.telling:
-        out.append(Table(_TELLING, result.telling[:5], None, "what knowing one number would gain"))
+        out.append(Table(_TELLING, result.telling[:5], None, "what knowing one number would gain", first=2))
     if result.experiment:
         out.append(Lines(f"to know {result.telling[0].key}", (result.experiment,), verbatim=True))
     return out
@@ -115,11 +119,8 @@ def sensitivity_title(result: Sensitivity) -> str:
 
 
 def _facts(result: Sensitivity) -> list[str]:
-    whose = "ranges assumed, for nobody gave any" if result.assumed else "ranges as given"
-    lines = [
-        verdict(result),
-        f"{drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}",
-    ]
+    whose = "ranges assumed: none given" if result.assumed else "ranges as given"
+    lines = [f"{drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}"]
     return lines + [f"  {_range(one)}" for one in result.numbers[:12]] + (["  ..."] if len(result.numbers) > 12 else [])
 
 
@@ -159,4 +160,102 @@ def _summary(result: Sensitivity) -> str:
     return f"{sensitivity_title(result)}: {verdict(result)}"
 
 
-VIEWS = {Sensitivity: View("sensitivity", _blocks, _document, _table, _summary)}
+_BEATS = ("faster", "same", "slower", "ratio_p5", "ratio_p50", "ratio_p95")
+
+
+def _contest_of(key: str) -> Column:
+    """A field of a fabric against the first; the first has none."""
+    titles = {"faster": "faster", "same": f"same to {SAME:.0%}", "slower": "slower", "ratio_p5": "ratio, 5% below",
+              "ratio_p50": "median ratio", "ratio_p95": "95% below"}  # fmt: skip
+    show = format_factor if key.startswith("ratio") else percent
+    return number(key, titles[key], show, 0 if key in ("faster", "ratio_p50") else 2, get=lambda row: getattr(row[1], key, None))
+
+
+_CONTEST_ROWS = (
+    label("name", "fabric", get=lambda row: row[0].name),
+    label("algorithm", "fastest, nominal", drop=4, get=lambda row: row[0].algorithm),
+    number("nominal_s", "nominal", format_time, 1, get=lambda row: row[0].nominal_s),
+    number("p5_s", "5% below", format_time, 3, get=lambda row: row[0].p5_s),
+    number("p50_s", "median", format_time, get=lambda row: row[0].p50_s),
+    number("p95_s", "95% below", format_time, 3, get=lambda row: row[0].p95_s),
+    *map(_contest_of, _BEATS),
+)
+
+
+def _contest_table(result: Contest, title: str = "") -> Table:
+    rows: list[tuple[ContestSide, Beats | None]] = list(zip(result.sides, (None, *result.beats), strict=True))
+    return Table(_CONTEST_ROWS, tuple(rows), None, title)
+
+
+def _contest_blocks(result: Contest) -> list[Block]:
+    lines = (f"{drawn(result)}, seed {result.seed}", *_contest_drawn(result))
+    opening = Headline(f"{'; '.join(contest_verdict(result))}. {sentence(_contest_title(result))}.")
+    return [opening, _contest_table(result), Lines("samples", lines, first=1), *ground_block(result.ground, [result.ranks])]
+
+
+def _contest_title(result: Contest) -> str:
+    what = f"{result.primitive.spoken} against {result.sides[0].name}, {result.ranks} ranks, {title_size(result.bytes)} per rank"
+    return f"{what}, {'ideal' if result.ideal else 'realistic'}"
+
+
+def contest_verdict(result: Contest) -> tuple[str, ...]:
+    """Each fabric against the first, in a sentence."""
+    return tuple(_contest_sentence(result, one) for one in result.beats)
+
+
+def _contest_sentence(result: Contest, one: Beats) -> str:
+    first = result.sides[0].name
+    if one.faster is None or one.same is None or one.ratio_p5 is None or one.ratio_p50 is None or one.ratio_p95 is None:
+        return f"{one.name}: not compared with {first}: one of the two has no launch overhead, and it would be felt"
+    how = f"{one.name} is faster than {first} in {percent(one.faster)} of the samples"
+    same = f", the same to {SAME:.0%} in {percent(one.same)}" if one.same else ""
+    low, middle, high = (format_factor(ratio) for ratio in (one.ratio_p5, one.ratio_p50, one.ratio_p95))
+    return f"{how}{same}; it takes {middle} of its time in the median, in 90 of 100 between {low} and {high}"
+
+
+def _contest_drawn(result: Contest) -> tuple[str, ...]:
+    """Which numbers are drawn once for both, and which ranges."""
+    found = []
+    for side in result.sides:
+        whose = "assumed: none given" if side.assumed else "as given"
+        ranges = (f"{one.key} {quantity(one.key, one.low)} to {quantity(one.key, one.high)}" for one in side.numbers)
+        found.append(f"  {side.name}, ranges {whose}: {', '.join(ranges) or 'none'}")
+    for one in result.beats:
+        first = result.sides[0].name
+        found.append(
+            f"  drawn once for {first} and {one.name}: {', '.join(one.shared) or 'nothing'}; all else for each by itself"
+        )
+    return tuple(found)
+
+
+def _contest_document(result: Contest) -> Document:
+    return {
+        "primitive": str(result.primitive),
+        "ranks": result.ranks,
+        "bytes": whole_bytes(result.bytes),
+        "mode": "ideal" if result.ideal else "realistic",
+        "samples": result.samples,
+        "samples_asked": result.samples_asked,
+        "seed": result.seed,
+        "rows": [_row(side, one) for side, one in zip(result.sides, (None, *result.beats), strict=True)],
+        "verdict": list(contest_verdict(result)),
+        "ground": ground_field(result.ground),
+    }
+
+
+def _row(side: ContestSide, one: Beats | None) -> Document:
+    ranges = [{"key": n.key, "value": n.value, "low": n.low, "high": n.high} for n in side.numbers]
+    own = {key: getattr(one, key, None) for key in _BEATS}
+    against = {"shared": list(one.shared) if one else [], "compared": one.compared if one else True}
+    seen = {key: value for key, value in side._asdict().items() if key != "numbers"}
+    return seen | own | against | {"ranges": ranges}
+
+
+def _contest_summary(result: Contest) -> str:
+    return "; ".join((*contest_verdict(result), *ground_summary(result.ground)))
+
+
+VIEWS = {
+    Sensitivity: View("sensitivity", _blocks, _document, _table, _summary),
+    Contest: View("sensitivity-compare", _contest_blocks, _contest_document, _contest_table, _contest_summary),
+}

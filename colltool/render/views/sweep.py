@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,14 @@ from colltool.analysis.axes import SweepAxis
 from colltool.analysis.grid import Cell
 from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
-from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
-from colltool.render.estimate_columns import NONE_RUNS, running
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
+from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
+from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, held_lines
-from colltool.render.readings import model_field, readings_block
-from colltool.render.view import Document, View, on_fabric, set_field, set_text
+from colltool.render.sentences import sentence
+from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
 
+_MOST_ROWS = 12  # of the default view
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
 _TITLES = {"bytes": "size"}
 
@@ -50,12 +53,12 @@ def _axis(index: int, axis: SweepAxis, *, hidden: bool) -> Column:
 
 
 _CELL = (
-    label("algorithm", "fastest"),
+    label("algorithm", "fastest", fold=22),
     label("protocol", "protocol", drop=7),
     number("total_s", "total", format_time),
     number("busbw_Bps", "busbw", format_rate, 1),
     number("alpha_share", "alpha%", whole_percent, 6),
-    label("runner_up", "runner-up", drop=3),
+    label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
     flag("close", "close", drop=5, get=is_close),
     label("ideal_algorithm", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
@@ -86,12 +89,30 @@ def _told(result: Sweep) -> dict[str, bool]:
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables: list[Block] = [_table(result, sweep_title(result))]
-    if result.pivot is not None:
-        tables = _pivots(result, result.pivot)
+    tables: list[Block] = [_table(result)._replace(first=_MOST_ROWS)] if result.pivot is None else _pivots(result, result.pivot)
     every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
     told = readings_block(result.readings, _axis_keys(result))
-    return [*tables, *told, *changes(result), *_notes(result), *ground_block(result.ground, every)]
+    return [Headline(_answer(result)), *tables, *told, *changes(result), *_notes(result), *ground_block(result.ground, every)]
+
+
+def _answer(result: Sweep) -> str:
+    """Who wins how often, and where that is not sure."""
+    wins = Counter(cell.algorithm for cell in result.priced).most_common()
+    every = counted(len(result.cells), "cell")
+    if not wins:
+        said = f"None of {every} can be priced"
+    elif len(wins) == 1:
+        said = (
+            f"{wins[0][0]} is the fastest in all of {every}"
+            if wins[0][1] == len(result.cells)
+            else f"{wins[0][0]} is the fastest"
+        )
+    else:
+        head = ", ".join(f"{name} in {count}" for name, count in wins[1:3])
+        more = f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
+        said = f"{wins[0][0]} is the fastest in {wins[0][1]} of {every}, {head}{more}"
+    close = f" In {len(result.close)} the runner-up is within 20%: either may win." if result.close else ""
+    return f"{said}. {sentence(sweep_title(result))}.{close}"
 
 
 def _axis_keys(result: Sweep) -> list[str]:
@@ -145,7 +166,7 @@ def changes(result: Sweep) -> list[Block]:
         return []
     lines = [_changed(one) for one in found[:_MOST_TOLD]]
     more = [f"and {len(found) - _MOST_TOLD} more in JSON"] if len(found) > _MOST_TOLD else []
-    return [Lines("where the winner changes", (*lines, *more))]
+    return [Lines("where the winner changes", (*lines, *more), first=4)]
 
 
 def _changed(one: WinnerChange) -> str:
@@ -161,7 +182,7 @@ def _notes(result: Sweep) -> list[Block]:
         lines.append(f"{len(result.differing)} of {counted(total, 'cell')}: another winner without contention")
     if result.close:
         lines.append(
-            f"{len(result.close)} of {counted(total, 'cell')}: the runner-up is within 20%, less than contention is known to"
+            f"{len(result.close)} of {counted(total, 'cell')}: the runner-up is within 20%, the uncertainty of contention"
         )
     others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
@@ -186,24 +207,16 @@ def _document(result: Sweep) -> Document:
 
 
 def _cell(result: Sweep, cell: Cell) -> Document:
-    at = {
-        axis.key: whole_bytes(value) if axis.key == "bytes" else value for axis, value in zip(result.axes, cell.at, strict=True)
-    }
-    protocol = {"protocol": cell.protocol} if cell.protocol else {}
-    reason = {"reason": cell.reason} if cell.reason else {}
-    return at | {
-        "algorithm": cell.algorithm,
-        "spec": cell.spec,
-        "total_s": cell.total_s,
-        "busbw_Bps": cell.busbw_Bps,
-        "alpha_share": cell.alpha_share,
-        "runner_up": cell.runner_up,
-        "runner_up_s": cell.runner_up_s,
+    at = zip(result.axes, cell.at, strict=True)
+    return {
+        **{axis.key: whole_bytes(value) if axis.key == "bytes" else value for axis, value in at},
+        **fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s"),
         "close": is_close(cell),
         "ideal_algorithm": cell.ideal,
         "ideal_s": cell.ideal_s,
         "leads": cell.selectable,
-    } | protocol | reason  # fmt: skip
+        **{name: value for name, value in fields(cell, "protocol reason").items() if value},
+    }
 
 
 def _summary(result: Sweep) -> str:

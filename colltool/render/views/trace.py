@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.quoting import clipped
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, later, number
-from colltool.render.view import Document, View, on_fabric, plain, set_field, set_text
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields, on_fabric, plain, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text
-from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall
+from colltool.traces.results import LinkHealth, TraceComparison, TracedCall
 from colltool.training.layout import Axes
 
 _MOST_TOTALS = 8
@@ -24,10 +24,6 @@ def _axes(axes: Axes) -> str:
     if len(axes) > 1:
         return ", ".join(f"{size} by {stride}" for size, stride in axes)
     return str(axes[0][1])
-
-
-def _reached(share: float) -> str:
-    return percent(share) if share > 10 else whole_percent(share)
 
 
 _TOTALS: tuple[Column, ...] = (
@@ -47,7 +43,7 @@ _TOTALS: tuple[Column, ...] = (
     number("busbw_Bps", "busbw", format_rate, 3, get=lambda of: of[1].busbw_Bps),
     number("expected_s", "expected", format_time, 1, get=lambda of: of[1].expected_s),
     label("algorithm", "by", drop=7, get=lambda of: of[1].runs),
-    number("of_expected", "of expected", _reached, get=lambda of: of[1].of_expected),
+    number("of_expected", "of expected", reached_percent, get=lambda of: of[1].of_expected),
     number("share", "of the step", percent, 2, get=lambda of: of[1].share),
     number("exposed", "exposed", whole_percent, 3, get=lambda of: of[1].exposed),
     number("total_s", "total", format_time, get=lambda of: of[1].total_s, hidden=True),
@@ -85,7 +81,7 @@ def _speed(result: TraceComparison) -> str:
     if result.of_expected is None:
         return "no call has a price"
     least = "at least " if any(total.bound and total.expected_s is not None for total in result.totals) else ""
-    return f"it reaches {least}{_reached(result.of_expected)} of what is expected"
+    return f"it reaches {least}{reached_percent(result.of_expected)} of what is expected"
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
@@ -97,11 +93,11 @@ def _blame(result: TraceComparison) -> Iterator[str]:
                 yield f"whether {one.tier} is slow too cannot be told: its calls go over {' and '.join(both)} as well"
     elif fine:
         cleared = f"{' and '.join(one.tier for one in fine)} {'is' if len(fine) == 1 else 'are'} not"
-        yield f"{cleared if unknown else 'no wire is'} slow: {_reached_by(fine)}"
+        yield f"{cleared if unknown else 'no tier is'} slow: {_reached_by(fine)}"
     elif not unknown:
-        yield from (f"no wire can be named: {why}" for why, _ in _reasons(result).most_common(1))
+        yield from (f"no tier can be named: {why}" for why, _ in _reasons(result).most_common(1))
     for one in unknown:
-        yield from _unknown(one, "no wire can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
+        yield from _unknown(one, "no tier can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot")
     yield from (one.note for one in slow + fine if one.note)
 
 
@@ -121,7 +117,7 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
     parts: list[str] = []
     for one in wires:
         where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
-        reached = f"{'' if one.clear else 'at least '}{_reached(one.of_expected)}"
+        reached = f"{'' if one.clear else 'at least '}{reached_percent(one.of_expected)}"
         parts.append(f"those {where} {reached}" if parts else f"calls {where} reach {reached} of expected")
     return ", ".join(parts)
 
@@ -165,7 +161,7 @@ def _blocks(result: TraceComparison) -> list[Block]:
         out.append(Lines("without a price", tuple(f"{why}: {counted(calls, 'call')}" for why, calls in reasons.items())))
     if left := tuple(_left_out(result)):
         out.append(Lines("left out", left))
-    return [Answer(answer(result)), table, *map(later, out)]
+    return [Headline(answer(result)), table, *map(later, out)]
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:
@@ -193,24 +189,14 @@ def _document(result: TraceComparison) -> Document:
         "world": result.world,
         "device": result.device or None,
         "nccl": result.nccl or None,
-        "steps": result.steps,
-        "window_s": result.window_s,
-        "share": result.share,
-        "exposed": result.exposed,
-        "of_expected": result.of_expected,
+        **fields(result, "steps window_s share exposed of_expected"),
         "verdict": verdict(result),
         "blame": list(_blame(result)),
         "wires": plain(result.wires),
-        "totals": [_total(one) for one in result.totals],
+        "totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals],
         "calls": [_call(one, bool(result.rank_map.given)) for one in result.calls],
-        "findings": plain(result.findings),
-        "files": plain(result.files),
-        "left_out": plain(result.left_out),
+        **fields(result, "findings files left_out"),
     }  # fmt: skip
-
-
-def _total(one: CallTotal) -> Document:
-    return one._asdict() | {"busbw_Bps": one.busbw_Bps, "of_expected": one.of_expected, "exposed": one.exposed}
 
 
 def _call(one: TracedCall, mapped: bool) -> Document:

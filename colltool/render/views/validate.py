@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes, whole_percent
+from colltool.base.formatting import counted, format_rate, format_time, percent, range_text, size_text, whole_bytes
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
-from colltool.render.blocks import Answer, Block, Column, Lines, Table, label, number
-from colltool.render.readings import model_field
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, set_text
-
-
-def _signed(error: float) -> str:
-    return percent(error, sign="+")
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.estimate_fields import model_field
+from colltool.render.view import Document, View, fields, on_fabric, reached_percent, set_field, set_text, signed_percent
 
 
 def _regime(regime: Regime) -> str:
@@ -28,7 +24,7 @@ _SERIES: tuple[Column, ...] = (
     number("nodes", "nodes", drop=4, get=lambda one: one.series.nodes),
     number("sizes", "sizes", drop=3, get=lambda one: len(one.points)),
     number("mape", "mean error", percent),
-    number("worst", "worst", _signed),
+    number("worst", "worst", signed_percent),
     label("regimes", "mean error by what bounds the price", drop=2, get=lambda one: ", ".join(map(_regime, one.regimes))),
 )
 
@@ -41,10 +37,6 @@ class _JudgedPoint(NamedTuple):
     point: ValidatedPoint
 
 
-def _reached(share: float) -> str:
-    return percent(share) if share > 10 else whole_percent(share)
-
-
 _POINTS: tuple[Column, ...] = (
     label("fabric", "fabric", get=lambda of: of.result.fabric, hidden=True),
     label("collective", "collective", get=lambda of: of.one.series.primitive, hidden=True),
@@ -53,15 +45,15 @@ _POINTS: tuple[Column, ...] = (
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.point.bytes)),
     number("measured_s", "measured", format_time, get=lambda of: of.point.measured_s),
     number("predicted_s", "predicted", format_time, get=lambda of: of.point.predicted_s),
-    number("relative_error", "error", _signed, get=lambda of: of.point.relative_error),
-    number("of_expected", "of expected", _reached, 1, get=lambda of: of.point.of_expected),
+    number("relative_error", "error", signed_percent, get=lambda of: of.point.relative_error),
+    number("of_expected", "of expected", reached_percent, 1, get=lambda of: of.point.of_expected),
     label("algorithm", "algorithm", drop=5, get=lambda of: of.point.algorithm),
     label("protocol", "protocol", drop=6, get=lambda of: of.point.protocol),
     number("busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps),
     number("busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps),
     label("bound", "bound by", drop=7, get=lambda of: of.point.bound),
     label("nearest", "nearest", drop=8, get=lambda of: of.point.nearest, hidden=True),
-    number("nearest_error", "its error", _signed, 9, get=lambda of: of.point.nearest_error, hidden=True),
+    number("nearest_error", "its error", signed_percent, 9, get=lambda of: of.point.nearest_error, hidden=True),
 )
 _SET = label("set", "set", get=lambda of: set_text(of.result.overrides), hidden=True)
 
@@ -84,7 +76,7 @@ def _blocks(result: Validation) -> list[Block]:
     if several:
         out.append(Table(_SERIES, result.series, None, f"measured against {where}: {len(result.series)} series", _MOST_ROWS))
     for one in result.series:
-        title = f"{_named(one)} on {where}: {percent(one.mape)} off on average, worst {_signed(one.worst)}"
+        title = f"{_named(one)} on {where}: {percent(one.mape)} off on average, worst {signed_percent(one.worst)}"
         out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
         regimes = tuple(map(_regime, one.regimes))
         out += [Lines("mean error by what bounds the price", regimes, first=0)] if len(regimes) > 1 else []
@@ -93,13 +85,13 @@ def _blocks(result: Validation) -> list[Block]:
         lines = tuple(_skipped(one) for one in result.skipped if one.used is used)
         out += [Lines(heading, lines, first=0)] if lines else []
     told = [Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []
-    return [Answer(_answer(result)), *out, *told]
+    return [Headline(_answer(result)), *out, *told]
 
 
 def _answer(result: Validation) -> str:
     worst = max(result.series, key=lambda one: abs(one.worst), default=None)
     whose = f" ({worst.series.title})" if worst and len(result.series) > 1 else ""
-    off = f" Worst: {_signed(worst.worst)}{whose}." if worst else ""
+    off = f" Worst: {signed_percent(worst.worst)}{whose}." if worst else ""
     return f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}.{off}"
 
 
@@ -118,11 +110,7 @@ def _document(result: Validation) -> Document:
         "series": [_series(one) for one in result.series],
         "mode": "ideal" if result.readings.ideal else "realistic",
         **model_field(result.readings),
-        "mape": result.mape,
-        "verdict": result.verdict,
-        "max_mape": result.max_mape,
-        "holds": result.holds,
-        "skipped": plain(result.skipped),
+        **fields(result, "mape verdict max_mape holds skipped"),
     }  # fmt: skip
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from colltool.base.formatting import format_count, format_time, ordinal
-from colltool.render.blocks import Block, Column, Lines, Table, gathered, label, number
-from colltool.render.steps import trace_blocks, trace_fields
-from colltool.render.view import Document, Overrides, View, group_columns, group_field, set_field, set_text
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from colltool.base.formatting import counted, format_count, format_time, ordinal
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
+from colltool.render.sentences import sentence
+from colltool.render.view import Document, Overrides, View, fields, group_columns, group_field, set_field, set_text
+from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.results import COUNTS_ONLY, VERDICTS, Verification, Verified
 
 ENDS_HERE = (
@@ -49,13 +53,33 @@ def _counts(result: Verification) -> str:
 
 
 def _blocks(result: Verification) -> list[Block]:
-    """A row for every algorithm, its notes below, then what could not be executed."""
-    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in result.results if one.note)
+    """A row for every algorithm, those that do not hold exactly first; traces as asked for; notes; what was not executed."""
+    ordered = sorted(result.results, key=lambda one: _ORDER[one.verdict])
+    odd = sum(one.verdict != "proved" for one in ordered)
+    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
     lines = [f"{note}: {', '.join(names)}" for note, names in gathered(noted).items()]
-    out: list[Block] = [_table(result, f"executed: {_counts(result)}"), Lines("notes", (*lines, ENDS_HERE))]
     by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
     reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
-    return out + trace_blocks(result.results) + ([Lines("not executed", reasons)] if reasons else [])
+    table = _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS))
+    out: list[Block] = [Headline(_answer(result)), table, *trace_blocks(result.results)]
+    return [*out, *map(later, [Lines("notes", (*lines, ENDS_HERE)), *([Lines("not executed", reasons)] if reasons else [])])]
+
+
+_MOST_ROWS = 10
+"""Rows of the default view, where all hold."""
+_ORDER = {name: at for at, name in enumerate(reversed(VERDICTS))}
+
+
+def _answer(result: Verification) -> str:
+    """How many formulas the executed schedules agree with."""
+    verdicts = [one.verdict for one in result.results]
+    wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
+    if wrong:
+        return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."
+    which = (
+        "The formula holds" if every == held == 1 else f"{'All' if every == held else held} of {counted(every, 'formula')} hold"
+    )
+    return f"{sentence(which)} exactly when executed: {_counts(result)}."
 
 
 def _document(result: Verification) -> Document:
@@ -67,23 +91,113 @@ def _document(result: Verification) -> Document:
 
 def _fields(one: Verified) -> Document:
     return {
-        "primitive": str(one.primitive),
-        "algorithm": one.algorithm,
-        "fabric": one.fabric,
-        "ranks": one.ranks,
+        **fields(one, "primitive algorithm fabric ranks"),
         "group": group_field(one.group),
         "verdict": one.verdict,
         "n_alpha": dict(zip(("formula", "executed"), one.n_alpha, strict=True)),
         "n_beta": dict(zip(("formula", "executed"), one.n_beta, strict=True)),
         "post_condition": one.post_condition,
         "time_s": dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None,
-        "note": one.note,
-        "spec": one.spec,
-    } | ({"trace": trace_fields(one.trace)} if one.trace else {})
+        **fields(one, "note spec"),
+        **({"trace": trace_fields(one.trace)} if one.trace else {}),
+    }
 
 
 def _summary(result: Verification) -> str:
     return f"executed: {_counts(result)}"
+
+
+_SUMS = (
+    "0>1:2+ is chunk 2 from rank 0, which rank 1 adds to its own; without + it takes its place. "
+    "2:013 is chunk 2 summed over ranks 0, 1 and 3"
+)
+_PIECES = "0>1:2 is chunk 2 from rank 0 to rank 1"
+
+
+class _TraceRow(NamedTuple):
+    """A step by its number; 0 is before the first."""
+
+    step: int
+    traced: Traced | None
+    holds: Holdings
+
+
+def trace_blocks(results: Sequence[Verified]) -> list[Block]:
+    """The table of every schedule that has a trace, and how to read it."""
+    found = [(one, one.trace) for one in results if one.trace is not None]
+    tables: list[Block] = [_trace_table(one, trace) for one, trace in found]
+    read = dict.fromkeys(_SUMS if trace.summed else _PIECES for _, trace in found)
+    return [*tables, Lines("how to read the steps", tuple(read))] if found else []
+
+
+def _trace_table(one: Verified, trace: Trace) -> Table:
+    first = _TraceRow(0, None, trace.start)
+    rows = [first, *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
+    columns = (
+        number("step", "step", get=lambda row: row.step),
+        number("step_n_alpha", "n_alpha", format_count, get=lambda row: row.traced and row.traced.n_alpha),
+        number("step_n_beta", "n_beta", format_count, get=lambda row: row.traced and row.traced.n_beta),
+        label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else ""),
+        *(label(f"rank_{rank}", _node(rank, trace), drop=1, get=_holdings(rank, trace)) for rank in range(len(trace.start))),
+    )
+    title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {_chunks(trace.chunk_bytes)}"
+    return Table(columns, tuple(rows), None, title)
+
+
+def _chunks(sizes: Sequence[float]) -> str:
+    """``4 chunks of M/4``."""
+    if len(sizes) == 1:
+        return "one chunk of M"
+    return f"{len(sizes)} chunks of " + " and ".join(sorted({f"M/{1 / size:g}" for size in sizes}))
+
+
+def _node(node: int, trace: Trace) -> str:
+    return f"rank {node}" if node < trace.ranks else f"node {node}"
+
+
+def _said(messages: Sequence[Message]) -> str:
+    """Messages between the same two in one: ``0>1:2+ 1>0:0,1+``."""
+    carried: dict[tuple[int, int, bool], list[str]] = {}
+    for one in messages:
+        carried.setdefault((one.src, one.dst, one.add), []).append(_numbered(one))
+    return " ".join(f"{src}>{dst}:{','.join(chunks)}{'+' if add else ''}" for (src, dst, add), chunks in carried.items())
+
+
+def _numbered(one: Message | Held) -> str:
+    """A chunk, with the numbers in it where the run is on any: ``2(5)``."""
+    return f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})" if one.values else str(one.chunk)
+
+
+def _holdings(rank: int, trace: Trace) -> Callable[[_TraceRow], str]:
+    return lambda row: " ".join(_held(one, trace) for one in row.holds[rank])
+
+
+def _held(one: Held, trace: Trace) -> str:
+    if one.values:
+        return _numbered(one)
+    return f"{one.chunk}:{''.join(map(str, one.ranks))}" if trace.summed else str(one.chunk)
+
+
+def trace_fields(trace: Trace) -> Document:
+    """The trace as plain values; ``holds`` by node, switches after the ranks."""
+    return {
+        "chunks": list(trace.chunk_bytes),
+        "start": _holds_fields(trace.start),
+        "steps": [
+            {
+                "step": number_,
+                "n_alpha": step.n_alpha,
+                "n_beta": step.n_beta,
+                "messages": [fields(one, "src dst chunk add" + " values" * bool(trace.vectors)) for one in step.messages],
+                "holds": _holds_fields(step.holds),
+            }
+            for number_, step in enumerate(trace.steps, start=1)
+        ],
+    }
+
+
+def _holds_fields(holds: Holdings) -> list[list[dict[str, Any]]]:
+    return [[fields(one, "chunk ranks" + " values" * bool(one.values)) for one in node] for node in holds]
 
 
 VIEWS = {Verification: View("verify", _blocks, _document, _table, _summary)}

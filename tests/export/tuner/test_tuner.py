@@ -15,8 +15,8 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.constants import constants
 from colltool.nccl.model import switch_points
-from tests.export.nccl.measured import FACTS, MEASURED, hurts, measured, protocols
-from tests.export.nccl.plugin import ALGORITHMS, PROTOCOLS, follow, read
+from tests.export.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
+from tests.export.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 MAX = 2**64 - 1

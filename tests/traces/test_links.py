@@ -58,7 +58,7 @@ def test_the_wire_that_is_slow_is_named(tmp_path: Path) -> None:
 def test_no_wire_is_slow(tmp_path: Path) -> None:
     result = traced(tmp_path, on(HOST, 0.97), on(RAIL, EXPECT + 0.01, 1e5))
     assert [one.verdict for one in result.wires] == ["fine", "fine"]
-    assert f"no wire is slow: calls inside {INNER} reach 97% of expected, those that cross {OUTER} 81%" in result.summary()
+    assert f"no tier is slow: calls inside {INNER} reach 97% of expected, those that cross {OUTER} 81%" in result.summary()
 
 
 def test_a_group_over_both_wires_does_not_tell_them_apart(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_upper_bounds_blame_nobody(tmp_path: Path) -> None:
     assert wire.why == "a kernel waits for the slowest rank, and there is no trace of ranks 0, 2 to 3"
     assert wire.measure == "./build/all_reduce_perf -b 4M -e 64M -f 2 -g 4"
     *_, blame, then = result.summary().splitlines()
-    assert blame.startswith("no wire can be blamed: times are upper bounds, for a kernel waits for the slowest rank, and ")
+    assert blame.startswith("no tier can be blamed: times are upper bounds, for a kernel waits for the slowest rank, and ")
     assert blame.endswith(f"measured on {INNER} may be waiting")
     assert then == f"next: record ranks 0, 2 to 3 as well, or measure {INNER} alone: {wire.measure}"
 
@@ -174,7 +174,7 @@ def test_calls_without_a_price_are_on_no_wire(tmp_path: Path) -> None:
     result = traced(tmp_path, call(0, 900, [0, 1, 5]), of=[0])
     assert result.wires == ()
     assert "no call has a price" in result.summary()
-    assert result.summary().splitlines()[-1] == "no wire can be named: the ranks of the group are not evenly spaced"
+    assert result.summary().splitlines()[-1] == "no tier can be named: the ranks of the group are not evenly spaced"
 
 
 @pytest.mark.parametrize(

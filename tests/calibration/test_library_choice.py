@@ -11,7 +11,7 @@ from handmade import by_steps, series
 from small import gb, us
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
-from colltool.calibration.library_choice import LibraryRun, library_runs_of, nccl_on
+from colltool.calibration.candidates import LibraryRun, library_runs_of, nccl_on
 from colltool.calibration.results import Calibration
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place

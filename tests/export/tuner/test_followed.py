@@ -17,8 +17,8 @@ from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
 from colltool.nccl.topology_inputs import hardware_on
-from tests.export.nccl.measured import FACTS, MEASURED, hurts
-from tests.export.nccl.plugin import Taken, follow, read
+from tests.export.tuner.measured import FACTS, MEASURED, hurts
+from tests.export.tuner.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch
 
 SIZES = sorted({int(2 ** (k / 6)) for k in range(6 * 37)})
