@@ -132,7 +132,8 @@ def _sentences(result: Plan) -> list[str]:
     if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
         needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
         cure = next((one for one in result.changes if one.fits), None)
-        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else "more ranks, or plan --search"
+        searched = said(either(shell="plan --search", python="search_layouts()"))
+        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
         return [f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}"]
     off = known_error(result)
     out = [f"takes {took} a step" + (f" ({off})" if off else "")]
