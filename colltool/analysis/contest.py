@@ -101,8 +101,7 @@ def contest(
     who = group._replace(ranks=count)
     ideal = asked.readings.ideal
     taken = affordable(samples, max(len(one.numbers) for one in entries))
-    times = [_times(one, asked, who, size, taken, seed) for one in entries]
-    sides = [_side(one, asked, who, size, own) for one, own in zip(entries, times, strict=True)]
+    times, sides = zip(*(_priced(one, asked, who, size, taken, seed) for one in entries), strict=True)
     grounds = [basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
     beats = [_against(entries, times, sides, grounds, at) for at in range(1, len(entries))]
     names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
@@ -112,7 +111,7 @@ def contest(
         ranks=count,
         bytes=size,
         ideal=ideal,
-        sides=tuple(sides),
+        sides=sides,
         beats=tuple(beats),
         samples=taken,
         samples_asked=samples,
@@ -121,19 +120,18 @@ def contest(
     )
 
 
-def _times(one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, samples: int, seed: int) -> Floats:
+def _priced(
+    one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, samples: int, seed: int
+) -> tuple[Floats, ContestSide]:
+    """Seconds of the fastest in every sample, and what is told of them."""
     best = winner(one.fabric, asked, group, size)
-    if not one.numbers:
-        return np.full(samples, float(np.ravel(best.total_s)[0]))
-    _, totals = totals_of(one.fabric, asked, group, size, draws(one.numbers, samples, seed), best)
-    return np.asarray(totals.min(axis=0))
-
-
-def _side(one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, times: Floats) -> ContestSide:
-    best = winner(one.fabric, asked, group, size)
-    low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
     nominal = float(np.ravel(best.total_s)[0])
-    return ContestSide(
+    times = np.full(samples, nominal)
+    if one.numbers:
+        _, totals = totals_of(one.fabric, asked, group, size, draws(one.numbers, samples, seed), best)
+        times = np.asarray(totals.min(axis=0))
+    low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
+    return times, ContestSide(
         name=one.name,
         fabric=one.fabric.name,
         algorithm=best.title,

@@ -129,11 +129,15 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     best = winner(fabric, asked, group, size)
     names, totals = totals_of(fabric, asked, group, size, drawn, best)
     today, titles = best.title, list(names)
-    nominal = _nominal(fabric, asked._replace(only=tuple(names.values())), group, size)
+    named = leading_rows(fabric, group, asked._replace(only=tuple(names.values())), np.array([size]))
+    nominal = {row.title: float(np.ravel(row.total_s)[0]) for row in named}
     won = first_least(list(totals))
     regret = totals[titles.index(today)] / totals.min(axis=0) - 1
-    rows = [_spread(title, names[title], nominal[title], totals[index], wins=float((won == index).mean()))
-            for index, title in enumerate(titles)]  # fmt: skip
+    rows = []
+    for index, title in enumerate(titles):
+        low, middle, high = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
+        wins = float((won == index).mean())
+        rows.append(Spread(title, names[title], nominal_s=nominal[title], p5_s=low, p50_s=middle, p95_s=high, wins=wins))
     telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
@@ -145,7 +149,9 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
-        **_standing(best, size),
+        winner=today,
+        library_leads=best.selectable,
+        held=best.software_time.notes(size),
         spec=names[today],
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
@@ -162,10 +168,6 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         assumed=assumed,
         experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
     )
-
-
-def _standing(best: AlgorithmEstimate, size: float) -> dict[str, Any]:
-    return {"winner": best.title, "library_leads": best.selectable, "held": best.software_time.notes(size)}
 
 
 def affordable(samples: int, numbers: int) -> int:
@@ -219,15 +221,6 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
         gc.collect(
             1
         )  # what a price is made of are rings of objects, few and with large arrays: left alone they are held for long
-
-
-def _nominal(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -> dict[str, float]:
-    return {row.title: float(np.ravel(row.total_s)[0]) for row in leading_rows(fabric, group, asked, np.array([size]))}
-
-
-def _spread(title: str, spec: str, nominal: float, totals: Floats, *, wins: float) -> Spread:
-    low, middle, high = (float(one) for one in np.quantile(totals, (0.05, 0.5, 0.95)))
-    return Spread(title, spec, nominal_s=nominal, p5_s=low, p50_s=middle, p95_s=high, wins=wins)
 
 
 def _tornado(

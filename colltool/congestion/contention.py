@@ -68,7 +68,10 @@ def contention(
         met.add(line)
         heat.add(line)
     columns = _columns(running, ideals, met, *_paths(models, messages, len(layout.groups)))
-    suffered = [_suffered(batch, one, columns) for batch, one in zip(running, ideals, strict=True)]
+    affected = []
+    for batch, one in zip(running, ideals, strict=True):
+        here = slice(batch.start, batch.start + len(batch.ends))
+        affected.append(Affected(batch.start, one, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here]))
     return Contention(
         overrides=fabric.overrides,
         fabric=fabric.name,
@@ -81,7 +84,7 @@ def contention(
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(suffered, models, layout.groups),
+        etas=etas(affected, models, layout.groups),
         notes=notes(running, layout.groups, columns.slowdown, heat, skewed=asked.skew.given),
     )
 
@@ -130,11 +133,6 @@ def _columns(
         together_s=met.busiest_s,
         busiest=(met.tier, met.line, met.resource),
     )
-
-
-def _suffered(batch: JobBatch, alone: Baseline, columns: GroupColumns) -> Affected:
-    here = slice(batch.start, batch.start + len(batch.ends))
-    return Affected(batch.start, alone, columns.slowdown[here], columns.together_s[here], columns.eta_alpha[here])
 
 
 _ALWAYS = (

@@ -13,7 +13,17 @@ from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import SMALL, Boundary, Floats, Indices, LinkClass, LinkModel, LinkUse, MeshLinks, SwitchedLinks
+from colltool.schedules.links import (
+    SMALL,
+    Floats,
+    Indices,
+    LevelBoundary,
+    LinkClass,
+    LinkModel,
+    LinkUse,
+    MeshLinks,
+    SwitchedLinks,
+)
 
 
 class Messages(NamedTuple):
@@ -81,7 +91,7 @@ def _link_model(tier: Tier, inside: int, ranks: int) -> LinkModel:
             sizing = able.sizing
             rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
             boundaries = [
-                Boundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
+                LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
                 for below, above in pairwise(levels)
             ]
             alphas = [level.alpha_s for level in levels]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.fabric.ladder import LadderDefinition, RungDefinition
+    from colltool.fabric.ladder import LadderDefinition
 
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
@@ -162,13 +162,9 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
     else:
         listed = candidates_for(fabric, group, primitive, reading)
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
-    baselines = [row for row in everything.results if _is_baseline(primitive, row) and row.title != chosen.title]
+    flat = ((row, row_of(primitive, row.algorithm)) for row in everything.results if row.title != chosen.title)
+    baselines = [row for row, algorithm in flat if algorithm is not None and algorithm.baseline]
     return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
-
-
-def _is_baseline(primitive: Primitive, row: AlgorithmEstimate) -> bool:
-    algorithm = row_of(primitive, row.algorithm)
-    return algorithm is not None and algorithm.baseline
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
@@ -176,55 +172,41 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
     base = readings or Readings()
     priced, problems = [], []
     for rung in definition.rungs:
+        only = [rung.algorithm] if rung.algorithm else []
         try:
-            priced.append((rung, *_both(rung, rung.size or definition.size, base)))
+            size = rung.size or definition.size
+            real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
+            only = only or [real.best.spec]  # what is fastest in reality serves both
+            ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
+            priced.append((rung, real.ranks, ideal.best, real.best))
         except ColltoolError as error:
             argument = "" if rung.where else error.argument
             problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
-    for rung, ranks, ideal, real in priced:
-        peers = [(i, r) for other, _, i, r in priced if (other.primitive, i.bytes) == (rung.primitive, ideal.bytes)]
-        gap_ideal = _gap(ideal, [i for i, _ in peers])
-        gap_real = _gap(real, [r for _, r in peers])
-        rows.append(_rung(rung, ranks, ideal, real, gap_ideal, gap_real))
+    for rung, ranks, best_ideal, best_real in priced:
+        peers = [(one, other) for again, _, one, other in priced
+                 if (again.primitive, one.bytes) == (rung.primitive, best_ideal.bytes)]  # fmt: skip
+        rows.append(
+            Rung(
+                primitive=rung.primitive,
+                fabric=rung.fabric.name,
+                algorithm=best_ideal.title,
+                ranks=ranks,
+                ideal=best_ideal,
+                realistic=best_real,
+                gap_ideal=float(best_ideal.total_s / min(float(one.total_s) for one, _ in peers)),
+                gap_realistic=float(best_real.total_s / min(float(other.total_s) for _, other in peers)),
+            )
+        )
     return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
-
-
-def _rung(
-    rung: RungDefinition, ranks: int, ideal: AlgorithmEstimate, real: AlgorithmEstimate, gap_ideal: float, gap_real: float
-) -> Rung:
-    return Rung(
-        primitive=rung.primitive,
-        fabric=rung.fabric.name,
-        algorithm=ideal.title,
-        ranks=ranks,
-        ideal=ideal,
-        realistic=real,
-        gap_ideal=gap_ideal,
-        gap_realistic=gap_real,
-    )
-
-
-def _both(rung: RungDefinition, size: float, base: Readings) -> tuple[int, AlgorithmEstimate, AlgorithmEstimate]:
-    """The rung's ideal and realistic prices; the algorithm that is fastest in reality serves both."""
-    only = [rung.algorithm] if rung.algorithm else []
-    real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
-    chosen = real.best
-    ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only or [chosen.spec])
-    return real.ranks, ideal.best, chosen
-
-
-def _gap(row: AlgorithmEstimate, peers: Sequence[AlgorithmEstimate]) -> float:
-    return float(row.total_s / min(float(peer.total_s) for peer in peers))
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
     """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; of an array at each size.
 
-    Args:
-        prices: with all algorithms, on ``fabric``, of ``group``, under ``readings``.
+    ``prices`` are of all algorithms, on ``fabric``, of ``group``, under ``readings``.
     """
     return tuple(_noted(one, fabric, group, readings) for one in prices)
 
@@ -257,10 +239,7 @@ def _firsts(priced: Price) -> list[int]:
 
 
 def _may_turn(fabric: Fabric, first: AlgorithmEstimate) -> bool:
-    posts = not _posting().isdisjoint({first.choice.base, *first.choice.tiers})
+    """Whether the leader posts to all peers at once, or there are links to drive at once."""
+    names = {first.choice.base, *first.choice.tiers}
+    posts = any(row.caveat is many_sends and row.name in names for row in every_algorithm())
     return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
-
-
-@cache
-def _posting() -> frozenset[str]:
-    return frozenset(row.name for row in every_algorithm() if row.caveat is many_sends)

@@ -49,19 +49,14 @@ def _long_axes(group: Group) -> list[int]:
     return [k for k, axis in enumerate(group.axes) if axis.size > 1]
 
 
-def _axis_after_axis(primitive: Primitive, group: Group, pattern: Pattern, parts: int = 1) -> Program:
+def _axis_after_axis(primitive: Primitive, pattern: Pattern, parts: int, group: Group, _segments: int) -> Program:
+    """Every axis in turn by the same pattern, every piece in so many parts."""
     scripts = by_axes(group.axes, _long_axes(group), pattern, parts=parts)
     return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
 
-def _dim_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Axis after axis: one direction of each ring, both of an open line."""
-    return _axis_after_axis(primitive, group, lambda axis: one_way(axis.size) if axis.is_ring else open_line(axis.size))
-
-
-def _bidirectional(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Axis after axis, both directions of each ring, every piece in two halves."""
-    return _axis_after_axis(primitive, group, lambda axis: both_ways(axis.size), parts=2)
+def _ring_or_line(axis: Axis) -> list[Step]:
+    return one_way(axis.size) if axis.is_ring else open_line(axis.size)
 
 
 def _both_ways_or_open(axis: Axis) -> list[Step]:
@@ -89,16 +84,13 @@ def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     return scattered(primitive, group.ranks, 2 * k, script)
 
 
-def _dim_rabenseifner(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Recursive halving along each axis in turn, then doubling; partners at distance 1, 2, 4 ..., whatever lies between."""
-    return _axis_after_axis(primitive, group, lambda axis: halving(axis.size))
-
-
 for _primitive in (AR, RS, AG):
-    schedule("dim-ring", _primitive, per_pair=1)(partial(_dim_ring, _primitive))
-    schedule("dim-ring-bidirectional", _primitive)(partial(_bidirectional, _primitive))
+    schedule("dim-ring", _primitive, per_pair=1)(partial(_axis_after_axis, _primitive, _ring_or_line, 1))
+    schedule("dim-ring-bidirectional", _primitive)(partial(_axis_after_axis, _primitive, lambda axis: both_ways(axis.size), 2))
     schedule("multi-ring", _primitive)(partial(_multi_ring, _primitive))
-    schedule("dim-rabenseifner", _primitive)(partial(_dim_rabenseifner, _primitive))
+    schedule("dim-rabenseifner", _primitive)(
+        partial(_axis_after_axis, _primitive, lambda axis: halving(axis.size), 1)
+    )  # whatever lies between partners
 
 
 def embedded_ring(primitive: Primitive, group: Group) -> Program:
@@ -157,18 +149,10 @@ Reached = Callable[[int], Indices]
 """Of an axis of d places: for each how many hops up from the root's it is reached; below 0, down."""
 
 
-def _upwards(d: int) -> Indices:
-    return np.arange(d)
-
-
 def _both_ways_round(d: int) -> Indices:
     """The root at the foot of a ring; what is nearer the other way is reached round the corner."""
     place = np.arange(d)
     return np.where(place > d // 2, place - d, place)
-
-
-def _from_the_middle(d: int) -> Indices:
-    return np.arange(d) - d // 2
 
 
 def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
@@ -203,6 +187,6 @@ def _chains(primitive: Primitive, reached: Reached, group: Group, segments: int)
 
 
 for _primitive in (BC, REDUCE):
-    schedule("dim-chain", _primitive)(partial(_chains, _primitive, _upwards))
+    schedule("dim-chain", _primitive)(partial(_chains, _primitive, np.arange))
     schedule("dim-chain-bidirectional", _primitive)(partial(_chains, _primitive, _both_ways_round))
-    schedule("dim-chain-middle", _primitive)(partial(_chains, _primitive, _from_the_middle))
+    schedule("dim-chain-middle", _primitive)(partial(_chains, _primitive, lambda d: np.arange(d) - d // 2))

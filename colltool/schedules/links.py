@@ -106,7 +106,7 @@ class LinkModel:
         return f"{self.tier} {copy}" if self.copies > 1 else self.tier
 
 
-class Boundary(NamedTuple):
+class LevelBoundary(NamedTuple):
     """Where a level of switches joins the next: domains of so many endpoints, each with uplinks of so much together."""
 
     name: str
@@ -121,8 +121,18 @@ class SwitchedLinks(LinkModel):
     ranks are switches, with as many ports as they need.
     """
 
-    def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
-                 alphas_s: Sequence[float] = (0.0,), boundaries: Sequence[Boundary] = (), rails: int = 1) -> None:  # fmt: skip
+    def __init__(
+        self,
+        ranks: int,
+        inside: int = 1,
+        endpoints: int = 0,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alphas_s: Sequence[float] = (0.0,),
+        boundaries: Sequence[LevelBoundary] = (),
+        rails: int = 1,
+    ) -> None:
         super().__init__(ranks, inside, endpoints or ranks // inside, tier, capacity_Bps)
         self.alphas_s, self.boundaries, self.rails = np.array(alphas_s), boundaries, rails
         every = np.ones(ranks, dtype=bool)

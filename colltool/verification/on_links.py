@@ -16,7 +16,7 @@ from colltool.algorithms.group import Group
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import Boundary, Floats, Indices, LinkModel, MeshLinks, SwitchedLinks
+from colltool.schedules.links import Floats, Indices, LevelBoundary, LinkModel, MeshLinks, SwitchedLinks
 from colltool.schedules.network import Network
 
 
@@ -65,7 +65,7 @@ def _links_of_tier(placed: PlacedGroup, groups: Sequence[Group], k: int, nodes: 
             for below, above in pairwise(tier.classes):
                 members = span.occupancy.members(below.group)
                 uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
-                boundaries.append(Boundary(below.name, members, uplinks))
+                boundaries.append(LevelBoundary(below.name, members, uplinks))
             alphas = [one.alpha_s for one in tier.classes]
             return SwitchedLinks(nodes, inside, endpoints, capacity_Bps=rate, alphas_s=alphas, boundaries=boundaries)
         case _:

@@ -82,7 +82,7 @@ def test_a_key_that_only_one_has() -> None:
     assert found.sides[1].p5_s == found.sides[1].p95_s == pytest.approx(found.sides[1].nominal_s)
     with pytest.raises(ColltoolError, match="names no number"):
         colltool.compare_sensitivity(names, "ar", size="1GB", ranks=64, vary=["ib.bandwith=10%"])
-    with pytest.raises(ColltoolError, match="nothing to be held against"):
+    with pytest.raises(ColltoolError, match="nothing to be compared with"):
         colltool.compare_sensitivity("dgx-h100", "ar", size="1GB")
 
 

@@ -231,7 +231,7 @@ NONE = "of which MSCCL++ runs none"
 
 
 def text_of(result: Any) -> str:
-    return rendered(result, "table")
+    return " ".join((rendered(result, "table")).split())
 
 
 def test_a_library_that_runs_none_of_it_is_said_to() -> None:

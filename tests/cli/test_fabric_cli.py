@@ -90,7 +90,7 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
     [
         ((), "write --endpoints 2048 and --radix 64, or --fat-tree 64"),
         (("--fat-tree", "5"), "error: --fat-tree: a fat-tree needs an even number"),
-        (("--fat-tree", "4", "--rails", "2"), "error: --rails: is not asked of a fat-tree"),
+        (("--fat-tree", "4", "--rails", "2"), "error: --rails: does not apply to a fat-tree"),
         (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on one rail do not fit"),
         (("--endpoints", "64", "--radix", "64", "--price", "switch=3"), "key 'currency' is missing (with --price switch=3)"),
         (("--endpoints", "64", "--radix", "64", "--price", "swich=3"), "did you mean 'switch'"),
@@ -138,4 +138,4 @@ def test_check_says_what_was_read_and_what_is_odd(run: Any, folder: Path) -> Non
         "tiers.1.alpha", "tiers.1.bandwidth", "tiers.1.levels.0.group", "tiers.1.levels.2.oversubscription", "tiers.1.sizing",
         "prices.power",
     ]  # fmt: skip
-    assert "hop by hop write {uplinks: 1}" in done.out
+    assert "for one hop write {uplinks: 1}" in done.out
