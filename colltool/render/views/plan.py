@@ -23,8 +23,9 @@ from colltool.training.changes import Change
 from colltool.training.link_utilisation import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 
-_PAIRS = 3  # a tier's protocols have a bandwidth each; JSON has them all
-_MOST_CHANGES = 8
+_PAIRS = 4  # a tier's protocols have a bandwidth each; JSON has them all
+_MOST_CHANGES = 5
+_MOST_ANCHORED = 3  # each with two more values to type: that the step was measured, and how slow that is
 
 
 def _group(one: PlannedCall) -> str:
@@ -174,7 +175,8 @@ def _blocks(result: Plan) -> list[Block]:
         None,
         "what the step consists of",
     )
-    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
+    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
+    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", most)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
     elif result.memory is not None and result.memory.fits is False:  # what does not make it fit is of no use yet
