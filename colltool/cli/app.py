@@ -45,6 +45,7 @@ if _owns_process():
 import errno
 import gc
 
+from colltool import __version__
 from colltool.base.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
 
 COMMANDS = {
@@ -98,10 +99,14 @@ def run(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    words = sys.argv[1:] if args is None else list(args)
     try:
+        if words == ["--version"]:  # asked by scripts, over and over: without typer
+            print(f"colltool {__version__}", flush=True)
+            return EXIT_DONE
         from colltool.cli.root import app
 
-        done = app(None if args is None else list(args), prog_name="colltool", standalone_mode=False)
+        done = app(words, prog_name="colltool", standalone_mode=False)
         return done if isinstance(done, int) else EXIT_DONE
     except SystemExit as left:
         return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE  # 1: typer's answer to a pipe that was closed

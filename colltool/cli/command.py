@@ -97,9 +97,9 @@ def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
         kind = JobFile.model_fields[head].annotation if dot and head in JobFile.model_fields else None
         fields = [one for part in (kind, *get_args(kind)) for one in getattr(part, "model_fields", {}).items()]
         if rest.partition(".")[0] in {field.alias or name for name, field in fields}:
-            with_job = f"write {mark('job_overrides', [text])}"
-            fix = with_job if "job_set" in given else f"colltool plan and report take {mark('job_overrides', [text])}"
-            return ColltoolError(f"{head} is of a job, not of the fabric", argument="overrides", fix=fix)
+            takes = "write" if "job_set" in given else "colltool plan and report take"
+            fix = f"{takes} {mark('job_overrides', [text])}"
+            return ColltoolError(f"{head} is of the job, not of the fabric", argument="overrides", fix=fix)
     for text in given.get("job_set") or ():
         head = text.partition("=")[0].strip().partition(".")[0]
         if head in JobFile.model_fields:

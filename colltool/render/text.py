@@ -169,7 +169,8 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     kept = [one for one in folded if one.column in there]
     for whole in (True, False):  # words are torn only where nothing else helps
         for one in sorted(kept, key=lambda one: -one.width):
-            over, least = total_width(kept) - width, max(_LEAST_FOLD, _longest_word(one) if whole else 0)
+            floor = min(_LEAST_FOLD, one.column.fold or _LEAST_FOLD)
+            over, least = total_width(kept) - width, max(floor, _longest_word(one) if whole else 0)
             if over > 0 and not one.column.right and one.width > least:
                 kept[kept.index(one)] = _folded(one, max(least, one.width - over))
     return kept
@@ -181,7 +182,7 @@ def _longest_word(one: Drawn) -> int:
 
 def _least(one: Drawn) -> int:
     """The width to which a column is folded before another is dropped."""
-    return min(one.width, one.column.fold) if one.column.fold else one.width
+    return min(one.width, max(one.column.fold, _longest_word(one))) if one.column.fold else one.width
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:

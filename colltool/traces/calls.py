@@ -60,7 +60,7 @@ class RankTrace(NamedTuple):
 def observe(found: TraceEvents) -> RankTrace:
     windows = found.steps or ([(found.first_us, found.last_us)] if found.kernels else [])
     starts = [start for start, _ in windows]
-    covered = {device: Overlap(*times) for device, times in found.busy.items()}
+    covered = {device: BusyIntervals(*times) for device, times in found.busy.items()}
     calls: list[ObservedCall] = []
     left_out = Counter(found.left_out)
     for one, call in _described(found, left_out):
@@ -138,7 +138,7 @@ def _device(found: TraceEvents) -> str:
     return names[0] if names else ""
 
 
-class Overlap:
+class BusyIntervals:
     """The union of intervals, to be asked how much of another it covers; all in one unit."""
 
     def __init__(self, starts: array[float], ends: array[float]) -> None:

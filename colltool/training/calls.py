@@ -51,10 +51,6 @@ class Call(NamedTuple):
     skew: float = 1.0
     closed: bool = False
 
-    @property
-    def bytes_a_step(self) -> float:
-        return self.bytes * self.calls
-
 
 class OverlapRule(NamedTuple):
     """What a communication may hide under, and what of it stays exposed."""

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
-"""More steps to the same accuracy, lowest and highest, as 002's table of schemes has them."""
+"""More steps to the same accuracy, lowest and highest."""
 
 
 def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None) -> float:
-    """How much smaller than 4-byte elements, eq P9. It divides the bandwidth part alone.
+    """How much smaller than 4-byte elements. It divides the bandwidth part alone.
 
     fp16 2; int8 4, in blocks of b with a scale each 4b/(b+4); 1-bit 32; top-k with an index of 4 bytes each 1/(2 keep); 1-bit
     Adam with a share w of steps in full 1/(w + (1-w)/32).
@@ -63,7 +63,7 @@ class Compressed(NamedTuple):
 
 
 def compressed(collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0) -> Compressed:
-    """t' = fixed + (t - fixed)/r + overhead, eq P10: pays where the overhead is less than what the payload saves.
+    """t' = fixed + (t - fixed)/r + overhead: pays where the overhead is less than what the payload saves.
 
     Args:
         collective_s: t, without compression.
@@ -77,7 +77,7 @@ def compressed(collective_s: float, ratio: float, overhead_s: float, fixed_s: fl
 
 
 def time_to_accuracy(steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0) -> float:
-    """S (1 + x)(T_c + t), eq P11: seconds to the same accuracy with a share x more steps."""
+    """S (1 + x)(T_c + t): seconds to the same accuracy with a share x more steps."""
     return steps * (1 + extra_steps) * (compute_s + collective_s)
 
 

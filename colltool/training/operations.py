@@ -197,10 +197,3 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
         core = _attention(shape, LayerCut(tokens, config.sequence))
         again = model.layers * (core.causal if halved else core.core)
     return model_flops(config, halved=halved) + again
-
-
-def utilisation(config: ParallelConfig, step_s: float, *, halved: bool = True, peak: str | None = None) -> float:
-    """Model FLOPs utilisation of a step: of the dense peak in ``peak``, by default the precision of the GEMMs."""
-    assert config.device is not None
-    rate = config.device.peak_flops(peak or config.precision.compute)
-    return model_flops(config, halved=halved) / (step_s * config.layout.ranks * rate)

@@ -149,11 +149,6 @@ class ParallelConfig(NamedTuple):
         return self.tokens / self.layout.tp if self.layout.sp else self.tokens
 
     @property
-    def expert_tokens(self) -> float:
-        """T': tokens that a rank sends to experts."""
-        return self.tokens_outside
-
-    @property
     def gradient_ranks(self) -> int:
         """Ranks that sum a gradient: D c."""
         return self.layout.dp * self.layout.cp

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
 
 
-class _Row(Protocol):
+class _Named(Protocol):
     @property
     def name(self) -> str: ...
 
 
-R = TypeVar("R", bound=_Row)
+R = TypeVar("R", bound=_Named)
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
@@ -247,24 +247,3 @@ def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, v
     """Seconds of all micro-batches through all stages: m passes of the slowest, and the bubble."""
     steady = micro_batches * max(one.total_s for one in passes)
     return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)
-
-
-def bubble_share(stages: int, micro_batches: int, virtual: int = 1) -> float:
-    """The idle share of a step of equal stages: (p-1)/(v m + p - 1) (Narayanan 2021, arXiv:2104.04473, section 2.2).
-
-    >>> round(bubble_share(8, 32), 4)
-    0.1795
-    """
-    return (stages - 1) / (virtual * micro_batches + stages - 1)
-
-
-def least_micro_batches(stages: int, limit: float) -> int:
-    """The fewest micro-batches whose bubble is below a limit.
-
-    >>> least_micro_batches(8, 0.20)
-    29
-    """
-    found = 1
-    while bubble_share(stages, found) >= limit - 1e-12:
-        found += 1
-    return found

@@ -13,7 +13,6 @@ from colltool.training.parallel_config import (
     RankParameters,
     ends_parameters,
     layer_parameters_of,
-    pipeline_stages,
     stage_parameters,
 )
 
@@ -200,9 +199,3 @@ def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS)
         before = found.get(key)
         found[key] = one._replace(each=one.each + before.each, calls=one.calls + before.calls) if before else one
     return tuple(found.values())
-
-
-def step_calls(config: ParallelConfig) -> tuple[tuple[PipelineStage, tuple[Call, ...]], ...]:
-    stages = pipeline_stages(config)
-    by_kind = {stage.kind: stage_calls(config, stage) for stage in {stage.kind: stage for stage in stages}.values()}
-    return tuple((stage, by_kind[stage.kind]) for stage in stages)

@@ -21,10 +21,10 @@ from colltool.schedules.network import Network, Tiers, links_of
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.verification.on_links import TimedLinks
-from colltool.verification.results import COUNTS_ONLY
+from colltool.verification.results import COUNTS_ONLY, Verdict
 
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
-Timed = tuple[str, str, tuple[float, float] | None]
+Timed = tuple[Verdict, str, tuple[float, float] | None]
 """A verdict, what is to be said of it, and (price, executed) seconds."""
 
 
@@ -191,7 +191,7 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
     return Counts(*map(float, pipeline.counts(segments)))
 
 
-def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[str, str]:
+def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:
     """The verdict on counts, and in words what the formula idealises where they differ."""
     over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
     under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
@@ -208,7 +208,7 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
-def timed(verdict: str, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float) -> Timed:
+def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float) -> Timed:
     """The verdict with the seconds in view, what is to be said of them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;

@@ -1,7 +1,7 @@
 """What ``verify`` returns: frozen records in SI units."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
@@ -9,9 +9,10 @@ from colltool.estimate.group_spec import GroupPlacement
 from colltool.estimate.results import Infeasible
 from colltool.schedules.trace import Trace
 
-VERDICTS = ("proved", "counts only", "idealised", "mismatch")
+Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """From the best to the worst."""
-COUNTS_ONLY = VERDICTS[1]
+COUNTS_ONLY: Verdict = "counts only"
 
 
 class Verified(NamedTuple):
@@ -26,7 +27,7 @@ class Verified(NamedTuple):
     algorithm: str
     fabric: str
     group: GroupPlacement
-    verdict: str
+    verdict: Verdict
     n_alpha: tuple[float, float]
     n_beta: tuple[float, float]
     post_condition: bool

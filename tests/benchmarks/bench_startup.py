@@ -1,4 +1,6 @@
-"""Start-up against what the five core packages cost to import: ``python tests/benchmarks/bench_startup.py``.
+"""Start-up against what the five core packages cost to import, and a call: ``python tests/benchmarks/bench_startup.py``.
+
+Goals: ``price --format json`` 1.15 of the bare import of the five, ``--version`` 5 of ``python -c pass``, a call 60 us.
 
 Every round runs each command once, in turn, so that a busy machine slows all of them alike. Wall clock and CPU seconds
 (user and system, of the children) as medians; ratios are medians of the ratios within a round.
@@ -76,6 +78,20 @@ def measure(rounds: int) -> dict[str, list[Cost]]:
     return costs
 
 
+def one_price() -> float:
+    """CPU seconds of ``colltool.price`` for one schedule on a fabric that is loaded, the least of many rounds."""
+    import colltool
+
+    fabric = colltool.load_fabric("nvl72")
+    times = []
+    for _ in range(20):
+        start = time.process_time()
+        for _ in range(200):
+            colltool.price(fabric, "ar", size=16e6, ranks=72, algorithms="ring")
+        times.append((time.process_time() - start) / 200)
+    return min(times)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -89,6 +105,7 @@ def main() -> None:
         pairs = list(zip(costs[name], costs[against], strict=True))
         wall, cpu = (median(a[i] / b[i] for a, b in pairs) for i in (0, 1))
         print(f"{f'{name} / {against}':<48}{wall:>7.2f}{cpu:>7.2f}")
+    print(f"\ncolltool.price of one schedule: {1e6 * one_price():.0f} us")
 
 
 if __name__ == "__main__":

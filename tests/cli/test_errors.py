@@ -264,12 +264,12 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "export astra-sim -f dgx-h100 -o=": ("--output: is not the name of a file",),
     "calibrate log.csv -f dgx-h100 -o -": ("--output: a fabric file ends in .yaml",),
     # documents with what no output holds
-    "diff nan.json old.json": ("nan.json:1:", "NaN is no number"),
-    "diff minus.json old.json": ("minus.json:1:", "-Infinity is no number"),
+    "diff nan.json old.json": ("nan.json:1:", "NaN cannot be compared"),
+    "diff minus.json old.json": ("minus.json:1:", "-Infinity cannot be compared"),
     "diff inf.json old.json": ("inf.json:1:", "1e999 is too large"),
     "diff huge.json old.json": ("huge.json:1:", "too large to compare"),
     "diff half.json old.json": ("half.json:1:", "surrogate"),
-    "ladder --check nan.json": ("nan.json:1:", "NaN is no number"),
+    "ladder --check nan.json": ("nan.json:1:", "NaN cannot be compared"),
 }
 
 

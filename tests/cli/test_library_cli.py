@@ -6,7 +6,7 @@ from typing import Any
 
 
 def test_the_table_of_picks(run: Any) -> None:
-    done = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB,1GB", "--top", "1", "--library", "nccl")
+    done = run("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB,1GB", "--top", "1", "--library", "nccl", "--all")
     assert done.code == 0
     assert "what NCCL 2.30 picks by its own cost model" in done.out
     assert "hierarchical (in-network / double-binary-tree)" in done.out
@@ -28,7 +28,7 @@ def test_the_document_has_what_the_contract_promises(run: Any) -> None:
 
 def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
     override = ("--set", "library={name: nccl, gpu: ampere, nvls: false}")
-    done = run("price", "ar", "-f", "dgx-h100", "-n", "8", "-M", "1KB", "--library", "nccl", *override)
+    done = run("price", "ar", "-f", "dgx-h100", "-n", "8", "-M", "1KB", "--library", "nccl", "--all", *override)
     assert done.code == 0
     assert "what NCCL 2.30 picks" in done.out
 

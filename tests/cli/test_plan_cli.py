@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,5 +144,46 @@ def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> 
 def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typed: str) -> None:
     done = run(*PLAN, "--set", typed)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write --job-set {typed}\n"
+    assert done.err == f"error: --set: {typed.partition('.')[0]} is of a job, not of the fabric\n  write --job-set {typed}\n"
     assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err  # as of a tier of that name
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("--links",),
+        ("--search", "--top", "5"),
+        ("--vary", "alpha=2x"),
+        ("--job-set", "model=llama3-70b", "--job-set", "batch.global=32", "--job-set", "measured.step=null"),
+    ],
+)
+def test_the_first_screen_is_one_of_80_columns_and_24_lines(run: Any, folder: Path, more: tuple[str, ...]) -> None:
+    done = run(*PLAN, "-n", "16", *more)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("mine ")
+    assert lines[-1].startswith("--all adds ") or lines[-2].startswith("--all adds ")
+
+
+def test_a_step_that_does_not_fit_is_not_what_comes_first(run: Any, folder: Path) -> None:
+    bigger = ("--job-set", "model=llama3-70b", "--job-set", "measured.step=null")
+    said = " ".join(run(*PLAN, "-n", "16", *bigger).out.split())
+    before, _, after = said.partition(" does not fit: stage ")
+    assert " s " not in before
+    assert re.match(r"\d needs \d+ GB of 85.9 GB; try ", after)
+    assert "If it did fit, a step would take " in after
+
+
+def test_the_bottleneck_is_named_only_where_it_is_sure() -> None:
+    from colltool.render.views.plan import slow_tier
+
+    inside = {"layout": {"tp": 8, "dp": 8}, "calls": [{"primitive": "ar", "group": "tp", "size": "64MB"}]}
+    assert slow_tier(colltool.plan(inside, "dgx-h100", 64)) == "nvlink"
+    over_both = {"layout": {"dp": 64}, "calls": [{"primitive": "ar", "group": "dp", "size": "1GB"}]}
+    found = colltool.plan(over_both, "dgx-h100", 64)
+    (sent,) = (one.sent for one in found.collectives)
+    sure = len(sent.cost.busy) >= sum(count > 1 for count in sent.cost.per_domain)
+    assert (slow_tier(found) is not None) == sure

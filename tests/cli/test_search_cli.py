@@ -14,6 +14,7 @@ import pytest
 import colltool
 from colltool.cli import output
 from colltool.cli.completion import complete_keep
+from colltool.training.strategies import RECOMPUTATIONS
 
 TEXT = """\
 model: {layers: 8, hidden: 1024, heads: 16, ffn: 4096, vocab: 32000}
@@ -115,7 +116,7 @@ def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix
 
 
 def test_a_shell_offers_what_can_be_kept() -> None:
-    assert complete_keep("re") == ["recompute=none", "recompute=selective", "recompute=full"]
+    assert complete_keep("re") == [f"recompute={name}" for name in RECOMPUTATIONS]
     assert complete_keep("tp") == ["tp="]
 
 

@@ -61,11 +61,11 @@ def test_a_row_that_is_too_large_says_so(run: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (("price", "ar", "-f", "star512", "--slow-rank", "0.8"), "is told of a size"),
+        (("price", "ar", "-f", "star512", "--slow-rank", "0.8"), "needs a size"),
         (("price", "ar", *ON, "--slow-rank", "0"), "not a share above 0 up to 1"),
         (("price", "ar", *ON, "--slow-rank", "120%"), "not a share above 0 up to 1\n  write 80% or 0.8"),
         (("price", "ar", *ON, "--slow-rank", "3"), "not a share above 0 up to 1\n  write 80% or 0.8"),
-        (("explain", "ring", "ar", "--slow-rank", "0.8"), "one of a fabric"),
+        (("explain", "ring", "ar", "--slow-rank", "0.8"), "needs a fabric"),
     ],
 )
 def test_what_makes_no_slow_rank_is_refused(run: Callable[..., Any], args: tuple[str, ...], why: str) -> None:

@@ -31,7 +31,7 @@ def test_the_document(run: Any) -> None:
         (name, size) for name in ("dgx-h100", "nvl72") for size in (1000000, 1000000000)
     ]
     shown = run("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm").out
-    assert shown.startswith("algorithm of all-reduce on dgx-h100, NCCL, realistic\n")
+    assert "\n\nalgorithm of all-reduce on dgx-h100, NCCL, realistic\n" in shown
     assert "where the winner changes" in shown
 
 
@@ -85,11 +85,11 @@ def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "what", "fix"),
     [
-        (("plan", "llama3-70b", "--set", "layout.tp=4"), "--set: layout is of a job", "write --job-set layout.tp=4"),
+        (("plan", "llama3-70b", "--set", "layout.tp=4"), "--set: layout is of the job", "write --job-set layout.tp=4"),
         (("plan", "llama3-70b", "--job-set", "ib.size=64"), "--job-set: ib is of the fabric", "write --set ib.size=64"),
         (
             ("sweep", "ar", "--set", "layout.tp=4"),
-            "--set: layout is of a job",
+            "--set: layout is of the job",
             "colltool plan and report take --job-set layout.tp=4",
         ),
     ],

@@ -18,7 +18,7 @@ from colltool.fabric.model import Fabric
 from colltool.render.dispatch import document
 from colltool.render.drawing import DARK, LIGHT, fabric_svg, rules
 from colltool.render.drawing.svg import LINE, clipped_to, lines_of, width_of
-from colltool.render.drawing.switches import Branch, grown
+from colltool.render.drawing.switches import SwitchTree, switch_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 LONG = "a-name_of_60-letters_" + "W" * 39
@@ -271,16 +271,16 @@ def test_every_axis_is_named() -> None:
     assert "axis 1: a line of 8" in said(parsed(fabric(mesh(8))))
 
 
-def endpoints(tree: Branch) -> list[int | None]:
+def endpoints(tree: SwitchTree) -> list[int | None]:
     return [one and one.endpoints for one in tree.below]
 
 
 def test_which_switches_are_drawn() -> None:
-    assert grown([9], 9).endpoints == 9
-    assert grown([100], 100).endpoints == 8
-    assert endpoints(grown([8, 32], 20)) == [3, 3, 4], "the last leaf has four of its eight"
-    assert endpoints(grown([4, 32], 32)) == [4, 4, None, 4]
-    deep = grown([4, 16, 64, 256], 256)
+    assert switch_tree([9], 9).endpoints == 9
+    assert switch_tree([100], 100).endpoints == 8
+    assert endpoints(switch_tree([8, 32], 20)) == [3, 3, 4], "the last leaf has four of its eight"
+    assert endpoints(switch_tree([4, 32], 32)) == [4, 4, None, 4]
+    deep = switch_tree([4, 16, 64, 256], 256)
     assert endpoints(deep) == [2, None, 0], "below the last of them nothing is drawn"
     assert deep.slots < 12
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import doctest
 from importlib import import_module
 
+import closed_forms
 import pytest
 
 MODULES = {
-    "strategies": 2,
-    "per_step": 2,
     "compression": 2,
     "calls": 1,
     "traffic": 2,
@@ -22,3 +21,7 @@ def test_worked_numbers(name: str) -> None:
     found = doctest.testmod(module, extraglobs=vars(module))
     assert found.failed == 0
     assert found.attempted >= MODULES[name]
+
+
+def test_worked_numbers_of_closed_forms() -> None:
+    assert doctest.testmod(closed_forms) == (0, 4)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from closed_forms import utilisation
 
 from colltool.training.compute import LayerTimes, Times, layer_times, optimizer_s, stage_times
 from colltool.training.job import load_job
@@ -17,7 +18,6 @@ from colltool.training.operations import (
     hardware_flops,
     layer_operations,
     model_flops,
-    utilisation,
 )
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 from colltool.training.presets import read_device, read_stack

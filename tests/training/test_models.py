@@ -31,23 +31,23 @@ def loaded(name: str) -> TransformerModel:
     return transformer_of(read_model(name, Path()), name)
 
 
-@pytest.mark.parametrize(
-    ("name", "published", "rtol"),
-    [
-        ("llama3-8b", 8.03e9, 0.001),
-        ("llama3-70b", 70.6e9, 0.001),
-        ("llama3-405b", 405.9e9, 0.001),
-        ("gpt3-175b", 175e9, 0.005),
-        ("mixtral-8x7b", 46.7e9, 0.001),
-        ("deepseek-v3", 671e9, 0.001),
-    ],
-)
+TOTALS = [
+    ("llama3-8b", 8.03e9, 0.001),
+    ("llama3-70b", 70.6e9, 0.001),
+    ("llama3-405b", 405.9e9, 0.001),
+    ("gpt3-175b", 175e9, 0.005),
+    ("mixtral-8x7b", 46.7e9, 0.001),
+    ("deepseek-v3", 671e9, 0.001),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "published", "rtol"), TOTALS)
 def test_published_totals(name: str, published: float, rtol: float) -> None:
     assert loaded(name).parameters == pytest.approx(published, rel=rtol)
 
 
 def test_every_shipped_model_is_held_to_its_total() -> None:
-    assert preset_names("models") == ["deepseek-v3", "gpt3-175b", "llama3-405b", "llama3-70b", "llama3-8b", "mixtral-8x7b"]
+    assert {name for name, *_ in TOTALS} >= set(preset_names("models"))
 
 
 @pytest.mark.parametrize(("name", "published"), [("mixtral-8x7b", 12.9e9), ("deepseek-v3", 37e9)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from planning import adds_up, dense, part, star, thin, two_tiers
 
@@ -12,6 +10,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS
 from colltool.training.collective_cost import CollectiveCostCache, in_axes
 from colltool.training.layout import RankGroup
+from colltool.training.strategies import SCHEDULES, SHARDINGS
 
 RTOL = 0.02  # the documents' own rounding
 
@@ -114,14 +113,15 @@ def test_a_step_by_hand() -> None:
     adds_up(found)
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "zb1p", "zbv", "dualpipe"])
+@pytest.mark.parametrize("schedule", [name for name, row in SCHEDULES.items() if not row.interleaved])
 def test_every_schedule_adds_up(schedule: str) -> None:
     adds_up(colltool.plan(dense(schedule=schedule), two_tiers(), 64))
 
 
-@pytest.mark.parametrize("mode", [{"mode": "ddp"}, {"mode": "zero2"}, {"mode": "fsdp"}, {"mode": "hsdp", "group": 8}])
-def test_every_sharding_adds_up(mode: dict[str, Any]) -> None:
-    found = colltool.plan(dense(layout={}, shard=mode), two_tiers(), 64)
+@pytest.mark.parametrize("mode", SHARDINGS)
+def test_every_sharding_adds_up(mode: str) -> None:
+    shard = {"mode": mode} | ({"group": 8} if SHARDINGS[mode].grouped else {})
+    found = colltool.plan(dense(layout={}, shard=shard), two_tiers(), 64)
     adds_up(found)
     assert part(found, "dp").hidden_s > 0
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from closed_forms import (
+    behind_backward,
+    behind_layers,
+    best_bucket,
+    bubble_share,
+    hidden_share,
+    least_micro_batches,
+    logp_step,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,17 +27,8 @@ from colltool.training.compression import (
 )
 from colltool.training.job import load_job
 from colltool.training.parallel_config import pipeline_stages
-from colltool.training.per_step import (
-    behind_backward,
-    behind_layers,
-    behind_pass,
-    best_bucket,
-    hidden_share,
-    in_a_row,
-    logp,
-    logp_step,
-)
-from colltool.training.strategies import Pass, bubble_share, least_micro_batches, pipeline_s
+from colltool.training.per_step import behind_pass, in_a_row, logp
+from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.traffic import stage_calls, tensor_buckets
 
 RTOL = 0.02  # the documents' own rounding
@@ -66,7 +66,7 @@ def test_collectives_of_fsdp() -> None:
         _, calls = bare(7e9, 32, shard={"mode": "fsdp", "gathers": gathers, "grad_bytes": 2})
         sharded = [call for call in calls if call.dimension == "dp"]
         number[gathers] = sum(call.calls for call in sharded)
-        volume[gathers] = sum(call.bytes_a_step for call in sharded) / (2 * 14e9)  # an all-reduce is both halves
+        volume[gathers] = sum(call.bytes * call.calls for call in sharded) / (2 * 14e9)  # an all-reduce is both halves
     assert number == {1: 64, 2: 96}
     assert volume == pytest.approx({1: 1.0, 2: 1.5})
 

@@ -16,6 +16,7 @@ from colltool.training.parallel_config import ParallelConfig
 from colltool.training.search_results import TIE, Constraints, LayoutSearch, constraints_of
 from colltool.training.search_space import Space, divisors
 from colltool.training.step_time import step_of, step_time
+from colltool.training.strategies import SHARDINGS
 
 RANKS, FEWER = 16, 8
 FABRIC: dict[str, Any] = {"schema": "colltool.fabric/1", "name": "nodes", "tiers": [
@@ -66,7 +67,7 @@ def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
         except ColltoolError:
             continue
         replicas = setup.gradient_ranks > 1 or ("moe" in job["model"] and setup.layout.expert_dp > 1)
-        modes = ("ddp", "zero1", "zero2", "fsdp") if pp == 1 else ("ddp", "zero1", "fsdp")
+        modes = [row.name for row in SHARDINGS.values() if not row.grouped and (pp == 1 or row.gradients is row.weights)]
         for mode, again in product(modes if replicas else ("ddp",), ("none", "full")):
             shard = setup.shard._replace(mode=mode, reshard=pp == 1, gathers=2 if pp == 1 else 1)
             found[tp, cp, ep, pp, virtual, micro, mode, again] = setup._replace(shard=shard, recompute=again)
@@ -260,7 +261,7 @@ def test_divisors() -> None:
         ({"tp": True}, "tp is a whole number", ""),
         (["tp=x"], "got 'x'", ""),
         (["tp"], "'tp' is not NAME=VALUE", 'keep={"tp": 8}'),
-        ({"shard": "zero3"}, "shard cannot be 'zero3'", "did you mean 'zero2'? one of ddp, zero1, zero2, fsdp, hsdp"),
+        ({"shard": "zero3"}, "shard cannot be 'zero3'", f"did you mean 'zero2'? one of {', '.join(SHARDINGS)}"),
         ({"sp": "yes"}, "sp cannot be 'yes'", "one of true, false"),
         ("tp=8", "expected names with values", ""),
         (3, "expected names with values", ""),

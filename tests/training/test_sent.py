@@ -11,7 +11,7 @@ from colltool.training.calls import OVERLAP_RULES, Call, Hiding, copies
 from colltool.training.job import load_job
 from colltool.training.layout import RankGroup
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.traffic import buckets, stage_calls, step_calls
+from colltool.training.traffic import buckets, stage_calls
 
 H, HEADS, KV, D, FFN, VOCAB, LAYERS, SEQ = 1024, 16, 4, 64, 4096, 32000, 8, 2048
 MODEL = {"layers": LAYERS, "hidden": H, "heads": HEADS, "kv_heads": KV, "ffn": FFN, "vocab": VOCAB}
@@ -27,6 +27,10 @@ def setup(ranks: int, model: dict[str, Any] | None = None, batch: int = 0, **key
 
 def sent(run: ParallelConfig, dimension: str, stage: int = 0) -> list[Call]:
     return [call for call in stage_calls(run, pipeline_stages(run)[stage]) if call.dimension == dimension]
+
+
+def step_calls(run: ParallelConfig) -> list[tuple[PipelineStage, tuple[Call, ...]]]:
+    return [(stage, stage_calls(run, stage)) for stage in pipeline_stages(run)]
 
 
 Told = tuple[Primitive, str, float, float, Hiding]
@@ -70,7 +74,7 @@ def test_both_send_the_same_bytes_forward() -> None:
     plain, spread = (setup(4, layout={"tp": 4, "sp": sp}, batch=4) for sp in (False, True))
     factor = {AR: 2.0, AG: 1.0, RS: 1.0}
     volumes = [
-        sum(factor[c.primitive] * c.bytes_a_step for c in sent(run, "tp") if c.phase == "forward") for run in (plain, spread)
+        sum(factor[c.primitive] * c.bytes * c.calls for c in sent(run, "tp") if c.phase == "forward") for run in (plain, spread)
     ]
     assert volumes[0] == volumes[1]
 
@@ -230,7 +234,7 @@ def test_ddp_sums_in_buckets() -> None:
         (AR, "backward", 100e6, full, "last backward"),
         (AR, "backward", WEIGHTS * 2 - full * 100e6, 1, "last backward"),
     ]
-    assert sum(call.bytes_a_step for call in sent(run, "dp")) == WEIGHTS * 2
+    assert sum(call.bytes * call.calls for call in sent(run, "dp")) == WEIGHTS * 2
 
 
 def test_context_ranks_sum_gradients_too() -> None:
@@ -265,9 +269,9 @@ def test_fsdp_gathers_a_layer_for_each_pass() -> None:
 
 def test_fsdp_with_one_gather_is_one_all_reduce_in_volume() -> None:
     once = setup(8, batch=8, shard={"mode": "fsdp", "gathers": 1, "grad_bytes": 2})
-    assert sum(call.bytes_a_step for call in sent(once, "dp")) == pytest.approx(2 * WEIGHTS * 2)
+    assert sum(call.bytes * call.calls for call in sent(once, "dp")) == pytest.approx(2 * WEIGHTS * 2)
     twice = setup(8, batch=8, shard={"mode": "fsdp", "grad_bytes": 2})
-    assert sum(call.bytes_a_step for call in sent(twice, "dp")) == pytest.approx(3 * WEIGHTS * 2)
+    assert sum(call.bytes * call.calls for call in sent(twice, "dp")) == pytest.approx(3 * WEIGHTS * 2)
 
 
 def test_fsdp_under_a_pipeline_gathers_once_a_step() -> None:
@@ -286,7 +290,7 @@ def test_hsdp_shards_inside_and_sums_across() -> None:
         (AR, "backward", (WEIGHTS - LAYERS * LAYER) / 8 * 2, 1, "last backward"),
     ], "a layer as soon as its gradient is scattered, the embedding with the head"
     assert {call.group for call in across} == {RankGroup(((2, 8),))}
-    assert sum(call.bytes_a_step for call in across) == pytest.approx(WEIGHTS / 8 * 2)
+    assert sum(call.bytes * call.calls for call in across) == pytest.approx(WEIGHTS / 8 * 2)
 
 
 def test_experts_have_replicas_of_their_own() -> None:

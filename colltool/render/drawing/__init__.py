@@ -19,19 +19,19 @@ from colltool.render.drawing.diagram import (
     place_text,
 )
 from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
-from colltool.render.drawing.svg import DARK, LIGHT, Area, Focus, Pen, rules
-from colltool.render.drawing.switches import branch_of, draw_switches
+from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
+from colltool.render.drawing.switches import draw_switches, switch_tree_of
 from colltool.render.view import described, on_fabric
 
-Draw = Callable[[Pen, TierDiagram, Area, Area], tuple[float, Focus]]
-"""Given a pen and the rooms for words and for the drawing; returns where both end, and the endpoint in focus."""
+Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
+"""Given a canvas and the rooms for words and for the drawing; returns where both end, and the endpoint in focus."""
 
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
 _WORDS, _APART = 150.0, 12.0
 """Pixels: the drawing, the rim around cards, inside them, between them; the column of words in a card and the room beside it."""
 _DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
-    "switches": (draw_switches, lambda diagram: branch_of(diagram).endpoints),
+    "switches": (draw_switches, lambda diagram: switch_tree_of(diagram).endpoints),
     "pair_links": (draw_pairs, drawn_pairs),
     "neighbour_links": (draw_lattice, drawn_lattice),
 }
@@ -53,12 +53,12 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
     root.set("font-family", "system-ui, sans-serif")
     ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {on_fabric(fabric.name, fabric.overrides)}")
     ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = printable(alternative_text(fabric))
-    pen = Pen(root)
+    canvas = Canvas(root)
     back = None if page else _background(root)
-    bottom = _head(pen, fabric)
+    bottom = _head(canvas, fabric)
     focus: Focus | None = None
     for diagram in reversed(diagrams(fabric)):
-        bottom, focus = _card(pen, diagram, bottom, focus)
+        bottom, focus = _card(canvas, diagram, bottom, focus)
     height = f"{bottom + _MARGIN:.0f}"
     if back is not None:
         back.set("height", height)
@@ -78,44 +78,44 @@ def _background(root: ET.Element) -> ET.Element:
     return ET.SubElement(root, "rect", given)
 
 
-def _head(pen: Pen, fabric: Fabric) -> float:
+def _head(canvas: Canvas, fabric: Fabric) -> float:
     area = Area(_MARGIN, _MARGIN, WIDTH - 2 * _MARGIN)
-    pen.text(area.left, area.top + 18, fabric.name, area.width, size=20, bold=True)
+    canvas.text(area.left, area.top + 18, fabric.name, area.width, size=20, bold=True)
     y = area.top + 28
     if fabric.overrides:
         with_ = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
-        y = pen.paragraph(area._replace(top=y), f"with {with_}", most=3)
+        y = canvas.paragraph(area._replace(top=y), f"with {with_}", most=3)
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
-    y = pen.paragraph(area._replace(top=y), f"{counted(fabric.ranks, 'rank')}{overhead}")
+    y = canvas.paragraph(area._replace(top=y), f"{counted(fabric.ranks, 'rank')}{overhead}")
     if fabric.description:
-        y = pen.paragraph(area._replace(top=y), described(fabric), tone="ct-soft", most=4)
+        y = canvas.paragraph(area._replace(top=y), described(fabric), tone="ct-soft", most=4)
     return y + 12 - _BETWEEN
 
 
-def _card(pen: Pen, diagram: TierDiagram, above: float, focus: Focus | None) -> tuple[float, Focus]:
+def _card(canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | None) -> tuple[float, Focus]:
     frame = Area(_MARGIN, above + _BETWEEN, WIDTH - 2 * _MARGIN)
-    box = pen.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
+    box = canvas.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
     inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
     if focus is not None:
-        zoom(pen, focus, above, (frame.left, frame.top), (frame.right, frame.top))
+        zoom(canvas, focus, above, (frame.left, frame.top), (frame.right, frame.top))
     words = inside._replace(width=_WORDS)
-    y = _card_head(pen, diagram, inside)
+    y = _card_head(canvas, diagram, inside)
     for name, text in fact_texts(diagram):
-        pen.text(words.left, y + 14, name, words.width, tone="ct-soft")
-        y = pen.paragraph(_beside(inside, y), text)
+        canvas.text(words.left, y + 14, name, words.width, tone="ct-soft")
+        y = canvas.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = _DRAWN[diagram.kind.joined_by][0](pen, diagram, words._replace(top=y), _beside(inside, y))
+    bottom, focus = _DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
 
 
-def _card_head(pen: Pen, diagram: TierDiagram, inside: Area) -> float:
-    pen.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
+def _card_head(canvas: Canvas, diagram: TierDiagram, inside: Area) -> float:
+    canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
     y = inside.top + 24
     place = place_text(diagram)
-    y = pen.paragraph(inside._replace(top=y), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
+    y = canvas.paragraph(inside._replace(top=y), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
     if most := most_text(diagram):
-        y = pen.paragraph(inside._replace(top=y), most, tone="ct-soft")
+        y = canvas.paragraph(inside._replace(top=y), most, tone="ct-soft")
     return y + 8
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from colltool.algorithms.group import Axis
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text, ports_text
-from colltool.render.drawing.svg import Area, Focus, Pen
+from colltool.render.drawing.svg import Area, Canvas, Focus
 
 AXES = 3
 MOST = 8
@@ -82,33 +82,33 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
     return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (f" of {axis.size}" if axis.size > 2 else "")
 
 
-def draw_lattice(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """Blocks on the right, outermost first; counts and axes on the left. Where they end, and the endpoint in focus."""
     blocks = blocks_of(diagram.kind.axes)
     top, focus = room.top, None
     for index, axes in reversed(list(enumerate(blocks))):
-        block = _LatticeBlock(pen, axes, room._replace(top=top), index * AXES + 1)
+        block = _LatticeBlock(canvas, axes, room._replace(top=top), index * AXES + 1)
         if focus is not None:
-            zoom(pen, focus, top - _BETWEEN, *block.corners)
+            zoom(canvas, focus, top - _BETWEEN, *block.corners)
         focus = block.draw(6.0 if index else 3.2)
-        y = _texts(pen, diagram, words._replace(top=top), blocks, index)
+        y = _texts(canvas, diagram, words._replace(top=top), blocks, index)
         top = max(focus.y, y) + _BETWEEN
     assert focus is not None  # a shape has an axis
     return top - _BETWEEN, focus
 
 
-def zoom(pen: Pen, focus: Focus, down: float, left: Point, right: Point) -> None:
+def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -> None:
     """From an endpoint to what it is made of: straight down past the texts beside it, then out to both corners."""
     for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
-        pen.line([(x, focus.y), (x, down), corner], dashed=True)
+        canvas.line([(x, focus.y), (x, down), corner], dashed=True)
 
 
-def _texts(pen: Pen, diagram: TierDiagram, words: Area, blocks: Sequence[Sequence[Axis]], index: int) -> float:
+def _texts(canvas: Canvas, diagram: TierDiagram, words: Area, blocks: Sequence[Sequence[Axis]], index: int) -> float:
     shape = " x ".join(str(axis.size) for axis in blocks[index])
     below = "x".join(str(axis.size) for axes in blocks[:index] for axis in axes)
     count = prod(axis.size for axis in blocks[index])
     what = f"block{'s' * (count != 1)} of {below}" if index else endpoint_text(diagram, count)
-    y = pen.paragraph(words, f"{shape} {what}", most=4, bold=True)
+    y = canvas.paragraph(words, f"{shape} {what}", most=4, bold=True)
     told = [axis_text(index * AXES + number, diagram.kind.axes) for number in range(1, 1 + len(blocks[index]))]
     if len(blocks[index]) == AXES and min(axis.size for axis in blocks[index]) > 1:
         told.append("the faces in sight are drawn")
@@ -116,13 +116,13 @@ def _texts(pen: Pen, diagram: TierDiagram, words: Area, blocks: Sequence[Sequenc
         told.append("dashed: places left out")
     told += [ports_text(diagram)] if diagram.ports > 1 else []
     for text in told:
-        y = pen.paragraph(words._replace(top=y), text, tone="ct-soft")
+        y = canvas.paragraph(words._replace(top=y), text, tone="ct-soft")
     return y
 
 
 class _LatticeBlock:
-    def __init__(self, pen: Pen, axes: Sequence[Axis], room: Area, first: int) -> None:
-        self.pen, self.axes, self.first = pen, axes, first
+    def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first: int) -> None:
+        self.canvas, self.axes, self.first = canvas, axes, first
         self.lines = [places(axis) for axis in axes]
         right, up, deep = self._slots([line[-1] for line in self.lines])
         wide, high = right + _DEPTH[0] * deep, up - _DEPTH[1] * deep
@@ -148,9 +148,9 @@ class _LatticeBlock:
         for dashed in (False, True):
             of_kind = [ends for ends, jumps in pairs if jumps is dashed]
             if of_kind:
-                self.pen.path("".join(f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" for (x, y), (u, v) in of_kind), dashed=dashed)
+                self.canvas.path("".join(f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" for (x, y), (u, v) in of_kind), dashed=dashed)
         for place in seen:
-            self.pen.dot(*self._at(place), radius)
+            self.canvas.dot(*self._at(place), radius)
         for index, axis in enumerate(self.axes):
             if axis.size > 1:
                 self._name(index, axis)
@@ -175,10 +175,10 @@ class _LatticeBlock:
         side = _SIDES[index]
         dx, dy = side.x * _ARC, side.y * _ARC
         if axis.is_ring:
-            self.pen.path(f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}")
+            self.canvas.path(f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}")
         far = _ARC if axis.is_ring else _RIM
         middle, low = (x + u) / 2 + side.x * far, (y + v) / 2 + side.y * far + side.below
-        self.pen.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor)
+        self.canvas.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor)
 
 
 MOST_PAIRS = 12
@@ -193,7 +193,7 @@ def drawn_pairs(diagram: TierDiagram) -> int:
     return count if count <= MOST_PAIRS else _OF_MANY
 
 
-def draw_pairs(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """The circle on the right, its counts on the left. Where they end, and the endpoint in focus: the lowest one."""
     count, drawn = diagram.facts.endpoints, drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
@@ -201,14 +201,14 @@ def draw_pairs(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple
     turns = [2 * pi * number / drawn for number in range(drawn)]
     places = [(middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)) for turn in turns]
     for one, other in combinations(places, 2):
-        pen.line([one, other])
+        canvas.line([one, other])
     for x, y in places:
-        pen.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-soft", round_=2, outlined=False)
-    y = pen.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
+        canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-soft", round_=2, outlined=False)
+    y = canvas.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     links, each = diagram.kind.links(diagram.ports), "one" if diagram.ports == 1 else diagram.ports
     told = [f"{drawn} of them drawn"] if drawn < count else []
     told += [f"{counted(links, 'link')}, {each} for each pair"] if links else []
     for text in told:
-        y = pen.paragraph(words._replace(top=y), text, tone="ct-soft")
+        y = canvas.paragraph(words._replace(top=y), text, tone="ct-soft")
     x, low = places[0]
     return max(y, low + _SIDE / 2), Focus(x, low + _SIDE / 2, _SIDE / 2)

@@ -58,13 +58,13 @@ def rules(colours: dict[Tone, str]) -> str:
     return " ".join(f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}" for tone, code in colours.items())
 
 
-class Pen:
+class Canvas:
     def __init__(self, parent: ET.Element) -> None:
         self.parent = parent
 
-    def group(self) -> Pen:
-        """A pen for a group of its own, drawn over what is there and under what comes."""
-        return Pen(ET.SubElement(self.parent, "g"))
+    def group(self) -> Canvas:
+        """A canvas for a group of its own, drawn over what is there and under what comes."""
+        return Canvas(ET.SubElement(self.parent, "g"))
 
     def text(self, x: float, y: float, text: str, room: float, *, tone: Tone = "ct-ink", size: float = TEXT,
              bold: bool = False, anchor: str = "start") -> None:  # fmt: skip
@@ -132,7 +132,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Focus", "Pen", "Tone", "rules"]
+__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Canvas", "Focus", "Tone", "rules"]
 
 
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0

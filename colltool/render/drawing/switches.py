@@ -20,7 +20,7 @@ from colltool.render.drawing.diagram import (
     ports_text,
     uplink_texts,
 )
-from colltool.render.drawing.svg import Area, Focus, Pen, Tone
+from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
 
 SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0
 _CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0
@@ -37,20 +37,20 @@ class _SwitchRow(NamedTuple):
     level: LevelDiagram
 
 
-def branch_of(diagram: TierDiagram) -> Branch:
-    return grown([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
+def switch_tree_of(diagram: TierDiagram) -> SwitchTree:
+    return switch_tree([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
 
 
-def draw_switches(pen: Pen, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """Texts on the left and rows on the right. Where they end, and the endpoint in focus."""
-    links, boxes = pen.group(), pen.group()
-    branch = branch_of(diagram)
-    slot = min(WIDEST, room.width / branch.slots)
-    rows, bottom, end = _texts(pen, diagram, words, slot)
-    left = room.left + (room.width - slot * branch.slots) / 2
+    links, boxes = canvas.group(), canvas.group()
+    tree = switch_tree_of(diagram)
+    slot = min(WIDEST, room.width / tree.slots)
+    rows, bottom, end = _texts(canvas, diagram, words, slot)
+    left = room.left + (room.width - slot * tree.slots) / 2
     tops = {index: row.top for index, row in enumerate(rows)} | {-1: bottom}
-    _Drawing(links, boxes, diagram, slot, tops).draw(branch, left)
-    middle, wide = left + slot * branch.slots / 2, slot * branch.slots - 4
+    _Drawing(links, boxes, diagram, slot, tops).draw(tree, left)
+    middle, wide = left + slot * tree.slots / 2, slot * tree.slots - 4
     for below, row in pairwise(rows):
         if not row.level.reached:
             boxes.box(middle - wide / 2, row.top, wide, SWITCH, "ct-box", dashed=True)
@@ -71,54 +71,54 @@ def _ports(diagram: TierDiagram, slot: float) -> str:
     return ports_text(diagram) + (", one line for all" if _port_lines(diagram, slot) < diagram.ports else "")
 
 
-def _texts(pen: Pen, diagram: TierDiagram, words: Area, slot: float) -> tuple[list[_SwitchRow], float, float]:
+def _texts(canvas: Canvas, diagram: TierDiagram, words: Area, slot: float) -> tuple[list[_SwitchRow], float, float]:
     rows, top = [], words.top
     for index, level in reversed(list(enumerate(diagram.levels))):
         rows.append(_SwitchRow(top, level))
-        y = pen.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
+        y = canvas.paragraph(words._replace(top=top), level_name(level), most=2, bold=True)
         for text in level_texts(diagram, level):
-            y = pen.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)
+            y = canvas.paragraph(words._replace(top=y), text, tone="ct-soft", most=3)
         tight = level.reached and level.pairs.oversubscription > 1
         y += SPACE
         for text in uplink_texts(level) if index else [_ports(diagram, slot)]:
-            y = pen.paragraph(words._replace(top=y), text, tone="ct-accent" if tight else "ct-soft", most=3)
+            y = canvas.paragraph(words._replace(top=y), text, tone="ct-accent" if tight else "ct-soft", most=3)
         top = max(y + SPACE, top + SWITCH + LONG)
-    count, drawn = diagram.facts.endpoints, branch_of(diagram).endpoints
-    y = pen.paragraph(words._replace(top=top), f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
+    count, drawn = diagram.facts.endpoints, switch_tree_of(diagram).endpoints
+    y = canvas.paragraph(words._replace(top=top), f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     if drawn < count:
-        y = pen.paragraph(words._replace(top=y), f"{drawn} of them drawn", tone="ct-soft")
+        y = canvas.paragraph(words._replace(top=y), f"{drawn} of them drawn", tone="ct-soft")
     return rows[::-1], top, y
 
 
 class _Drawing:
-    def __init__(self, links: Pen, boxes: Pen, diagram: TierDiagram, slot: float, tops: dict[int, float]) -> None:
+    def __init__(self, links: Canvas, boxes: Canvas, diagram: TierDiagram, slot: float, tops: dict[int, float]) -> None:
         self.links, self.boxes, self.slot, self.tops = links, boxes, slot, tops
         self.levels, self.port_lines = diagram.levels, _port_lines(diagram, slot)
 
-    def draw(self, branch: Branch, left: float) -> None:
-        top, width, side = self.tops[branch.level], branch.slots * self.slot, _side(self.slot)
-        if branch.level < 0:
+    def draw(self, tree: SwitchTree, left: float) -> None:
+        top, width, side = self.tops[tree.level], tree.slots * self.slot, _side(self.slot)
+        if tree.level < 0:
             self.boxes.box(left + (self.slot - side) / 2, top, side, side, "ct-soft", round_=2, outlined=False)
             return
-        most = _BEHIND if self.levels[branch.level].rails > 1 else 0.0
+        most = _BEHIND if self.levels[tree.level].rails > 1 else 0.0
         for behind in (most, 0.0) if most else (0.0,):
             self.boxes.box(left + 2 + behind, top - behind, width - 4 - most, SWITCH, "ct-switch")
-        if not branch.below:
+        if not tree.below:
             self.boxes.gap(left + width / 2, top + SWITCH + 10, width)
-        for one, x in self._placed(branch, left):
+        for one, x in self._placed(tree, left):
             if one is None:
-                high = SWITCH if branch.level else side
-                self.boxes.gap(x + self.slot / 2, self.tops[branch.level - 1] + high / 2, self.slot)
+                high = SWITCH if tree.level else side
+                self.boxes.gap(x + self.slot / 2, self.tops[tree.level - 1] + high / 2, self.slot)
             else:
                 self._link(one, x + one.slots * self.slot / 2, top + SWITCH)
                 self.draw(one, x)
 
-    def _placed(self, branch: Branch, left: float) -> Iterator[tuple[Branch | None, float]]:
-        for one in branch.below:
+    def _placed(self, tree: SwitchTree, left: float) -> Iterator[tuple[SwitchTree | None, float]]:
+        for one in tree.below:
             yield one, left
             left += self.slot * (one.slots if one else 1)
 
-    def _link(self, one: Branch, middle: float, above: float) -> None:
+    def _link(self, one: SwitchTree, middle: float, above: float) -> None:
         top = self.tops[one.level]
         if one.level < 0:
             for number in range(self.port_lines):
@@ -137,14 +137,14 @@ _MOST_OF_ONE = {1: 9, 2: 4}
 
 
 @dataclass(frozen=True)
-class Branch:
+class SwitchTree:
     """A switch, or at level -1 an endpoint, and what is drawn below it.
 
     ``below``: None for those left out; empty for an endpoint, and for a switch of which nothing below is drawn.
     """
 
     level: int
-    below: tuple[Branch | None, ...] = ()
+    below: tuple[SwitchTree | None, ...] = ()
 
     @property
     def slots(self) -> int:
@@ -156,30 +156,30 @@ class Branch:
         return 1 if self.level < 0 else sum(one.endpoints for one in self.below if one)
 
 
-def grown(groups: Sequence[int], endpoints: int) -> Branch:
+def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
     """What is drawn of a tier whose levels join groups of so many endpoints, bottom up; its top one joins all.
 
-    >>> tree = grown([4, 32], 32)
+    >>> tree = switch_tree([4, 32], 32)
     >>> [one and one.endpoints for one in tree.below], tree.endpoints
     ([4, 4, None, 4], 12)
     """
     most = _MOST_OF_ONE.get(len(groups), 3)
-    return _grown(groups, len(groups) - 1, endpoints, most, most ** len(groups) <= MOST_SLOTS)
+    return _switch_tree(groups, len(groups) - 1, endpoints, most, most ** len(groups) <= MOST_SLOTS)
 
 
-def _grown(groups: Sequence[int], level: int, endpoints: int, most: int, everywhere: bool) -> Branch:
+def _switch_tree(groups: Sequence[int], level: int, endpoints: int, most: int, everywhere: bool) -> SwitchTree:
     if level < 0:
-        return Branch(-1)
+        return SwitchTree(-1)
     each = groups[level - 1] if level else 1
     count = ceil(endpoints / each)
-    return Branch(
+    return SwitchTree(
         level,
         tuple(
             None
             if number is None
-            else _grown(groups, level - 1, min(each, endpoints - number * each), most, everywhere)
+            else _switch_tree(groups, level - 1, min(each, endpoints - number * each), most, everywhere)
             if everywhere or number == 0 or level == 0
-            else Branch(level - 1)
+            else SwitchTree(level - 1)
             for number in _shown(count, most)
         ),
     )

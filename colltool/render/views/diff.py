@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from colltool.analysis.diff import Diff, ValueChange
+from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time, short_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.view import Document, View
@@ -107,14 +108,17 @@ _CAUSES = {
     "ranks": "the number of ranks",
 }
 """What moved, by the fields that say so; without any of them latency of the fabric."""
-_ACCEPT = "To accept it, write the new document over the old one: cp NEW OLD, or ladder --format json -o FILE."
+_ACCEPT = either(
+    shell="To accept it, write the new document over the old one: cp NEW OLD, or ladder --format json -o FILE.",
+    python="To accept it, write the new document over the old one.",
+)
 
 
 def _answer(result: Diff, fields: list[_Field]) -> str:
     """What moved, how far at most, and how to accept it."""
     if not result.moved:
         return f"Nothing moved by more than {result.rtol:g}."
-    said = []
+    sentences = []
     if fields:
         names = {one.name for one in fields}
         causes = dict.fromkeys(_CAUSES[name] for name in _CAUSES if name in names)
@@ -123,7 +127,7 @@ def _answer(result: Diff, fields: list[_Field]) -> str:
         one = largest.largest
         share = "" if one.relative is None else f" ({short_percent(one.relative, 3, '+')})"
         why = ", ".join(causes) or ("latency of the fabric" if "alpha_s" in names else "numbers")
-        said.append(
+        sentences.append(
             f"{counted(len(rows), 'row')} moved: {why}. Largest: {largest.name} of {_row(one)}, "
             f"{_value(largest.name, one.old)} to {_value(largest.name, one.new)}{share}."
         )
@@ -132,7 +136,7 @@ def _answer(result: Diff, fields: list[_Field]) -> str:
         for name, lines in (("added", result.added), ("removed", result.removed))
         if lines
     ]
-    return " ".join((*said, *([f"{', '.join(only)}.".capitalize()] if only else []), _ACCEPT))
+    return " ".join((*sentences, *([f"{', '.join(only)}.".capitalize()] if only else []), said(_ACCEPT)))
 
 
 def _blocks(result: Diff) -> list[Block]:

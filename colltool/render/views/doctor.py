@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from colltool.base.errors import either, said
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -101,7 +102,7 @@ def answer(result: Diagnosis) -> str:
     what = _reached(main)
     what = f"{what[0].upper()}{what[1:]} ({where})."
     more = len(result.findings) - 1
-    also = f" {counted(more, 'more finding')} with --all." if more else ""
+    also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
     if not main.causes:
         return f"{what} No cause that can be priced explains it: calibrate a healthy machine and give that with -f.{also}"
     first, *others = main.causes

@@ -23,8 +23,9 @@ from colltool.training.changes import Change
 from colltool.training.link_utilisation import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 
-_PAIRS = 3  # a tier's protocols have a bandwidth each; JSON has them all
-_MOST_CHANGES = 8
+_PAIRS = 4  # a tier's protocols have a bandwidth each; JSON has them all
+_MOST_CHANGES = 5
+_MOST_ANCHORED = 3  # each with two more values to type: that the step was measured, and how slow that is
 
 
 def _group(one: PlannedCall) -> str:
@@ -131,7 +132,8 @@ def _sentences(result: Plan) -> list[str]:
     if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
         needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
         cure = next((one for one in result.changes if one.fits), None)
-        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else "more ranks, or plan --search"
+        searched = said(either(shell="plan --search", python="search_layouts()"))
+        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
         return [f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}"]
     off = known_error(result)
     out = [f"takes {took} a step" + (f" ({off})" if off else "")]
@@ -173,7 +175,8 @@ def _blocks(result: Plan) -> list[Block]:
         None,
         "what the step consists of",
     )
-    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
+    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
+    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", most)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
     elif result.memory is not None and result.memory.fits is False:  # what does not make it fit is of no use yet

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
+from colltool.base.errors import given, said
 from colltool.base.formatting import format_factor, format_rate, format_time, title_size
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import LibraryChoice, Price, PriceList
@@ -80,12 +81,15 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     for row in sorted(price.others, key=lambda row: float(row.total_s)):
         if not lines and float(row.total_s) < best and _needs_collnet(row, price):
             seconds = format_time(float(row.total_s))
-            lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {seconds} by {row.title}: --set library.collnet=true")
+            option = said(given("overrides", ["library.collnet=true"]))
+            lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {seconds} by {row.title}: {option}")
     able = [row for row in price.results if row.status == "shipped"]
     bare = min(able, key=lambda row: float(row.total_s - row.software_s))
     alone = float(bare.total_s - bare.software_s)
     if alone < best and not (lines and alone == float(bare.total_s)):  # the same number twice
-        lines.append(f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: --library all")
+        lines.append(
+            f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: {said(given('library', 'all'))}"
+        )
     return [Lines("faster, but not what runs by default", tuple(lines))] if lines else []
 
 

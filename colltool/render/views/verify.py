@@ -135,10 +135,13 @@ def _trace_table(one: Verified, trace: Trace) -> Table:
     rows = [first, *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
     columns = (
         number("step", "step", get=lambda row: row.step),
-        number("step_n_alpha", "n_alpha", format_count, get=lambda row: row.traced and row.traced.n_alpha),
-        number("step_n_beta", "n_beta", format_count, get=lambda row: row.traced and row.traced.n_beta),
-        label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else ""),
-        *(label(f"rank_{rank}", _node(rank, trace), drop=1, get=_holdings(rank, trace)) for rank in range(len(trace.start))),
+        number("step_n_alpha", "n_alpha", format_count, 2, get=lambda row: row.traced and row.traced.n_alpha),
+        number("step_n_beta", "n_beta", format_count, 2, get=lambda row: row.traced and row.traced.n_beta),
+        label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else "", fold=12),
+        *(
+            label(f"rank_{rank}", _node(rank, trace), drop=1, get=_holdings(rank, trace), fold=6)
+            for rank in range(len(trace.start))
+        ),
     )
     title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {_chunks(trace.chunk_bytes)}"
     return Table(columns, tuple(rows), None, title)
