@@ -231,7 +231,7 @@ NONE = "none of it implemented in MSCCL++"
 
 
 def text_of(result: Any) -> str:
-    return " ".join(rendered(result, "table", everything=True).split())
+    return " ".join((rendered(result, "table", everything=True)).split())
 
 
 def test_a_library_that_runs_none_of_it_is_said_to() -> None:
