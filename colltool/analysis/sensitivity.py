@@ -131,13 +131,8 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     today, titles = best.title, list(names)
     named = leading_rows(fabric, group, asked._replace(only=tuple(names.values())), np.array([size]))
     nominal = {row.title: float(np.ravel(row.total_s)[0]) for row in named}
-    won = first_least(list(totals))
     regret = totals[titles.index(today)] / totals.min(axis=0) - 1
-    rows = []
-    for index, title in enumerate(titles):
-        low, middle, high = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
-        wins = float((won == index).mean())
-        rows.append(Spread(title, names[title], nominal_s=nominal[title], p5_s=low, p50_s=middle, p95_s=high, wins=wins))
+    rows = _spreads(names, nominal, totals)
     telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
@@ -168,6 +163,15 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         assumed=assumed,
         experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
     )
+
+
+def _spreads(names: dict[str, str], nominal: dict[str, float], totals: Floats) -> list[Spread]:
+    won, rows = first_least(list(totals)), []
+    for index, (title, spec) in enumerate(names.items()):
+        low, middle, high = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
+        wins = float((won == index).mean())
+        rows.append(Spread(title, spec, nominal_s=nominal[title], p5_s=low, p50_s=middle, p95_s=high, wins=wins))
+    return rows
 
 
 def affordable(samples: int, numbers: int) -> int:
