@@ -119,11 +119,7 @@ class PublishedError(NamedTuple):
     median_error: float
 
 
-DENSE = {
-    "fsdp": PublishedError(9, 0.071),
-    "megatron": PublishedError(69, 0.068),
-    "megatron-2021": PublishedError(10, 0.021),
-}
+DENSE = {"fsdp": PublishedError(9, 0.071), "megatron": PublishedError(69, 0.068), "megatron-2021": PublishedError(10, 0.021)}
 """Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021.
 
 No constant was fitted to them, though their errors had been seen when it was decided what to count. They stand in

@@ -266,6 +266,5 @@ def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParame
     dense = layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
     moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
     return RankParameters(
-        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense,
-        stage.moe_layers * moe.experts,
+        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense, stage.moe_layers * moe.experts
     )

@@ -104,15 +104,7 @@ def step_of(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[Pla
         StepPart("jitter", 0.0, jitter * step_s),
     ]
     kept = tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > 1e-15 or part.hidden_s)
-    return TrainingStep(
-        step_s=step_s,
-        control_s=control_s,
-        parts=kept,
-        stages=stages,
-        slowest=slowest,
-        last=last,
-        paced=paced,
-    )
+    return TrainingStep(step_s=step_s, control_s=control_s, parts=kept, stages=stages, slowest=slowest, last=last, paced=paced)
 
 
 def jitter_share(config: ParallelConfig) -> float:
