@@ -12,12 +12,8 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-EXTRA_STEPS = {
-    "fp16": (0.0, 0.0),
-    "int8": (0.05, 0.10),
-    "topk": (0.10, 0.20),
-    "1bit": (0.20, 0.30),
-}  # low, high for equal accuracy
+# lowest and highest share of extra steps to the same accuracy
+EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 
 def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None) -> float:

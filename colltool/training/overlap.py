@@ -47,11 +47,8 @@ class OverlapModel:
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
         """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call are never hidden."""
         pooled = self._other_batch([one for one in sent if one.call.hides == "other batch"])
-        simple = [
-            one._replace(exposed_s=self._alone(one) * one.call.calls)
-            for one in sent
-            if one.call.hides not in ("neighbour layer", "other batch")
-        ] + pooled
+        alone = [one for one in sent if one.call.hides not in ("neighbour layer", "other batch")]
+        simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in alone] + pooled
         layered = [one for one in sent if one.call.hides == "neighbour layer"]
         found = [*simple, *self._layered(layered, simple)]
         over = 2 * self.config.overlap.overhead_s

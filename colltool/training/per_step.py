@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from colltool.base.primitives import P2P
-from colltool.fabric.model import Fabric
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
 
@@ -160,8 +159,3 @@ def _that_send(config: ParallelConfig, sent: PricedCall) -> float:
     if call.per == "border":
         return borders_crossed(config) / (config.layout.pp * config.chunks)
     return 1 - 1 / call.group.ranks if call.primitive is P2P and not call.closed else 1.0
-
-
-def silent(fabric: Fabric, crossed: set[str]) -> tuple[str, ...]:
-    """Tiers that are crossed and say nothing of their energy."""
-    return tuple(tier.name for tier in fabric.tiers if tier.name in crossed and tier.energy is None)
