@@ -128,16 +128,10 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
     names, totals = totals_of(fabric, asked, group, size, drawn, best)
-    today, titles = best.title, list(names)
+    today = best.title
     named = leading_rows(fabric, group, asked._replace(only=tuple(names.values())), np.array([size]))
     nominal = {row.title: float(np.ravel(row.total_s)[0]) for row in named}
-    won = first_least(list(totals))
-    regret = totals[titles.index(today)] / totals.min(axis=0) - 1
-    rows = []
-    for index, title in enumerate(titles):
-        low, middle, high = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
-        wins = float((won == index).mean())
-        rows.append(Spread(title, names[title], nominal_s=nominal[title], p5_s=low, p50_s=middle, p95_s=high, wins=wins))
+    regret = totals[list(names).index(today)] / totals.min(axis=0) - 1
     telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
     sought = foremost(fabric, asked, group, size, numbers)
     return Sensitivity(
@@ -159,7 +153,7 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         seed=seed,
         samples=taken,
         samples_asked=samples,
-        rows=tuple(sorted(rows, key=lambda row: (-row.wins, row.p50_s))),
+        rows=_spreads(names, nominal, totals),
         moves=_tornado(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
         flips=break_evens(fabric, asked, group, size, sought),
         flips_sought=len(sought),
@@ -218,9 +212,16 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
     for start in followed(range(0, count, step)):
         block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}  # a view would keep all draws
         yield block, min(step, count - start)
-        gc.collect(
-            1
-        )  # what a price is made of are rings of objects, few and with large arrays: left alone they are held for long
+        gc.collect(1)  # a price is made of few objects in reference cycles with large arrays, which would linger otherwise
+
+
+def _spreads(names: dict[str, str], nominal: dict[str, float], totals: Floats) -> tuple[Spread, ...]:
+    won = first_least(list(totals))
+    found = []
+    for index, (title, spec) in enumerate(names.items()):
+        p5, p50, p95 = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
+        found.append(Spread(title, spec, nominal[title], p5, p50, p95, wins=float((won == index).mean())))
+    return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
 def _tornado(

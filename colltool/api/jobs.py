@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from colltool.training.plan import Plan
     from colltool.training.search_results import Keep, LayoutSearch
 
+    AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
+
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
 
@@ -43,8 +45,14 @@ def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrid
     return run(job, overrides)
 
 
+def _job_of(job: AnyJob) -> Job:
+    from colltool.training.job import Job as Loaded
+
+    return job if isinstance(job, Loaded) else load_job(job)
+
+
 def plan(
-    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    job: AnyJob,
     fabric: AnyFabric,
     ranks: int | None = None,
     *,
@@ -58,10 +66,10 @@ def plan(
     Args:
         job: a job, or a path, shipped name or mapping to load.
         fabric: a fabric, or a path, shipped name or mapping to load.
-        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
-        library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
+        ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
+        library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
         links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.training.plan.Plan.links`.
-        readings: of the model; the defaults when None.
+        readings: of the model.
         **parts: single readings by name, in place of those.
 
     Returns:
@@ -70,10 +78,9 @@ def plan(
     Raises:
         ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the fabric; says what fits.
     """
-    from colltool.training.job import Job as Loaded
     from colltool.training.plan import plan as run
 
-    loaded = job if isinstance(job, Loaded) else load_job(job)
+    loaded = _job_of(job)
     return run(
         loaded,
         under_library(fabric_of(fabric), library),
@@ -84,7 +91,7 @@ def plan(
 
 
 def search_layouts(
-    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    job: AnyJob,
     fabric: AnyFabric,
     ranks: int | None = None,
     keep: Keep | None = None,
@@ -98,28 +105,22 @@ def search_layouts(
     """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices one, the best first.
 
     Args:
-        job: a job, or a path, shipped name or mapping to load. tp, sp, cp, ep, etp, pp, virtual,
-            micro-batch, shard and recompute are searched; the rest of it stays.
-        fabric: a fabric, or a path, shipped name or mapping to load.
-        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
-        keep: what every layout has: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
-        top: only so many, the best; all when None.
-        library: whose schedules run; the fabric's own when None. Of NCCL what its cost model picks.
-        readings: of the model; the defaults when None.
-        watch: a function that is told as it goes how much of how much is done.
-        **parts: single readings by name, in place of those.
+        job, fabric, ranks, library, readings: as :func:`plan`. tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute
+            of the job are searched; the rest of it stays.
+        keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
+        top: only the best so many; default: all.
+        watch: called as it goes with how much of how much is done.
 
     Returns:
         A :class:`colltool.training.search_results.Search`; seconds, bytes, tokens/s.
 
     Raises:
-        ColltoolError: a job or a fabric that cannot be used, something that cannot be kept, or no layout that fits; says what
-            kept them out.
+        ColltoolError: a job or a fabric that cannot be used, a constraint that cannot hold, or no layout that fits; says what
+            ruled them out.
     """
-    from colltool.training.job import Job as Loaded
     from colltool.training.layout_search import search as run
 
-    loaded = job if isinstance(job, Loaded) else load_job(job)
+    loaded = _job_of(job)
     if top is not None:
         top = count_of(top, "top", 1)
     if watch is not None and not callable(watch):
@@ -130,7 +131,7 @@ def search_layouts(
 
 @remembering()
 def compare_plans(
-    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    job: AnyJob,
     fabrics: Sequence[AnyFabric],
     ranks: int | None = None,
     *,
@@ -142,11 +143,10 @@ def compare_plans(
     """One job on several fabrics, each planned as :func:`plan` does, the others held against the first.
 
     Args:
-        job: a job, or a path, shipped name or mapping to load.
-        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
-        ranks: N; those of the job's layout, and where its dp is auto all of the smallest fabric, when None.
-        overrides: as of :func:`colltool.load_fabric`, on every fabric.
-        library, readings, **parts: as of :func:`plan`.
+        fabrics: at least two.
+        ranks: N; default: those of the job's layout, and where its dp is auto all of the smallest fabric.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+        job, library, readings, **parts: as :func:`plan`.
 
     Returns:
         A :class:`colltool.analysis.jobs.Plans`.
@@ -155,16 +155,15 @@ def compare_plans(
         ColltoolError: as :func:`plan`.
     """
     from colltool.analysis.jobs import plans as run
-    from colltool.training.job import Job as Loaded
 
-    loaded = job if isinstance(job, Loaded) else load_job(job)
+    loaded = _job_of(job)
     where = wheres(several_of(fabrics), overrides, library)
     typed = [typed_of(one) for one in several_of(fabrics)]
     return run(loaded, [one.load(()) for one in where], ranks_of(ranks, 1), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(
-    job: Job | str | os.PathLike[str] | Mapping[str, Any],
+    job: AnyJob,
     fabric: AnyFabric,
     ranks: int | None = None,
     *,
@@ -178,13 +177,10 @@ def plan_sensitivity(
     """The step of a job where numbers of the fabric may be other than the file says.
 
     Args:
-        job: a job, or a path, shipped name or mapping to load.
-        fabric: a fabric, or a path, shipped name or mapping to load.
-        ranks: as of :func:`plan`.
-        vary: ranges, as of :func:`colltool.sensitivity`.
+        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
+        vary: ranges, as in :func:`colltool.sensitivity`.
         samples: draws of all numbers at once.
         seed: of the draws.
-        library, readings, **parts: as of :func:`plan`.
 
     Returns:
         A :class:`colltool.analysis.jobs.PlanSpread`.
@@ -194,9 +190,8 @@ def plan_sensitivity(
     """
     from colltool.analysis.jobs import plan_spread as run
     from colltool.fabric.parameter_ranges import ranges_of
-    from colltool.training.job import Job as Loaded
 
-    loaded = job if isinstance(job, Loaded) else load_job(job)
+    loaded = _job_of(job)
     on = under_library(fabric_of(fabric), library)
     numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}

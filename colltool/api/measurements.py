@@ -63,11 +63,11 @@ def calibrate(
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
         logs: as :func:`validate`.
         overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
-        tier: only this one; when None each that some series spans as its outermost.
+        tier: only this one; default: each that some series spans as its outermost.
         algorithms: exactly these; when empty those that a log's library may have run are compared.
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
         ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric; the old one's with ``-calibrated`` when None.
+        name: of the new fabric; default: the old one's with ``-calibrated``.
 
     Returns:
         A :class:`colltool.calibration.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
@@ -103,7 +103,7 @@ def validate(
     readings: Readings | None = None,
     **parts: Any,
 ) -> Validation:
-    """Hold measured times against the prices of a fabric, size by size, and say what follows from the difference.
+    """Compare measured times with the prices of a fabric, size by size, and say what the difference tells.
 
     Args:
         fabric: as :func:`price`.
@@ -147,7 +147,7 @@ def trace(
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``, as Slurm deals ranks to hosts;
             a file with a rank of the fabric, a host or host:slot in each line, or a layout file with a ``map``. Rank r is rank r
             when None.
-        library: whose schedules are expected; the fabric's own when None.
+        library: whose schedules are expected; default: the fabric's own.
         readings, **parts: as :func:`price`.
 
     Returns:
@@ -186,8 +186,8 @@ def doctor(
     Args:
         logs: as :func:`validate`, and traces of the PyTorch profiler as :func:`trace`, judged together.
         fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs name.
-        overrides: as of :func:`colltool.load_fabric`, on either.
-        expect: the share of the expected rate below which something is off, a fraction; 0.8 when None.
+        overrides: as in :func:`colltool.load_fabric`, on either.
+        expect: the share of the expected rate below which something is off, a fraction; default: 0.8.
         primitive: only this collective; also what logs measure that do not say.
         ranks, nodes, in_place: as :func:`validate`.
         readings, **parts: as :func:`price`.

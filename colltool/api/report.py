@@ -63,20 +63,20 @@ def report(
     Args:
         fabric: what the page is about: a fabric, or a path, shipped name or mapping to load.
         against: fabrics that it is compared with.
-        vary: keys with their values, as of :func:`colltool.compare`: a column for each; the first is what the page is about.
+        vary: keys with their values, as in :func:`colltool.compare`: a column for each; the first is what the page is about.
         job: a job, or a path, shipped name or mapping to load: its step on each fabric.
         logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
-        collective, nodes, in_place: of logs that do not say, as ``primitive``, ``nodes`` and ``in_place`` of
+        collective, nodes, in_place: of logs that do not say, as ``primitive``, ``nodes`` and ``in_place`` in
             :func:`colltool.doctor`.
         ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all of the smallest fabric when
             None.
-        shape: of the slice that is looked at closely, as of :func:`colltool.price`.
+        shape: of the slice that is looked at closely, as in :func:`colltool.price`.
         size: bytes per rank that are looked at closely, by nccl-tests' convention.
         primitives: one or several, by short or long name.
-        overrides: as of :func:`colltool.load_fabric`, on every fabric.
-        job_overrides: as of :func:`colltool.load_job`, on a job that is not loaded.
-        library: whose schedules are ranked; each fabric's own when None.
-        readings: of the model; the defaults when None.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+        job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
+        library: whose schedules are ranked; default: each fabric's own.
+        readings: of the model.
         **parts: single readings by name, in place of those.
 
     Returns:

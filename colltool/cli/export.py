@@ -65,7 +65,7 @@ def astra_sim(
     output: Annotated[Path, o.option("output", "The folder for network.yml and system.json.", metavar="DIR"), o.WRITTEN],
     group: GroupChoice = EVERYBODY,
     size: Annotated[str | None, o.option("size", "Bytes per rank: say what to run in ASTRA-sim for it.")] = None,
-    ideal: o.Ideal = False,
+    ideal: Annotated[bool, o.option("ideal")] = False,
 ) -> None:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json."""
     import colltool.algorithms  # noqa: F401 - fills the registry

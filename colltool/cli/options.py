@@ -93,7 +93,6 @@ Sizes = Annotated[str | None, option("sizes")]
 Algorithms = Annotated[str | None, option("algorithms")]
 Library = Annotated[str | None, option("library")]
 SlowRank = Annotated[float | None, option("slow_rank")]
-Vary = Annotated[Several, option("vary")]
 Rtol = Annotated[float | None, option("rtol")]
 Logs = Annotated[list[str], option("logs"), READ]
 Collective = Annotated[str | None, option("collective")]
@@ -102,7 +101,6 @@ InPlace = Annotated[bool, option("in_place")]
 JobFile = Annotated[str, option("job", metavar=""), READ]
 JobSet = Annotated[Several, option("job_overrides")]
 Output = Annotated[Path | None, option("output"), WRITTEN]
-Ideal = Annotated[bool, option("ideal")]
 
 
 def _schema(files: str, definition: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""All-reduce, message by message; and what powers of two do off them: neighbours folded into one, or ranks of zeros beside."""
+"""All-reduce; off powers of two, ranks are folded into neighbours or padded with ranks of zeros."""
 
 from itertools import chain as joined
 
@@ -13,7 +13,7 @@ from colltool.schedules.rooted import edges, fan_out, two_trees, up_and_down_the
 
 
 def exchanged(n: int) -> Batches:
-    """The whole vector, chunk 0, swapped with the partners at distance 1, 2, 4 ..."""
+    """Swap the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
         yield (step(rank, rank ^ stride, 0, add=True),)
@@ -21,27 +21,24 @@ def exchanged(n: int) -> Batches:
 
 @schedule("ring", AR, per_pair=1)
 def ring(group: Group, _segments: int) -> Program:
-    """Twice around the ring, once adding, once copying; on a lattice along its links."""
     n = group.ranks
     return embedded_ring(AR, group) if group.axes else equal_chunks(AR, n, n, joined(scatter_on_ring(n), gather_on_ring(n)))
 
 
 @schedule("tree", AR)
 def tree(group: Group, _segments: int) -> Program:
-    """Up one binomial tree with sums, and down again with the result."""
     return equal_chunks(AR, group.ranks, 1, joined(backwards(fan_out(group.ranks)), fan_out(group.ranks)))
 
 
 @schedule("double-binary-tree", AR)
 def double_binary_tree(group: Group, segments: int) -> Program:
-    """Half of the vector up and down each of two complementary trees, in P segments; both directions overlap."""
+    """Half of the vector on each tree, in P segments; up and down overlap."""
     trees = edges(two_trees(group.ranks))
     return equal_chunks(AR, group.ranks, 2 * segments, up_and_down_the_trees(trees, segments))
 
 
 @schedule("recursive-doubling", AR)
 def recursive_doubling(group: Group, _segments: int) -> Program:
-    """Everybody swaps and adds; N a power of two."""
     return equal_chunks(AR, group.ranks, 1, exchanged(group.ranks))
 
 
@@ -51,7 +48,6 @@ def halved_and_doubled(n: int) -> Batches:
 
 @schedule("rabenseifner", AR)
 def rabenseifner(group: Group, _segments: int) -> Program:
-    """Reduce-scatter by halving, all-gather by doubling; N a power of two."""
     return equal_chunks(AR, group.ranks, group.ranks, halved_and_doubled(group.ranks))
 
 
@@ -63,13 +59,12 @@ def one_shot(group: Group, _segments: int) -> Program:
 
 @schedule("two-shot", AR)
 def two_shot(group: Group, _segments: int) -> Program:
-    """Every rank adds up one chunk and hands it to all others."""
     n = group.ranks
     return equal_chunks(AR, n, n, joined(backwards(gather_direct(n)), gather_direct(n)))
 
 
 class _Fold:
-    """Who goes on and who is folded: of the first 2r ranks the odd ones stand for both, then come the others."""
+    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for themselves."""
 
     def __init__(self, n: int) -> None:
         self.kept = 1 << (n.bit_length() - 1)
@@ -81,7 +76,7 @@ class _Fold:
             yield tuple(step(self.rank_of[one.src], self.rank_of[one.dst], one.chunk, add=one.add) for one in batch)
 
     def folded(self, batches: Batches, chunks: int) -> Batches:
-        """Whole vectors in, then the rounds, then whole results out."""
+        """Whole vectors in, the rounds, whole results out."""
         here, chunk = self.extra[:, None], np.arange(chunks)
         yield (step(*np.broadcast_arrays(here, here + 1, chunk), add=True),)
         yield from self.on_kept(batches)
@@ -96,17 +91,16 @@ def recursive_doubling_fold(group: Group, _segments: int) -> Program:
 
 @schedule("rabenseifner-fold", AR)
 def rabenseifner_fold(group: Group, _segments: int) -> Program:
-    """N' chunks, halved and doubled by those that go on."""
     fold = _Fold(group.ranks)
     return equal_chunks(AR, group.ranks, fold.kept, fold.folded(halved_and_doubled(fold.kept), fold.kept))
 
 
 def _gathered(n: int) -> Batches:
-    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks take what they lack."""
+    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks get what they lack."""
     fold = _Fold(n)
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
     for (one,) in fold.on_kept(gather_by_doubling(fold.kept)):
-        both = one.chunk < len(fold.extra)  # the chunk of a rank that stands for two is two
+        both = one.chunk < len(fold.extra)  # a rank that stands for two has two chunks
         own = step(one.src, one.dst, fold.rank_of[one.chunk])
         yield own, step(one.src[both], one.dst[both], fold.extra[one.chunk[both]])
     missing = np.arange(n) != fold.extra[:, None]
@@ -125,7 +119,7 @@ def scatter_folded(group: Group, _segments: int) -> Program:
 
 
 def _to_the_group(n: int, whole: int) -> Batches:
-    """Doubling among all, the group's and those beside it; in the last round nobody needs to serve those beside it."""
+    """Doubling among group and padding; the last round leaves out what only the padding would receive."""
     *near, (last,) = gather_by_doubling(whole)
     yield from near
     needed = last.dst < n
@@ -134,7 +128,7 @@ def _to_the_group(n: int, whole: int) -> Batches:
 
 @schedule("rabenseifner-padded", AR)
 def rabenseifner_padded(group: Group, _segments: int) -> Program:
-    """Ranks N .. N''-1 start with nothing: they only take in the first round, and in the last they only give."""
+    """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only sends in the last."""
     n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
     batches = joined(backwards(_to_the_group(n, whole)), _to_the_group(n, whole))
     return equal_chunks(AR, n, whole, batches, nodes=whole)

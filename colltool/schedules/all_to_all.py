@@ -1,4 +1,4 @@
-"""All-to-all, message by message: chunk ``src * N + dst``, of M/N, goes from src to dst. A rank's chunk to itself stays."""
+"""All-to-all: chunk ``src * N + dst``, of M/N, goes from src to dst. A rank's chunk to itself stays."""
 
 from math import prod
 
@@ -18,7 +18,7 @@ def _one_peer_after_the_other(n: int) -> Batches:
 
 
 def _by_the_bits_of_the_way(n: int) -> Batches:
-    """Round k: every chunk whose way (dst - src modulo N) has bit k goes 2^k ahead; it has the lower bits behind it."""
+    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are behind it."""
     src, dst = _ends(n)
     way = (dst - src) % n
     for stride in strides(n):
@@ -39,7 +39,6 @@ def pairwise(group: Group, _segments: int) -> Program:
 
 @schedule("bruck", A2A)
 def bruck(group: Group, _segments: int) -> Program:
-    """Chunks are passed on by powers of two."""
     return equal_chunks(A2A, group.ranks, group.ranks**2, _by_the_bits_of_the_way(group.ranks))
 
 
@@ -53,7 +52,7 @@ def _ends(n: int) -> tuple[Indices, Indices]:
 
 
 def _move(before: Indices, after: Indices) -> tuple[Step, ...]:
-    """Every chunk that is not yet there, at once."""
+    """Every chunk that is not yet in place, at once."""
     moving = np.flatnonzero(before != after)
     return (step(before[moving], after[moving], moving),)
 

@@ -1,7 +1,7 @@
-"""Composed schedules: the phases of a composition, each a single-tier schedule that all domains of its tier run at once.
+"""Composed schedules: phases of single-tier schedules, each run by all domains of its tier at once.
 
-A chunk of the whole is a tuple of chunks, one of each tier's schedule: what an inner phase leaves at a rank the next tier cuts
-further. Between phases it is enough to know where each tier's chunk stands: everywhere, or at one place.
+A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what the one inside leaves at a rank.
+Between phases it is enough to know where each tier's chunk stands: everywhere, or at one place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,17 +31,16 @@ class TierSchedule(NamedTuple):
 
 def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: Sequence[str], segments: int = 1,
             order: Order = "inner-first") -> Program:  # fmt: skip
-    """The schedule of a composition: phase after phase.
+    """The schedule of a composition, phase after phase.
 
     Args:
-        primitive, name: which composition.
         groups: the tiers, innermost first, each seen alone; ranks are numbered innermost fastest.
-        choices: an algorithm for each tier, by the name it has for the tier's first phase.
+        choices: an algorithm for each tier, by its name in the tier's first phase.
         segments: P of each pipelined phase.
         order: of an all-gather or reduce-scatter.
 
     Raises:
-        ValueError: an algorithm without a schedule, or one that needs switches or cuts the way back differently.
+        ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the payload differently.
     """
     steps = find_composition(primitive, name).steps(tuple(group.ranks for group in groups), order)
     firsts: dict[int, Program] = {}
@@ -54,7 +53,7 @@ def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: S
 
 
 def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
-    """What a tier's choice is called in a later phase: the all-gather that mirrors the reduce-scatter."""
+    """A tier's choice in a later phase: the all-gather that mirrors its reduce-scatter."""
     return find(begun, choice).mirror if begun is RS and primitive is AG else choice
 
 
@@ -69,7 +68,7 @@ def _program(primitive: Primitive, name: str, group: Group, segments: int) -> Pr
 
 
 def _aligned(first: Program, later: Program) -> Indices:
-    """The chunk of a tier's first phase that each chunk of a later one is: same place, same size, in order."""
+    """Which of the first phase's chunks each of a later one's is: same place, same size, in order."""
     if first is later:
         return np.arange(len(first.chunk_bytes))
     ranked = [np.lexsort((program.chunk_bytes, program.home)) for program in (first, later)]
@@ -89,15 +88,7 @@ def _whole(primitive: Primitive, tiers: list[Program], phases: list[TierSchedule
     chunk_bytes = reduce(lambda inner, outer: np.multiply.outer(outer, inner).ravel(), [one.chunk_bytes for one in tiers])
     home, target = (_numbered([getattr(one, end) for one in tiers], node_strides) for end in ("home", "target"))
     ranks = int(np.prod(sizes))
-    return Program(
-        primitive=primitive,
-        ranks=ranks,
-        nodes=ranks,
-        chunk_bytes=chunk_bytes,
-        home=home,
-        target=target,
-        batches=_batches(phases, dimensions),
-    )
+    return Program(primitive, ranks, ranks, chunk_bytes, home, target, batches=_batches(phases, dimensions))
 
 
 def _numbered(places: list[Indices], strides: list[int]) -> Indices:

@@ -1,7 +1,7 @@
-"""A machine that runs a schedule on real state and judges the result.
+"""Runs a schedule on real state and judges the result.
 
-Every rank's contribution to every chunk is a random 64-bit number and a sum is a sum modulo 2^64. So what a rank holds tells
-over whom it was reduced: a contribution missing or counted twice changes it, but for a chance of 2^-64. Zero is nothing.
+Every contribution is a random 64-bit number and sums are modulo 2^64, so one that is missing or counted twice shows, but for a
+chance of 2^-64. Zero means nothing is held.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Carry = Callable[[tuple[Step, ...], NDArray[np.float64]], None]
 
 
 class Outcome(NamedTuple):
-    """What running a schedule showed: whether the collective's post-condition holds, or the first thing wrong; and its steps."""
+    """Whether the collective's post-condition holds, else the first thing wrong; and the number of steps."""
 
     holds: bool
     problem: str
@@ -26,12 +26,7 @@ class Outcome(NamedTuple):
 
 
 def run(program: Program, carry: Carry | None = None) -> Outcome:
-    """Execute a schedule to its end.
-
-    Args:
-        program: the schedule; consumed.
-        carry: called with every batch of steps and the chunk sizes, to count what they load.
-    """
+    """Execute a schedule, which is consumed; ``carry`` is called with every batch of steps and the chunk sizes."""
     moved = program.primitive in (A2A, P2P)
     state: _Places | _Sums = _Places(program) if moved else _Sums(program)
     count = 0

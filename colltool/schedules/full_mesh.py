@@ -17,13 +17,13 @@ from colltool.schedules.program import Batches, Indices, Program, backwards, equ
 
 
 def zigzag(n: int) -> Indices:
-    """0, 1, -1, 2, -2 ... on a circle of n places: of even n, no two of its steps are the same turn."""
+    """0, 1, -1, 2, -2 ... on a circle of n places; for even n all steps are different turns."""
     place = np.arange(n, dtype=np.int64)
     return np.where(place % 2, (place + 1) // 2, -(place // 2)) % n
 
 
 def rings(n: int) -> Indices:
-    """Rings through all ranks from rank 0 that use all links of a full mesh alike, shape (rings, n)."""
+    """Rings through all ranks from rank 0 that load all links of a full mesh alike, shape (rings, n)."""
     turned = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
     if n % 2 == 0:
         turned = np.concatenate([turned, turned[:, ::-1]])
@@ -31,13 +31,13 @@ def rings(n: int) -> Indices:
 
 
 def paths(n: int) -> Indices:
-    """Paths through all ranks, an equal number from each, that use all links alike: a domain's part of rings over all NICs."""
+    """Paths through all ranks, equally many from each, that load all links alike: a domain's part of rings over all NICs."""
     turned = (zigzag(n) + np.arange(n)[:, None]) % n
     return np.concatenate([turned, turned[:, ::-1]]) if n % 2 else turned
 
 
 def _ring_of(n: int) -> int:
-    """About how many chunks move for each pair of ranks: one on every ring."""
+    """Chunks that move per pair of ranks: about one on every ring."""
     return 2 * n
 
 
@@ -50,7 +50,6 @@ def _gathered(around: Indices) -> Batches:
 
 
 def _shared(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Every ring with its share: gathering, the same backwards with sums, or both."""
     n, around = group.ranks, rings(group.ranks)
     batches = {AG: _gathered(around), RS: backwards(_gathered(around))}
     moves = joined(batches[RS], batches[AG]) if primitive is AR else batches[primitive]

@@ -1,4 +1,4 @@
-"""All-gather and reduce-scatter, message by message: N chunks of M/N; rank c starts or ends with chunk c."""
+"""All-gather and reduce-scatter: N chunks of M/N; rank c starts or ends with chunk c."""
 
 import numpy as np
 
@@ -16,14 +16,14 @@ def gather_on_ring(n: int) -> Batches:
 
 
 def scatter_on_ring(n: int) -> Batches:
-    """Step k: every rank sends on its partial sum of the chunk at home k+1 places behind it; after N-1 steps all are home."""
+    """Step k: every rank passes on its partial sum of the chunk that belongs k+1 places behind it."""
     rank = np.arange(n, dtype=np.int64)
     for k in range(n - 1):
         yield (step(rank, (rank + 1) % n, (rank - k - 1) % n, add=True),)
 
 
 def gather_by_doubling(n: int) -> Batches:
-    """Exchange all that is held with the partners at distance 1, 2, 4 ...: an aligned block as long as the distance."""
+    """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)[:, None]
     for stride in strides(n):
         held = rank // stride * stride + np.arange(stride)
@@ -31,7 +31,7 @@ def gather_by_doubling(n: int) -> Batches:
 
 
 def gather_far_first(n: int) -> Batches:
-    """Send to the rank at distance N/2 .. 2, 1 ahead every chunk that is not beyond its reach.
+    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below N.
 
     A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set shifted by the distance.
     """
@@ -49,7 +49,6 @@ def gather_direct(n: int) -> Batches:
 
 @schedule("ring", AG, per_pair=1)
 def ring_gather(group: Group, _segments: int) -> Program:
-    """Around the ring, N-1 steps; on a lattice along its links."""
     return embedded_ring(AG, group) if group.axes else equal_chunks(AG, group.ranks, group.ranks, gather_on_ring(group.ranks))
 
 
@@ -60,13 +59,11 @@ def ring_scatter(group: Group, _segments: int) -> Program:
 
 @schedule("recursive-doubling", AG)
 def recursive_doubling(group: Group, _segments: int) -> Program:
-    """Partners by exclusive or, near to far; N a power of two."""
     return equal_chunks(AG, group.ranks, group.ranks, gather_by_doubling(group.ranks))
 
 
 @schedule("recursive-halving", RS)
 def recursive_halving(group: Group, _segments: int) -> Program:
-    """Partners by exclusive or, far to near: give up the half of the block that the partner stands in."""
     return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_by_doubling(group.ranks)))
 
 
@@ -77,7 +74,6 @@ def pat_gather(group: Group, _segments: int) -> Program:
 
 @schedule("pat", RS)
 def pat_scatter(group: Group, _segments: int) -> Program:
-    """The same trees from leaves to root, near to far."""
     return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_far_first(group.ranks)))
 
 

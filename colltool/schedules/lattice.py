@@ -1,7 +1,7 @@
-"""Reduce-scatter, all-gather and all-reduce on tori and meshes, axis by axis; with the flat ring, chains and all-to-all.
+"""Collectives on tori and meshes, axis by axis: rings, halving, chains; and rings embedded in a lattice.
 
-Chunk c + N * part is that part of the piece that rank c owns. A reduce-scatter goes over the axes in turn: after an axis a
-rank keeps the pieces whose owners stand where it stands on that axis. An all-gather is that backwards.
+Chunk c + N * part is that part of rank c's piece. A reduce-scatter goes over the axes in turn: after an axis a rank keeps the
+pieces whose owners share its place on that axis. An all-gather is that backwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,7 @@ Pattern = Callable[[Axis], list[Step]]
 
 
 def by_axes(axes: Sequence[Axis], order: Sequence[int], pattern: Pattern, first_part: int = 0, parts: int = 1) -> list[Script]:
-    """A reduce-scatter over the axes in that order: one script per axis.
-
-    ``pattern`` gives an axis its steps; chunks lie in parts ``first_part`` to ``first_part + parts - 1``.
-    """
+    """A reduce-scatter over the axes in that order, a script for each; chunks lie in ``parts`` parts from ``first_part`` on."""
     sizes = [axis.size for axis in axes]
     strides, n = [prod(sizes[:k]) for k in range(len(sizes))], prod(sizes)
     scripts = []
@@ -39,7 +36,7 @@ def by_axes(axes: Sequence[Axis], order: Sequence[int], pattern: Pattern, first_
 
 
 def scattered(primitive: Primitive, n: int, parts: int, script: Script) -> Program:
-    """The program of a script for a reduce-scatter: itself, backwards for an all-gather, or both for an all-reduce."""
+    """The program of a reduce-scatter's script: itself, backwards for an all-gather, or both for an all-reduce."""
     there, back = forwards(script), backwards(script)
     batches = {RS: there, AG: back, AR: chain(there, back)}[primitive]
     return equal_chunks(primitive, n, n * parts, batches)
@@ -50,7 +47,6 @@ def _long_axes(group: Group) -> list[int]:
 
 
 def _axis_after_axis(primitive: Primitive, pattern: Pattern, parts: int, group: Group, _segments: int) -> Program:
-    """Every axis in turn by the same pattern, every piece in so many parts."""
     scripts = by_axes(group.axes, _long_axes(group), pattern, parts=parts)
     return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
@@ -60,7 +56,7 @@ def _ring_or_line(axis: Axis) -> list[Step]:
 
 
 def _both_ways_or_open(axis: Axis) -> list[Step]:
-    """Both directions of a ring or pair, each block in two halves; an open line carries both halves together."""
+    """Both directions of a ring or pair, half a block each; an open line carries both halves together."""
     if axis.is_ring or axis.size == 2:
         return both_ways(axis.size)
     d = axis.size
@@ -73,7 +69,7 @@ def _both_ways_or_open(axis: Axis) -> list[Step]:
 def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """The payload in k parts; part j runs the axes j, j+1, ... of the k long ones, in both directions.
 
-    A phase is one axis of every part and takes as many steps as its longest; the parts begin it together.
+    A phase is one axis of every part; all parts begin it together, and it lasts as long as its longest.
     """
     axes = _long_axes(group)
     k = len(axes)
@@ -88,9 +84,8 @@ for _primitive in (AR, RS, AG):
     schedule("dim-ring", _primitive, per_pair=1)(partial(_axis_after_axis, _primitive, _ring_or_line, 1))
     schedule("dim-ring-bidirectional", _primitive)(partial(_axis_after_axis, _primitive, lambda axis: both_ways(axis.size), 2))
     schedule("multi-ring", _primitive)(partial(_multi_ring, _primitive))
-    schedule("dim-rabenseifner", _primitive)(
-        partial(_axis_after_axis, _primitive, lambda axis: halving(axis.size), 1)
-    )  # whatever lies between partners
+    # whatever lies between partners
+    schedule("dim-rabenseifner", _primitive)(partial(_axis_after_axis, _primitive, lambda axis: halving(axis.size), 1))
 
 
 def embedded_ring(primitive: Primitive, group: Group) -> Program:
@@ -107,10 +102,7 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
-    """A walk over all ranks from neighbour to neighbour; over the ``chosen`` axes only, at 0 on the others.
-
-    It walks the first axis up, takes one step on the next, walks the first down, and so on.
-    """
+    """A walk to and fro over all ranks, neighbour to neighbour; over the ``chosen`` axes only, at 0 on the others."""
     walk = np.zeros(1, dtype=np.int64)
     for k in range(len(axes)) if chosen is None else chosen:
         stride = prod(axis.size for axis in axes[:k])
@@ -120,7 +112,7 @@ def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
 
 
 def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
-    """A closed walk over all ranks, or None where there is none: an open line, or a lattice with only odd, open axes."""
+    """A closed walk over all ranks; None on an open line, and on a lattice with only odd, open axes."""
     long = [k for k, axis in enumerate(axes) if axis.size > 1]
     rings = [k for k in long if axes[k].is_ring]
     even = [k for k in long if axes[k].size % 2 == 0]
@@ -136,7 +128,7 @@ def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
 
 
 def _woven(layers: Indices, across: Indices) -> Indices:
-    """A cycle over layers x across: to and fro through the layers but for column 0, and home along that.
+    """A cycle over layers x across: to and fro through the layers except column 0, and home along that.
 
     It closes with an even number of layers, and with an odd one if ``across`` is a ring.
     """
@@ -145,18 +137,17 @@ def _woven(layers: Indices, across: Indices) -> Indices:
     return np.concatenate([across[:1] + layers[:1], there, across[0] + layers[:0:-1]])
 
 
-Reached = Callable[[int], Indices]
-"""Of an axis of d places: for each how many hops up from the root's it is reached; below 0, down."""
+Reached = Callable[[int], Indices]  # d -> for each place of an axis the hops up from the root's; below 0, down
 
 
 def _both_ways_round(d: int) -> Indices:
-    """The root at the foot of a ring; what is nearer the other way is reached round the corner."""
+    """From place 0 of a ring, the nearer way round."""
     place = np.arange(d)
     return np.where(place > d // 2, place - d, place)
 
 
 def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
-    """Every rank's parent and depth; the root's is 0. A rank's parent is a neighbour on its last axis off the root's place."""
+    """Every rank's parent and depth (the root's is 0); the parent is one hop back on the last axis off the root's place."""
     ranks = np.arange(group.ranks)
     parent, depth = ranks.copy(), np.zeros_like(ranks)
     for k, axis in enumerate(group.axes):
@@ -170,7 +161,7 @@ def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
 
 
 def _waves(tree: tuple[Indices, Indices], segments: int, primitive: Primitive) -> Batches:
-    """Segment s reaches a rank of depth h in step h + s (the first is 1); a reduction runs the same backwards."""
+    """Segment s reaches depth h in step h + s, from 1; a reduction runs the same backwards."""
     parent, depth = tree
     steps = int(depth.max()) + segments - 1
     for t in range(1, steps + 1) if primitive is BC else range(steps, 0, -1):

@@ -8,13 +8,13 @@ import numpy as np
 from colltool.algorithms.group import Axis
 from colltool.schedules.links import Floats, Indices, LinkClass, LinkModel, LinkUse
 
-_DUST = 1e-12  # of the busiest link: what a running sum leaves where nothing passes
+_DUST = 1e-12  # of the busiest link: rounding that a running sum leaves where nothing passes
 
 
 class LatticeLinks(LinkModel):
-    """A torus or mesh: dimension-ordered shortest paths, axis 1 first, ties split over both ways.
+    """A torus or mesh, routed by dimension order from axis 1; ties split over both ways.
 
-    A link has the number of the rank that it leaves; classes are axis 1 upwards, axis 1 downwards, axis 2 upwards ...
+    A link has the number of the rank that it leaves; classes are axis 1 up, axis 1 down, axis 2 up ...
     """
 
     def __init__(self, axes: Sequence[Axis], ranks: int = 0, inside: int = 1, tier: str = "", capacity_Bps: float = 1.0, *,
@@ -33,7 +33,7 @@ class LatticeLinks(LinkModel):
         return [nodes // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)]
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[tuple[int, Indices, Indices, Indices]]:
-        """Axis by axis: the axis, where each message enters it, and the hops up and down it would take."""
+        """Per axis: its number, where each message enters it, and its hops if it goes up or down."""
         here, copy = self.split(src)
         there = self.split(dst)[0]
         for number, (axis, stride) in enumerate(zip(self.axes, self.strides, strict=True)):
@@ -45,7 +45,7 @@ class LatticeLinks(LinkModel):
             here = here + (b - a) * stride
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """Every link on the way of each message, walked hop by hop."""
+        """Walks every message hop by hop."""
         for axis, entry, up, down in self._legs(src, dst):
             size, stride = self.sizes[axis], self.strides[axis]
             for way, (hops, other) in enumerate(((up, down), (down, up))):
@@ -60,7 +60,7 @@ class LatticeLinks(LinkModel):
                 yield LinkUse(2 * axis + way, start + (at - place) * stride, message, share)
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """As :meth:`uses` adds up, without walking: an all-to-all of thousands of ranks takes no more than its messages."""
+        """The sums of :meth:`uses` without walking, so that all-to-alls of thousands of ranks stay fast."""
         loads = []
         for axis, entry, up, down in self._legs(src, dst):
             places, stride = self.sizes[axis], self.strides[axis]
@@ -72,9 +72,9 @@ class LatticeLinks(LinkModel):
         return loads
 
     def _arcs(self, axis: int, foot: Indices, first: Indices, after: Indices, size: Floats) -> Floats:
-        """Adds each size to the links of places first, first+1 .. before ``after`` of its line, round the corner where it must.
+        """Add each size to places ``first`` up to ``after`` (exclusive) of its line, wrapping where it must.
 
-        By differences: plus where an arc begins, minus where it has ended, and a running sum along the line.
+        A difference array: plus where an arc begins, minus where it has ended, and a running sum along the line.
         """
         places, stride = self.sizes[axis], self.strides[axis]
         wraps = (after <= first) & (size > 0)
@@ -86,7 +86,7 @@ class LatticeLinks(LinkModel):
         return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        """The busiest link that leaves a rank, or comes to it from a neighbour."""
+        """The busiest link into or out of each rank."""
         busiest, ranks = np.zeros(self.ranks), np.arange(self.ranks)
         for axis, (places, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
             up, down = loads[2 * axis], loads[2 * axis + 1]

@@ -1,7 +1,6 @@
-"""Reduce-scatters along one line or ring of d places, step by step, and how to lay them over all lines of a group at once.
+"""Reduce-scatters along one line or ring of d places, and how to lay them over all parallel lines of a group.
 
-Block y ends at place y. A line's chunk y + d * part is that part of block y. An all-gather is a reduce-scatter backwards:
-the tree over which a block's sum came together is the tree over which it spreads.
+Block y ends at place y; a line's chunk y + d * part is that part of block y. An all-gather is a reduce-scatter backwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,23 +10,16 @@ import numpy as np
 
 from colltool.schedules.program import Indices, Step, step
 
-Places = Indices | None
-"""Where each index of a dimension is held: one place each, or None for everywhere."""
+Places = Indices | None  # where each index of a dimension is held; None: everywhere
 
 
 class Cover(NamedTuple):
-    """A line laid over every parallel line of a group.
+    """Lays one line over every parallel line of a group."""
 
-    Args:
-        node_at: the node of each place, shape (d,).
-        chunk_at: the chunk of each of the line's chunks.
-        nodes, chunks: what each parallel copy adds to both, shape (copies,).
-    """
-
-    node_at: Indices
-    chunk_at: Indices
-    nodes: Indices
-    chunks: Indices
+    node_at: Indices  # the node of each place, shape (d,)
+    chunk_at: Indices  # the chunk of each of the line's chunks
+    nodes: Indices  # what each parallel copy adds to the node numbers, shape (copies,)
+    chunks: Indices  # and to the chunk numbers
 
     def spread(self, one: Step) -> Step:
         """The same step on all parallel lines."""
@@ -35,12 +27,11 @@ class Cover(NamedTuple):
         return step(src[:, None] + self.nodes, dst[:, None] + self.nodes, chunk[:, None] + self.chunks, add=one.add)
 
 
-Script = list[list[tuple[Cover, Step]]]
-"""Steps not yet laid out; those of one item leave together."""
+Script = list[list[tuple[Cover, Step]]]  # steps not yet laid out; those of one item leave together
 
 
 class Dimension(NamedTuple):
-    """One digit of the node and chunk numbers: ``places`` says where each of its chunk indices is held now."""
+    """One digit of the node and chunk numbers; ``places`` says where each of its chunk indices is held now."""
 
     size: int
     node_stride: int
@@ -50,7 +41,7 @@ class Dimension(NamedTuple):
 
 
 def copies(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
-    """The node and chunk offsets of every (place, index) that the other dimensions hold."""
+    """The node and chunk offsets of every (place, index) that these dimensions hold."""
     nodes = chunks = np.zeros(1, dtype=np.int64)
     for one in dimensions:
         index = np.arange(one.indices)
@@ -69,21 +60,21 @@ def forwards(script: Script) -> Iterator[tuple[Step, ...]]:
 
 
 def backwards(script: Script) -> Iterator[tuple[Step, ...]]:
-    """The all-gather: last step first, every message the other way, a copy instead of a sum."""
+    """The all-gather: last step first, messages turned round, copies for sums."""
     for batch in reversed(script):
         yield tuple(cover.spread(Step(one.dst, one.src, one.chunk, False)) for cover, one in batch)
 
 
 def one_way(d: int) -> list[Step]:
-    """A ring in one direction: block y leaves place y+1 and collects every place's part on its way round, d-1 steps."""
+    """A ring in one direction, d-1 steps: block y leaves place y+1 and collects every place's part on its way round."""
     place = np.arange(d)
     return [step(place, (place + 1) % d, (place - 1 - t) % d, add=True) for t in range(d - 1)]
 
 
 def open_line(d: int) -> list[Step]:
-    """An open line: the sums of block y start at both ends and flow to place y, the farthest block first, d-1 steps.
+    """An open line, d-1 steps: sums of block y start at both ends and flow to place y, the farthest block first.
 
-    A link carries one block in each direction in a step: upwards from place p at step t block d-1-(t-p).
+    In a step a link carries one block in each direction: upwards from place p at step t block d-1-(t-p).
     """
     steps = []
     for t in range(d - 1):
@@ -95,11 +86,10 @@ def open_line(d: int) -> list[Step]:
 
 
 def both_ways(d: int) -> list[Step]:
-    """A ring in both directions, every block in two halves, floor(d/2) steps.
+    """A ring in both directions, floor(d/2) steps, every block in two halves.
 
-    Half A of block y takes floor(d/2) hops upwards and the rest of the d-1 downwards, half B the other way; the shorter
-    flow starts a step later. For even d a link carries one half in the first step and two in each later one. With d = 2
-    this is an exchange.
+    Half A of block y takes floor(d/2) hops up and the rest of the d-1 down, half B the other way round; the shorter flow starts a
+    step later. For even d a link carries one half in the first step and two in each later one; d = 2 is an exchange.
     """
     place, longest = np.arange(d), d // 2
     steps = []
@@ -113,7 +103,7 @@ def both_ways(d: int) -> list[Step]:
 
 
 def halving(d: int) -> list[Step]:
-    """Recursive halving, d a power of two: partners at distance 1, 2, 4 ..., half of what is left each time, nearest first.
+    """Recursive halving, d a power of two: partners at distance 1, 2, 4 ... swap half of what is left, nearest first.
 
     Before round k place p holds the blocks that agree with p in the lowest k bits, and sends those that differ in bit k.
     """

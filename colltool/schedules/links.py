@@ -1,8 +1,7 @@
-"""The one link model: which ports, links and uplinks of a tier each message loads.
+"""Link models: which ports, links and uplinks of a tier each message loads.
 
-A tier's resources come in classes (one direction of an axis, the uplinks of a level), each with its capacity in bytes/s, so that
-what is compared is load/capacity. Ranks are numbered innermost tier fastest; every rank behind an endpoint has a port or links of
-its own there, a copy of the tier. Executed schedules, their seconds and contention all count on these.
+Resources come in classes (one direction of an axis, the uplinks of a level), each with a capacity in bytes/s. Ranks are numbered
+innermost tier fastest; every rank behind an endpoint has ports or links of its own there, a copy of the tier.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,31 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.signedinteger[Any]]
-"""Numbers of ranks, messages, groups or resources: 32 bits where there is one for every message or rank, 64 elsewhere."""
-SMALL = np.int32
-"""What holds any rank, group or resource of a fabric that can be followed link by link."""
+Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
+SMALL = np.int32  # holds any rank, group or resource of a fabric that can be followed link by link
 
 
 class LinkClass(NamedTuple):
-    """Resources of one kind and direction.
-
-    Args:
-        tier, name: ``torus``, ``axis 1 +``.
-        exists: shape (resources,): False where the wiring has none (the end of an open axis).
-        capacity_Bps: of each.
-        endpoint: ports and links that an endpoint sends through, not uplinks between switches.
-    """
+    """Resources of one kind and direction."""
 
     tier: str
-    name: str
-    exists: NDArray[np.bool_]
-    capacity_Bps: float
-    endpoint: bool = True
+    name: str  # such as ``axis 1 +``
+    exists: NDArray[np.bool_]  # shape (resources,); False at the end of an open axis
+    capacity_Bps: float  # of each
+    endpoint: bool = True  # ports and links of endpoints, not uplinks between switches
 
 
 class LinkUse(NamedTuple):
-    """Messages that load resources of one class: resource, message and share of its bytes, shape (k,) each."""
+    """Messages that load resources of class ``number``, with the share of their bytes; shape (k,) each."""
 
     number: int
     resource: Indices
@@ -48,30 +38,26 @@ class LinkModel:
     """One tier's resources.
 
     Args:
-        ranks: in all, over all copies of the tier.
+        ranks: over all copies of the tier.
         inside: ranks behind one endpoint.
-        endpoints: of one domain of the tier.
-        tier: its name.
-        capacity_Bps: of a port or link.
+        endpoints: per domain of the tier.
     """
 
     classes: list[LinkClass]
-    rails = 1
-    """Separate fabrics that the tier consists of; a leaf joins ports of one."""
-    hop_alpha_s: float | None = None
-    """α of one link, where ring neighbours can be one link apart: on a lattice."""
+    rails = 1  # separate fabrics in the tier; a leaf joins ports of one
+    hop_alpha_s: float | None = None  # α of one link where ring neighbours can be one link apart: on a lattice
 
     def __init__(self, ranks: int, inside: int, endpoints: int, tier: str, capacity_Bps: float) -> None:
         self.ranks, self.inside, self.endpoints, self.tier, self.capacity_Bps = ranks, inside, endpoints, tier, capacity_Bps
         self.copies = ranks // endpoints
 
     def split(self, ranks: Indices) -> tuple[Indices, Indices]:
-        """The tier's endpoint of each rank, and which copy of the tier (domain and position inside) it is on."""
+        """Each rank's endpoint on the tier, and the copy of the tier that it uses."""
         endpoint = ranks // self.inside % self.endpoints
         return endpoint, ranks // (self.inside * self.endpoints) * self.inside + ranks % self.inside
 
     def departures(self, src: Indices, dst: Indices) -> Indices:  # noqa: ARG002
-        """By whose port the messages should leave where a neighbour may pass them on: the sender's own."""
+        """The rank whose port each message leaves by if a neighbour may forward it; by default the sender."""
         return src
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
@@ -79,27 +65,27 @@ class LinkModel:
         raise NotImplementedError
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Bytes on every resource of every class."""
+        """Bytes per resource, class by class."""
         loads = [np.zeros(len(one.exists)) for one in self.classes]
         for use in self.uses(src, dst):
             loads[use.number] += np.bincount(use.resource, size[use.message] * use.share, len(loads[use.number]))
         return loads
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        """The most that any of a rank's own ports or links carries of such loads, either way, shape (N,); of a single tier."""
+        """The most that any port or link of each rank carries, either direction, shape (N,); of a single tier."""
         raise NotImplementedError
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
-        """Links between neighbours on the way of each message; 1 where every pair is joined."""
+        """Links between neighbours on each message's path; 1 where every pair is joined directly."""
         apart: Indices = (src != dst).astype(np.int64)
         return apart
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """Seconds of α, without η, and links, of each message."""
+        """Each message's α in seconds, without η, and its number of links."""
         raise NotImplementedError
 
     def name(self, number: int, resource: int) -> str:
-        """A resource for a person to read."""
+        """A resource's name for people."""
         raise NotImplementedError
 
     def _of(self, copy: int) -> str:
@@ -107,7 +93,7 @@ class LinkModel:
 
 
 class LevelBoundary(NamedTuple):
-    """Where a level of switches joins the next: domains of so many endpoints, each with uplinks of so much together."""
+    """Where a level of switches joins the next: domains of ``endpoints``, whose uplinks add up to ``uplink_Bps``."""
 
     name: str
     endpoints: int
@@ -115,24 +101,15 @@ class LevelBoundary(NamedTuple):
 
 
 class SwitchedLinks(LinkModel):
-    """Two ports per rank; at each boundary of levels, uplinks and downlinks of each domain, over which flows spread evenly.
+    """Two ports per rank and, for each domain of a level, uplinks and downlinks over which flows spread evenly.
 
-    With several ``rails`` a leaf belongs to one of them, and messages between rails climb to the last level. Nodes beyond the
-    ranks are switches, with as many ports as they need.
+    With several ``rails`` a leaf belongs to one, and messages between rails climb to the last level. Nodes beyond the ranks are
+    switches with unlimited ports.
     """
 
-    def __init__(
-        self,
-        ranks: int,
-        inside: int = 1,
-        endpoints: int = 0,
-        tier: str = "",
-        capacity_Bps: float = 1.0,
-        *,
-        alphas_s: Sequence[float] = (0.0,),
-        boundaries: Sequence[LevelBoundary] = (),
-        rails: int = 1,
-    ) -> None:
+    def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
+                 alphas_s: Sequence[float] = (0.0,), boundaries: Sequence[LevelBoundary] = (),
+                 rails: int = 1) -> None:  # fmt: skip
         super().__init__(ranks, inside, endpoints or ranks // inside, tier, capacity_Bps)
         self.alphas_s, self.boundaries, self.rails = np.array(alphas_s), boundaries, rails
         every = np.ones(ranks, dtype=bool)
@@ -143,7 +120,7 @@ class SwitchedLinks(LinkModel):
             self.classes += [LinkClass(tier, f"{one.name} {way}links", exists, one.uplink_Bps, False) for way in ("up", "down")]
 
     def rail(self, ranks: Indices) -> Indices:
-        """The rail of a rank's port: its position in the domain, modulo rails."""
+        """Position in the domain, modulo rails."""
         return ranks % self.inside % self.rails
 
     def departures(self, src: Indices, dst: Indices) -> Indices:
@@ -193,7 +170,7 @@ class SwitchedLinks(LinkModel):
 
 
 class MeshLinks(LinkModel):
-    """A full mesh: a link for every ordered pair of endpoints, of every copy."""
+    """A full mesh: one link per ordered pair of endpoints, in every copy."""
 
     def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
                  alpha_s: float = 0.0) -> None:  # fmt: skip

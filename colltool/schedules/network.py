@@ -1,8 +1,4 @@
-"""What a schedule loads as it runs: bytes (in units of M) on each resource of a link model, step by step.
-
-``peak`` is the sum over steps of the busiest resource, what a schedule in lock step waits for; ``busiest`` is the largest total,
-what a stream of segments waits for.
-"""
+"""Counts the bytes, in units of M, that a schedule puts on each resource of a link model."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,7 +13,7 @@ from colltool.schedules.program import Step
 
 
 class Network:
-    """Counts what its links carry."""
+    """Adds up loads: ``peak`` sums each step's busiest resource (lock step); ``busiest`` is the largest total (streams)."""
 
     def __init__(self, links: LinkModel | None = None) -> None:
         self.links = links
@@ -26,21 +22,20 @@ class Network:
         self.total: Floats | None = None
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
-        """Bytes on every resource, for messages that leave together."""
+        """Bytes per resource."""
         assert self.links is not None  # without, a subclass says what the resources are
         return np.concatenate(self.links.loads(src, dst, size))
 
     def of_ranks(self, loads: Floats) -> Floats:
-        """Of every rank the most that any of its own ports or links carries of such loads, either way, shape (N,)."""
+        """The most that any port or link of each rank carries, either direction, shape (N,)."""
         assert self.links is not None
         return self.links.of_ranks(np.split(loads, len(self.links.classes)))
 
     def distance(self, src: Indices, dst: Indices) -> int:
-        """Hops of the longest way among messages; 1 where every pair is joined."""
+        """Hops of the longest path; 1 where every pair is joined directly."""
         return int((src != dst).any()) if self.links is None else int(self.links.hops(src, dst).max(initial=0))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        """Load one batch of steps."""
         src = np.concatenate([one.src for one in batch])
         dst = np.concatenate([one.dst for one in batch])
         size = chunk_bytes[np.concatenate([one.chunk for one in batch])]
@@ -51,12 +46,11 @@ class Network:
 
     @property
     def busiest(self) -> float:
-        """The largest total on one resource."""
         return 0.0 if self.total is None else float(self.total.max())
 
 
 def links_of(joined_by: JoinedBy, endpoints: int, axes: Sequence[Axis] = (), inside: int = 1, ranks: int = 0) -> LinkModel:
-    """Links that carry a byte in a second: of a lattice or of a full mesh, else a port for each rank."""
+    """Links of capacity 1 byte/s: those of a lattice or full mesh, else one port per rank."""
     match joined_by:
         case "switches" | "tiers":
             return SwitchedLinks(ranks or endpoints, inside, endpoints)
@@ -69,20 +63,15 @@ def links_of(joined_by: JoinedBy, endpoints: int, axes: Sequence[Axis] = (), ins
 
 
 def tier_links(groups: Sequence[Group], k: int) -> LinkModel:
-    """Tier k's ports or links, for all of its domains and all parallel instances in them."""
+    """Tier k's ports or links, over all of its domains and all copies in them."""
     sizes = [group.ranks for group in groups]
     return links_of(groups[k].joined_by, sizes[k], groups[k].axes, prod(sizes[:k]), prod(sizes))
 
 
 class Tiers(Network):
-    """A network for every tier of a group, innermost first.
+    """One network per tier, innermost first; ``hops`` and ``peak`` are their sums.
 
-    Ranks are numbered innermost fastest. A message travels on the outermost tier on which its ends stand apart, from the
-    sender's own port there to the receiver's: every rank has a port, or a set of links, on every tier. ``tiers[k]`` holds
-    the counts of tier k; ``hops`` and ``peak`` here are their sums.
-
-    Args:
-        groups: one for each tier; its ranks are the tier's endpoints.
+    A message travels on the outermost tier that separates its ends, from the sender's own port there to the receiver's.
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -91,7 +80,6 @@ class Tiers(Network):
         self.tiers = [Network(tier_links(groups, k)) for k in range(len(groups))]
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        """Load one batch of steps, every message on its tier."""
         of_step = [self.tier_of(one.src, one.dst) for one in batch]
         for k, network in enumerate(self.tiers):
             pairs = [(one, tier == k) for one, tier in zip(batch, of_step, strict=True) if (tier == k).any()]
@@ -102,7 +90,7 @@ class Tiers(Network):
         self.peak = sum(network.peak for network in self.tiers)
 
     def tier_of(self, src: Indices, dst: Indices) -> Indices:
-        """The outermost tier on which the ends stand apart; -1 for a message to oneself."""
+        """The outermost tier that separates the ends; -1 for a message to oneself."""
         tier, inside = np.full(len(src), -1), 1
         for k, group in enumerate(self.groups):
             tier[src // inside % group.ranks != dst // inside % group.ranks] = k
@@ -111,5 +99,4 @@ class Tiers(Network):
 
     @property
     def busiest(self) -> float:
-        """The largest total on one resource of any tier."""
         return max(network.busiest for network in self.tiers)

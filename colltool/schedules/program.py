@@ -1,4 +1,4 @@
-"""What a schedule is: steps of messages, each carrying a chunk from one node to another, to be added or copied."""
+"""A schedule as steps of messages, each a chunk that the receiver adds or copies."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,52 +13,33 @@ Indices = NDArray[np.int64]
 
 
 class Step(NamedTuple):
-    """Messages that leave together; all read the state before the step.
-
-    Args:
-        src, dst: node numbers, shape (m,).
-        chunk: chunk numbers, shape (m,).
-        add: True: summed into what the receiver holds; False: put in its place.
-    """
+    """Messages sent at the same time; all read the state before the step. Arrays have shape (m,)."""
 
     src: Indices
     dst: Indices
     chunk: Indices
-    add: bool
+    add: bool  # sum into what the receiver holds, else overwrite
 
 
 Batches = Iterator[tuple[Step, ...]]
 
 
 class Program(NamedTuple):
-    """A schedule for one group of N ranks.
-
-    Args:
-        primitive: what it computes.
-        ranks: N; nodes 0 .. N-1.
-        nodes: with the switches, which come after the ranks.
-        chunk_bytes: size of every chunk in units of M, shape (chunks,).
-        home: shape (chunks,): who holds a chunk at first (all-gather, all-to-all, broadcast, p2p) or who must hold it at the
-            end (reduce-scatter, reduce); ignored by all-reduce.
-        target: shape (chunks,): who must hold a chunk at the end (all-to-all, p2p); ignored elsewhere.
-        batches: the steps in order; each item is a tuple of the messages that leave together (a copy and an add may).
-        streamed: the steps overlap (segments or cut-through), so that the busiest port's total counts, not each step's.
-        servers: nodes behind the ranks that have one port each, as ranks do.
-    """
+    """A schedule for one group of N ranks."""
 
     primitive: Primitive
     ranks: int
-    nodes: int
-    chunk_bytes: NDArray[np.float64]
-    home: Indices
-    target: Indices
-    batches: Batches
-    streamed: bool = False
-    servers: int = 0
+    nodes: int  # the ranks, then switches, servers or padding
+    chunk_bytes: NDArray[np.float64]  # in units of M, shape (chunks,)
+    home: Indices  # who holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS, REDUCE); AR ignores it
+    target: Indices  # who must hold each chunk at the end (A2A, P2P)
+    batches: Batches  # steps in order; those of one item run at the same time
+    streamed: bool = False  # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
+    servers: int = 0  # nodes after the ranks with one port each
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
-    """A step from anything array-like; scalars are stretched to the longest."""
+    """A step from array-likes, broadcast against each other."""
     arrays = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
     s, d, c = (np.ravel(one) for one in arrays)
     return Step(s, d, c, add)
@@ -66,10 +47,10 @@ def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
 
 def equal_chunks(primitive: Primitive, ranks: int, chunks: int, batches: Batches, *, nodes: int = 0, streamed: bool = False,
                  servers: int = 0) -> Program:  # fmt: skip
-    """A schedule on equal chunks.
+    """A program on equal chunks in their usual places.
 
-    At home: chunk c on rank c, and on from rank 0 where there are more of them; of a broadcast or reduction all on rank 0; of an
-    all-to-all chunk ``src * N + dst`` goes from src to dst, N of a rank's are M.
+    Chunk c belongs to rank c mod N; a broadcast's or reduction's to rank 0. An all-to-all's chunk ``src * N + dst``, of M/N, goes
+    from src to dst.
     """
     number = np.arange(chunks, dtype=np.int64)
     home, target = np.divmod(number, ranks) if primitive is A2A else (number % ranks, number % ranks)
@@ -81,7 +62,7 @@ def equal_chunks(primitive: Primitive, ranks: int, chunks: int, batches: Batches
 
 
 def backwards(batches: Batches) -> Batches:
-    """A gathering run backwards with sums for copies: what fanned out from a rank comes in to it."""
+    """A gather reversed into a reduction: last step first, messages turned round, sums for copies."""
     for batch in reversed(list(batches)):
         yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
 
@@ -105,7 +86,7 @@ _MANY = 16
 def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY) -> Callable[[Maker], Maker]:
     """Register a maker: (group, segments P) -> program. P matters to pipelined algorithms only.
 
-    ``per_pair``: about how many chunks move for each pair of ranks, or that of N, so that nobody waits for hours.
+    ``per_pair``, a number or a function of N, is about how many chunks move per pair of ranks, for :func:`effort`.
     """
 
     def register(maker: Maker) -> Maker:
@@ -124,7 +105,7 @@ def maker(primitive: Primitive, name: str) -> Maker | None:
 
 
 def effort(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
-    """About how much work an execution is, in messages moved at once; ``segments`` of a pipelined one go step by step."""
+    """Rough cost of executing a schedule, in messages; ``segments`` for a pipelined one."""
     if segments is not None:
         return _MANY * ranks * segments
     per_pair = _PER_PAIR[primitive, name]

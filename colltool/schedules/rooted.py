@@ -1,4 +1,4 @@
-"""Broadcast and reduce, message by message, and a single send. Rank 0 is the root."""
+"""Broadcast, reduce and a single send. Rank 0 is the root."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,25 +14,19 @@ from colltool.schedules.program import Batches, Indices, Program, Step, backward
 
 
 class Edges(NamedTuple):
-    """The edges of both trees, all arrays of shape (2(n-1),).
-
-    Args:
-        child, parent: ranks.
-        tree: 0 or 1.
-        depth: of the child; a root has depth 0.
-    """
+    """The edges of both trees, shape (2(n-1),) each."""
 
     child: Indices
     parent: Indices
-    tree: Indices
-    depth: Indices
+    tree: Indices  # 0 or 1
+    depth: Indices  # of the child; a root has depth 0
 
 
 def in_order_parents(n: int) -> Indices:
-    """The parent of every rank, shape (n,); -1 for the root, which is rank 0.
+    """Each rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
 
-    A rank of lowest set bit b stands midway between two multiples of 2b; one of them, the odd multiple of 2b, is its parent,
-    or the other one if that lies beyond the last rank.
+    A rank of lowest set bit b stands midway between two multiples of 2b; the odd multiple is its parent, or the other one where
+    that lies beyond the last rank.
     """
     rank = np.arange(n, dtype=np.int64)
     bit = rank & -rank
@@ -57,20 +51,14 @@ def moved(parents: Indices, places: Indices) -> Indices:
 
 
 def two_trees(n: int) -> tuple[Indices, Indices]:
-    """The parents in both trees as NCCL builds them, each with a root of its own.
-
-    The second is the first mirrored (n even) or shifted by one (n odd).
-    """
+    """The parents in NCCL's two trees, each with its own root: the second is the first mirrored (n even) or shifted (n odd)."""
     rank = np.arange(n, dtype=np.int64)
     first = in_order_parents(n)
     return first, moved(first, n - 1 - rank if n % 2 == 0 else (rank + 1) % n)
 
 
 def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
-    """The parents in both trees when rank 0 is the root of both, as a broadcast needs it.
-
-    The n-1 others are mirrored (n odd) or shifted by one among themselves (n even), again turning odd into even.
-    """
+    """The parents with rank 0 at both roots; the n-1 others are mirrored (n odd) or shifted among themselves (n even)."""
     rank = np.arange(n, dtype=np.int64)
     first = in_order_parents(n)
     places = n - rank if n % 2 else rank % (n - 1) + 1
@@ -87,23 +75,20 @@ def edges(trees: tuple[Indices, Indices]) -> Edges:
 
 
 def fired(src: Indices, dst: Indices, stream: Indices, first: Indices, segments: int, moment: int, *, add: bool) -> Step:
-    """What a set of edges sends at a moment: edge e sends its stream's segment s at ``first[e] + s``.
-
-    Chunks are numbered stream by stream: segment s of stream j is ``j * segments + s``.
-    """
+    """What edges send at a moment: edge e sends segment s of its stream, chunk ``stream * segments + s``, at ``first[e] + s``."""
     segment = moment - first
     live = (segment >= 0) & (segment < segments)
     return step(src[live], dst[live], (stream * segments + segment)[live], add=add)
 
 
 def down_the_trees(found: Edges, segments: int) -> Batches:
-    """Broadcast: the edge to a child of depth d passes segment s on in step d-1+s."""
+    """Broadcast: the edge to a child of depth d carries segment s in step d-1+s."""
     for moment in range(int(found.depth.max()) + segments - 1):
         yield (fired(found.parent, found.child, found.tree, found.depth - 1, segments, moment, add=False),)
 
 
 def up_and_down_the_trees(found: Edges, segments: int) -> Batches:
-    """Reduce and broadcast, overlapped: with D the depth, segment s leaves depth d upwards in step D-d+s.
+    """Reduce and broadcast, overlapped: with D the deepest, segment s leaves depth d upwards in step D-d+s.
 
     It is complete at the root after step D-1+s, and reaches depth d again in step D+d-1+s.
     """
@@ -115,21 +100,21 @@ def up_and_down_the_trees(found: Edges, segments: int) -> Batches:
 
 
 def _along_the_chain(n: int, segments: int) -> Batches:
-    """Rank r passes segment s on to rank r+1 in step r+s."""
+    """Rank r sends segment s to rank r+1 in step r+s."""
     rank = np.arange(n - 1, dtype=np.int64)
     for moment in range(n - 2 + segments):
         yield (fired(rank, rank + 1, np.zeros_like(rank), rank, segments, moment, add=False),)
 
 
 def fan_out(n: int) -> Batches:
-    """Binomial tree: whoever holds the payload, chunk 0, sends it a stride ahead, to the farthest first; the stride halves."""
+    """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride halves every round."""
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
 
 
 def _scattered(n: int) -> Batches:
-    """Binomial scatter: a rank that holds a block of chunks gives away the half that starts a stride ahead."""
+    """Binomial scatter: every holder of a block gives away the half that starts a stride ahead."""
     chunk = np.arange(n, dtype=np.int64)
     for stride in reversed(strides(n)):
         far = chunk[chunk // stride % 2 == 1]
@@ -138,14 +123,12 @@ def _scattered(n: int) -> Batches:
 
 
 def _down_two_trees(n: int, segments: int) -> Batches:
-    """Two complementary trees under one root, each with half of the payload in P segments."""
     return down_the_trees(edges(two_trees_under_one_root(n)), segments)
 
 
-def _from_the_root(
-    primitive: Primitive, streams: int, moves: Callable[[int, int], Batches], group: Group, segments: int
-) -> Program:
-    """A broadcast of so many streams of P segments, or the reduction that is the same backwards."""
+def _from_the_root(primitive: Primitive, streams: int, moves: Callable[[int, int], Batches], group: Group,
+                   segments: int) -> Program:  # fmt: skip
+    """A broadcast of ``streams`` times P segments, or the reduction that is the same backwards."""
     batches = moves(group.ranks, segments)
     return equal_chunks(primitive, group.ranks, streams * segments, backwards(batches) if primitive is REDUCE else batches)
 
@@ -167,14 +150,14 @@ def binomial_reduce(group: Group, _segments: int) -> Program:
 
 @schedule("scatter-allgather", BC)
 def scatter_allgather(group: Group, _segments: int) -> Program:
-    """Binomial scatter of N blocks, then all-gather on a ring; ranks take no notice of the blocks that they have already."""
+    """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they have."""
     n = group.ranks
     return equal_chunks(BC, n, n, joined(_scattered(n), gather_on_ring(n)))
 
 
 @schedule("send", P2P, per_pair=1)
 def send(group: Group, _segments: int) -> Program:
-    """From rank 0 to the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
+    """To the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
     far, stride = 0, 1
     for axis in group.axes:
         far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)

@@ -1,7 +1,4 @@
-"""Collectives inside one switch, node N: up from the ranks, down to them, cut through.
-
-A rank neither sends up nor takes down what it can keep: its own chunk of an all-gather, its own part of its sum.
-"""
+"""Collectives inside one switch, node N, cut through: up from the ranks and down to them, but for what a rank can keep."""
 
 import numpy as np
 
@@ -15,7 +12,7 @@ def _in_switch(primitive: Primitive, n: int, chunks: int, batches: Batches) -> P
 
 
 def _multicast(n: int, home: Indices) -> Batches:
-    """Every chunk goes up once from its home, and comes down to all other ranks."""
+    """Every chunk goes up once from its home, and down to all other ranks."""
     chunk = np.arange(len(home), dtype=np.int64)
     yield (step(home, n, chunk),)
     dst, down = np.nonzero(np.arange(n)[:, None] != home)
@@ -66,7 +63,7 @@ def all_to_all(group: Group, _segments: int) -> Program:
 
 @schedule("parameter-server", AR)
 def through_servers(group: Group, _segments: int) -> Program:
-    """Every rank sends a K-th of its vector to each of K servers and takes that part of the sum from it."""
+    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum back."""
     n, k = group.ranks, group.servers
     return equal_chunks(AR, n, k, _there_and_back(n, k), nodes=n + k, streamed=True, servers=k)
 

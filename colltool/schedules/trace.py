@@ -17,13 +17,12 @@ from colltool.schedules.program import Program, Step, step
 
 Values = tuple[float, ...]
 Vectors = Sequence[Sequence[float]] | Literal["example"]
-"""For each rank the numbers that it starts with, all of one length; ``example``: small ones to follow by eye."""
-Hop = tuple[int, int, int]
-"""From, to, chunk."""
+"""The numbers that each rank starts with, all of one length; ``example``: small ones to follow by eye."""
+Hop = tuple[int, int, int]  # src, dst, chunk
 
 
 class Message(NamedTuple):
-    """One chunk from a rank to another, summed into what is there or put in its place; with ``values``, the numbers in it."""
+    """A chunk sent, to be summed (``add``) or copied; ``values`` are the numbers in it."""
 
     src: int
     dst: int
@@ -33,19 +32,18 @@ class Message(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A chunk that a rank holds, over whose contributions it is summed and, in a run on numbers, its values."""
+    """A chunk that a rank holds, the ranks summed in it and, in a run on numbers, its values."""
 
     chunk: int
     ranks: tuple[int, ...]
     values: Values = ()
 
 
-Holdings = tuple[tuple[Held, ...], ...]
-"""What each rank holds; those of switches come after the ranks'."""
+Holdings = tuple[tuple[Held, ...], ...]  # of every node: ranks, then switches
 
 
 class Traced(NamedTuple):
-    """One step: its messages, what it adds to n_α and n_β, and what ranks hold after it."""
+    """A step: its messages, what it adds to n_α and n_β, and what ranks hold after it."""
 
     messages: tuple[Message, ...]
     n_alpha: float
@@ -54,32 +52,23 @@ class Traced(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """A schedule as executed.
+    """An executed schedule; ``start`` is what ranks hold before the first step."""
 
-    Args:
-        ranks: N; nodes beyond are switches, or ranks beside the group.
-        chunk_bytes: in units of M.
-        summed: whether chunks are sums over ranks, or pieces that somebody owns.
-        start: what ranks hold before the first step.
-        steps: in order.
-        vectors: the numbers that each rank starts with; empty where the run is on none.
-    """
-
-    ranks: int
-    chunk_bytes: tuple[float, ...]
-    summed: bool
+    ranks: int  # N; nodes beyond are switches or padding
+    chunk_bytes: tuple[float, ...]  # in units of M
+    summed: bool  # chunks are sums over ranks, not pieces with one owner
     start: Holdings
     steps: tuple[Traced, ...]
-    vectors: tuple[Values, ...] = ()
+    vectors: tuple[Values, ...] = ()  # each rank's input; empty in a run without numbers
 
 
 def example_vectors(ranks: int, length: int) -> tuple[tuple[int, ...], ...]:
-    """Small numbers to follow by eye: of four ranks 1 5 3 7, 2 6 4 8, 3 7 5 9 and 4 8 6 10, whose sum is 10 26 18 34."""
+    """Small numbers to follow by eye: on four ranks 1 5 3 7, 2 6 4 8, 3 7 5 9 and 4 8 6 10, whose sum is 10 26 18 34."""
     return tuple(tuple((1, 5, 3, 7)[k % 4] + 8 * (k // 4) + rank for k in range(length)) for rank in range(ranks))
 
 
 def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
-    """Run a schedule and write down every step; ``program`` is consumed, ``network`` counts what the steps load."""
+    """Run a schedule (``program`` is consumed) and record every step; ``network`` counts the loads."""
     state = State(program, vectors)
     start, steps = state.holdings(), []
     for batch in program.batches:
@@ -91,11 +80,10 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
 
 
 def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = ()) -> Trace:
-    """As :func:`traced`, of chunks that a lattice relays: every hop from neighbour to neighbour is a step.
+    """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a step.
 
-    Axis 1 first, the shorter way round each axis. A chunk that is as far from home either way goes both ways in halves: the
-    second is a chunk of its own, numbered after all others. The hops of a batch overlap: n_β is what each adds to the most that
-    a link has carried.
+    Axis 1 first, the shorter way round each ring. A chunk with two equally short ways takes both in halves; the second half is
+    numbered after all other chunks. Hops of a batch overlap: n_β is what each adds to the load of the busiest link.
     """
     batches = list(program.batches)
     whole, second = _halved(program, batches, lattice)
@@ -111,7 +99,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
 
 
 class State:
-    """``held[node][chunk]``: the ranks whose contributions are in it, and the values that they add up to."""
+    """``held[node][chunk]``: the ranks whose contributions are in it, and their summed values."""
 
     def __init__(self, program: Program, vectors: Vectors) -> None:
         self.program = program
@@ -121,19 +109,19 @@ class State:
         self.held: list[dict[int, tuple[frozenset[int], Values]]] = [{} for _ in range(program.nodes)]
         for rank in range(program.ranks):
             own = np.arange(len(program.home)) if self.summed else np.flatnonzero(program.home == rank)
-            if program.primitive is not AR:  # what one rank is to have stands together in a vector
+            if program.primitive is not AR:  # what one rank ends with lies together in its vector
                 own = own[np.argsort(program.target[own], kind="stable")]
             pieces = _pieces(self.vectors[rank] if self.vectors else (), program.chunk_bytes[own])
             self.held[rank] = {chunk: (frozenset([rank]), piece) for chunk, piece in zip(own.tolist(), pieces, strict=True)}
 
     def _example(self) -> tuple[Values, ...]:
-        """Long enough for a value or more in every chunk."""
+        """Long enough for at least one value in every chunk."""
         own = self.program.chunk_bytes if self.summed else self.program.chunk_bytes[self.program.home == self.program.home[0]]
         length = lcm(self.program.ranks, *(round(float(own.sum() / size)) for size in own))
         return example_vectors(self.program.ranks, length)
 
     def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
-        """All messages of a batch, which read what was held before it."""
+        """Move a batch; all of its messages read what was held before it."""
         ways = [(src, dst, chunk, one.add) for one in batch for src, dst, chunk in _messages(one)]
         carried = [self.held[src][chunk] for src, _, chunk, _ in ways]
         for (src, dst, chunk, add), (ranks, values) in zip(ways, carried, strict=True):
@@ -157,7 +145,7 @@ def _pieces(vector: Values, sizes: NDArray[np.float64]) -> list[Values]:
 
 
 def _halved(program: Program, batches: Sequence[tuple[Step, ...]], lattice: LatticeLinks) -> tuple[Program, dict[int, int]]:
-    """Every chunk that ever goes two ways as two of half its size; and the second one's number by the first's."""
+    """Split every chunk that ever takes two ways into halves; also maps each to the number of its second half."""
     every = [message for batch in batches for one in batch for message in _messages(one)]
     tied = sorted({chunk for src, dst, chunk in every if _ties(lattice, src, dst)})
     count = len(program.chunk_bytes)
@@ -173,7 +161,7 @@ def _messages(one: Step) -> Iterator[Hop]:
 
 
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
-    """One batch, hop by hop: all messages set out together, and each is passed on as soon as it has come."""
+    """One batch hop by hop: messages set out together and are forwarded at once."""
     ways: list[list[Hop]] = []
     for one in batch:
         for src, dst, chunk in _messages(one):
@@ -185,7 +173,7 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
 
 
 def _way(lattice: LatticeLinks, src: int, dst: int, *, up: bool) -> Iterator[tuple[int, int]]:
-    """The hops between two ranks; ``up``: which way round where both are as long."""
+    """The hops between two ranks; ``up`` breaks ties."""
     here = src
     for axis, stride in zip(lattice.axes, lattice.strides, strict=True):
         place, ahead = here // stride % axis.size, _ahead(axis, src // stride, dst // stride)
@@ -206,7 +194,7 @@ def _halfway(axis: Axis, ahead: int) -> bool:
 
 
 def _ahead(axis: Axis, start: int, end: int) -> int:
-    """How far the shorter way goes upwards, below 0 downwards; halfway round a ring downwards."""
+    """Signed hops of the shorter way, negative down; a tie on a ring goes down."""
     apart = end % axis.size - start % axis.size
     if not axis.is_ring:
         return apart

@@ -82,7 +82,7 @@ def test_what_is_reduced_is_told_and_shown() -> None:
     (ring,) = colltool.price(nodes(inner=LIMITS), "ar", ranks=8, size="1MB", algorithms="ring").results
     assert not any("switches reduce" in note for note in ring.notes)
     where = nodes(inner=LIMITS)
-    shown = rendered(FabricShown(where, fabric_facts(where)), "table")
+    shown = rendered(FabricShown(where, fabric_facts(where)), "table", everything=True)
     assert "sum, min, max of bf16, fp32; aligned to 128 B; 2 groups at a time" in " ".join(shown.replace("|", " ").split())
 
 

@@ -65,7 +65,7 @@ def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
         ("nccl-tuner -f dgx-h100 -n 12", "error: --ranks: 12 ranks leave a domain half full"),
         ("nccl-tuner -f torus512", "error: --fabric: NCCL does not run on torus512"),
         ("nccl-tuner -f mi300x", "error: --fabric: NCCL does not run on mi300x: 'xgmi' is a full mesh"),
-        ("nccl-tuner -f dgx-h100 --env --channels 8", "error: --channels: NCCL_ALGO says nothing of channels"),
+        ("nccl-tuner -f dgx-h100 --env --channels 8", "error: --channels: NCCL_ALGO does not set channels"),
         ("nccl-tuner -f dgx-h100 --channels 0", "error: --channels: 0 channels are out of range"),
         ("astra-sim -f nvl72 -o out", "error: --fabric: the group spans levels of 'ib' with different alpha"),
         ("astra-sim -f dgx-h100 -M 16M -o out", "error: --size: 'M' is not a unit of size"),

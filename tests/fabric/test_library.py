@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from colltool.algorithms.libraries import LIBRARIES, LibraryName
+from colltool.api.arguments import ARGUMENTS
 from colltool.base.errors import ColltoolError
 from colltool.definitions.reader import json_schema
 from colltool.fabric.load import fabric_data, load_fabric
@@ -94,3 +96,9 @@ def test_one_fact_can_be_set() -> None:
     facts = load_fabric("dgx-h100", ["library.collnet=true"]).library_facts
     assert facts is not None
     assert (facts.collnet, facts.gpu) == (True, "hopper")
+
+
+def test_every_list_of_libraries_is_the_registry() -> None:
+    names = get_args(LibraryName)
+    assert ARGUMENTS["library"].words == names
+    assert {*LIBRARIES, "all"} == set(names)

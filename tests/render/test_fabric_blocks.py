@@ -57,7 +57,7 @@ def shown(where: Fabric) -> str:
 
 def test_the_tree_lists_protocols_and_algorithms() -> None:
     text = shown(WHERE)
-    tree = "".join(line.removeprefix("  ") + "\n" for line in text.split("\n\n")[0].splitlines())
+    tree = "".join(line.removeprefix("  ") + "\n" for line in text.split("\n\n")[1].splitlines())
     assert tree.replace("small:", "small") == TREE
 
 

@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.traces.calls import Overlap
+from colltool.traces.calls import BusyIntervals
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=8)
 
@@ -17,4 +17,4 @@ def test_as_if_every_unit_were_counted(intervals: list[tuple[int, int]], start: 
     starts, ends = (array("d", [float(one) for one in column]) for column in
                     ([at for at, _ in intervals], [at + long for at, long in intervals]))  # fmt: skip
     units = {unit for at, long in intervals for unit in range(at, at + long)}
-    assert Overlap(starts, ends).of(start, start + lasts) == len(units & set(range(start, start + lasts)))
+    assert BusyIntervals(starts, ends).of(start, start + lasts) == len(units & set(range(start, start + lasts)))

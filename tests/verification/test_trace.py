@@ -137,7 +137,7 @@ def test_pipelined_schedules_are_cut_in_two_unless_told() -> None:
 def test_the_table_and_the_document() -> None:
     where = small.fabric(small.star(4))
     result = colltool.verify(where, "ar", algorithms="recursive-doubling", trace=True)
-    text = rendered(result, "table")
+    text = rendered(result, "table", everything=True)
     assert "recursive-doubling, all-reduce on small, 4 ranks: one chunk of M" in text
     assert "|    1 |       1 |      1 | 0>1:0+ 1>0:0+ 2>3:0+ 3>2:0+ | 0:01   | 0:01   | 0:23   | 0:23   |" in text
     assert "0>1:2+ is chunk 2 from rank 0, which rank 1 adds to its own" in text

@@ -1,4 +1,4 @@
-"""A fabric as a picture: its tiers as cards, what contains above, each endpoint opened into the tier below it."""
+"""The drawing of a fabric: a card per tier, outermost first, each zooming into an endpoint of the one above."""
 
 from __future__ import annotations
 
@@ -9,33 +9,25 @@ from colltool.algorithms.group import JoinedBy
 from colltool.base.formatting import counted, format_time
 from colltool.base.quoting import printable
 from colltool.fabric.model import Fabric
-from colltool.render.drawing.diagram import (
-    TierDiagram,
-    alternative_text,
-    diagrams,
-    fact_texts,
-    kind_text,
-    most_text,
-    place_text,
-)
+from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
 from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
 from colltool.render.drawing.switches import draw_switches, switch_tree_of
 from colltool.render.view import described, on_fabric
 
 Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
-"""Given a canvas and the rooms for words and for the drawing; returns where both end, and the endpoint in focus."""
+"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""
 
+# pixels
 WIDTH = 480.0
-_MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0
-_WORDS, _APART = 150.0, 12.0
-"""Pixels: the drawing, the rim around cards, inside them, between them; the column of words in a card and the room beside it."""
+_MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0  # around, inside and between cards
+_WORDS, _APART = 150.0, 12.0  # the column of texts in a card, and the gap beside it
 _DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
     "switches": (draw_switches, lambda diagram: switch_tree_of(diagram).endpoints),
     "pair_links": (draw_pairs, drawn_pairs),
     "neighbour_links": (draw_lattice, drawn_lattice),
 }
-"""How a tier is drawn by what joins its endpoints, and how many of them are."""
+"""By what joins the endpoints of a tier: how to draw it, and how many endpoints are drawn."""
 _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 
 
@@ -43,10 +35,8 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
     """A fabric as one ``<svg>`` element; the same fabric gives the same text.
 
     Args:
-        fabric: what to draw.
-        prefix: of the ids in it, so that several drawings can stand on one page.
-        page: for a page of HTML, without namespace, background and style. Its own rules may colour the classes ``ct-ink``,
-            ``ct-soft``, ``ct-box``, ``ct-switch`` and ``ct-accent`` (fills) and ``ct-line`` (strokes): see :func:`rules`.
+        prefix: of all ids, so that several drawings can stand on one page.
+        page: for an HTML page: no namespace, background or style. The page may colour its classes, see :func:`rules`.
     """
     root = ET.Element("svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
@@ -74,8 +64,7 @@ def drawn_endpoints(diagram: TierDiagram) -> int:
 def _background(root: ET.Element) -> ET.Element:
     style = ET.SubElement(root, "style")
     style.text = f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }} {rules(DARK)} }}"
-    given = {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]}
-    return ET.SubElement(root, "rect", given)
+    return ET.SubElement(root, "rect", {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]})
 
 
 def _head(canvas: Canvas, fabric: Fabric) -> float:
@@ -83,8 +72,8 @@ def _head(canvas: Canvas, fabric: Fabric) -> float:
     canvas.text(area.left, area.top + 18, fabric.name, area.width, size=20, bold=True)
     y = area.top + 28
     if fabric.overrides:
-        with_ = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
-        y = canvas.paragraph(area._replace(top=y), f"with {with_}", most=3)
+        overrides = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+        y = canvas.paragraph(area._replace(top=y), f"with {overrides}", most=3)
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     y = canvas.paragraph(area._replace(top=y), f"{counted(fabric.ranks, 'rank')}{overhead}")
     if fabric.description:

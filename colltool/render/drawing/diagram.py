@@ -1,4 +1,4 @@
-"""What a drawing of a fabric shows, before anything is drawn: its tiers, their levels, and how many of each."""
+"""The content of a fabric drawing: its tiers, their levels of switches, and the texts beside them."""
 
 from __future__ import annotations
 
@@ -16,30 +16,21 @@ from colltool.render.views.fabric_words import alpha_text, in_network_text
 
 @dataclass(frozen=True)
 class LevelDiagram:
-    """One level of switches.
+    """One level of switches."""
 
-    Attributes:
-        name: as the file has it; empty where a tier has one level and no name for it.
-        pairs: of endpoints that meet here: how many are under one group, and their alpha.
-        groups: of this level in one domain of the tier; ``last`` endpoints are under the last of them.
-        uplinks: oversubscription of the boundary below, at its switches alone; that against the endpoints is in ``pairs``.
-        switches, rails: on all rails, where the file gives what decides.
-        reached: whether any two endpoints meet here; a level above is there for more of them.
-    """
-
-    name: str
+    name: str  # empty where a tier has one unnamed level
     pairs: DistanceClass
-    groups: int
-    last: int
-    uplinks: float = 1.0
-    switches: int | None = None
+    groups: int  # in one domain of the tier
+    last: int  # endpoints under the last of the groups
+    uplinks: float = 1.0  # oversubscription at this level's own boundary; ``pairs`` has the total down to the endpoints
+    switches: int | None = None  # on all rails; None where the fabric file does not give enough
     rails: int = 1
-    reached: bool = True
+    reached: bool = True  # False if no two endpoints need this level to meet
 
 
 @dataclass(frozen=True)
 class TierDiagram:
-    """One tier: ``below`` is the tier that its endpoints are domains of, None where they are ranks."""
+    """One tier; its endpoints are domains of the tier ``below``, or ranks where that is None."""
 
     tier: Tier
     facts: TierFacts
@@ -51,12 +42,12 @@ class TierDiagram:
 
     @property
     def ports(self) -> int:
-        """Of an endpoint, or links in parallel between two: those of all its ranks."""
+        """Ports of an endpoint, of all its ranks together, or parallel links between two endpoints."""
         return self.facts.planes * self.tier.ports
 
     @property
     def levels(self) -> tuple[LevelDiagram, ...]:
-        """Its levels of switches, bottom up; none where links join its endpoints."""
+        """Levels of switches, bottom up; none in a tier of direct links."""
         return tuple(_levels(self)) if self.kind.joined_by == "switches" else ()
 
 
@@ -85,19 +76,19 @@ def _levels(diagram: TierDiagram) -> Iterator[LevelDiagram]:
 
 
 def kind_text(diagram: TierDiagram) -> str:
-    """``Clos of 32 nvlink domains``."""
+    """Such as ``Clos of 32 nvlink domains``."""
     topology = diagram.tier.topology
     spoken = "Clos" if topology == "clos" else topology.replace("_", " ")
     return f"{spoken} of {diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
 
 
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
-    """``rank``, ``nvlink domains``."""
+    """Such as ``rank`` or ``nvlink domains``."""
     return ("rank" if diagram.below is None else f"{diagram.below} domain") + "s" * (count != 1)
 
 
 def place_text(diagram: TierDiagram) -> str:
-    """How many there are of a tier, and ranks in each: ``32 of these, 8 ranks in each``."""
+    """Such as ``32 of these, 8 ranks in each``."""
     facts = diagram.facts
     inside = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
@@ -118,14 +109,14 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
 
 
 def ports_text(diagram: TierDiagram) -> str:
-    """``8 ports each``, ``4 links in parallel``."""
+    """Such as ``8 ports each`` or ``4 links in parallel``."""
     if diagram.kind.joined_by == "switches":
         return f"{counted(diagram.ports, 'port')} each"
     return f"{counted(diagram.ports, 'link')} in parallel"
 
 
 def most_text(diagram: TierDiagram) -> str:
-    """``full: at most 8 by max_size``; empty where a file sets no limit."""
+    """Such as ``full: max_size is 8``; empty without a limit."""
     most = diagram.tier.max_size
     if most is None:
         return ""
@@ -154,7 +145,7 @@ def level_name(level: LevelDiagram) -> str:
 
 
 def uplink_texts(level: LevelDiagram) -> list[str]:
-    """Of the boundary below a level: ``uplinks 4:1 oversubscribed``; ``2:1 at this hop`` where its switches alone differ."""
+    """The oversubscription below a level, total and, where it differs, of this hop alone."""
     total, hop = level.pairs.oversubscription, level.uplinks
     said = f"uplinks {total:.4g}:1" + (" oversubscribed" if total > 1 else "")
     return [said] if total == hop else [said, f"{hop:.4g}:1 at this hop"]

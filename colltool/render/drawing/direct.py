@@ -1,4 +1,4 @@
-"""A torus or a mesh: up to three axes as a block whose faces in sight are drawn, further ones as a block of such blocks."""
+"""Drawings of direct links: a torus or mesh as blocks of up to three axes (their visible faces), all-to-all as a circle."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text, ports_text
 from colltool.render.drawing.svg import Area, Canvas, Focus
 
-AXES = 3
-MOST = 8
+AXES = 3  # of a block
+MOST = 8  # places of an axis that are all drawn; of more, the first and last few
 _HEAD, _TAIL = 4, 2
-"""Axes of a block; places of an axis that are drawn: all up to ``MOST``, of more the first four and the last two."""
-_ARC, _RIM, _MARGIN = 16.0, 8.0, 34.0
-_BETWEEN, _STEP = 40.0, 30.0
-"""Pixels: how far a wraparound is from its line, how far a number without one, the room for both; between blocks, and places."""
-_DEPTH = (0.52, -0.42)
-"""Of a step along the third axis, to the right and up."""
-
+# pixels
+_ARC, _RIM, _MARGIN = 16.0, 8.0, 34.0  # from a line to its wraparound, to the axis number without one, room for both
+_BETWEEN, _STEP = 40.0, 30.0  # between blocks; between places at most
+_DEPTH = (0.52, -0.42)  # x and y of a step along the third axis, in steps along the others
 
 Point = tuple[float, float]
 
 
 class AxisSide(NamedTuple):
-    """Where the number of an axis and its wraparound stand: a direction, and how the number is set there."""
+    """The side of the block where the number and wraparound of an axis are drawn."""
 
     x: float
     y: float
@@ -39,14 +36,14 @@ _SIDES = (AxisSide(0.0, -1.0, 0.0, "middle"), AxisSide(-1.0, 0.0, 5.0, "end"), A
 
 
 class Place(NamedTuple):
-    """A place on an axis: its number, and the slot where it is drawn."""
+    """A coordinate on an axis, and the slot where it is drawn."""
 
     number: int
     slot: int
 
 
 def places(axis: Axis) -> list[Place]:
-    """The places of an axis that are drawn; a slot is free where some are left out."""
+    """The places of an axis that are drawn; one slot is left free where some are left out."""
     if axis.size <= MOST:
         return [Place(number, number) for number in range(axis.size)]
     first = [Place(number, number) for number in range(_HEAD)]
@@ -54,12 +51,12 @@ def places(axis: Axis) -> list[Place]:
 
 
 def blocks_of(axes: Sequence[Axis]) -> list[tuple[Axis, ...]]:
-    """The axes in blocks of up to three, innermost first."""
+    """The axes in groups of up to three, innermost first."""
     return [tuple(axes[start : start + AXES]) for start in range(0, len(axes), AXES)]
 
 
 def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
-    """The places of a block that are in sight: on its front, its top and its right side."""
+    """The visible places of a block: on its front, top and right side."""
     lines = [places(axis) for axis in axes]
     return [at for at in product(*lines) if len(at) < AXES or _in_sight(at, lines)]
 
@@ -73,7 +70,7 @@ def drawn_lattice(diagram: TierDiagram) -> int:
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
-    """What the lines along an axis are: ``axis 1: rings of 8``, ``axis 2: a pair``."""
+    """Such as ``axis 1: rings of 8`` or ``axis 2: a pair``."""
     axis = axes[number - 1]
     if axis.size == 1:
         return f"axis {number}: 1 place"
@@ -83,7 +80,6 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
 
 
 def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
-    """Blocks on the right, outermost first; counts and axes on the left. Where they end, and the endpoint in focus."""
     blocks = blocks_of(diagram.kind.axes)
     top, focus = room.top, None
     for index, axes in reversed(list(enumerate(blocks))):
@@ -93,12 +89,12 @@ def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) 
         focus = block.draw(6.0 if index else 3.2)
         y = _texts(canvas, diagram, words._replace(top=top), blocks, index)
         top = max(focus.y, y) + _BETWEEN
-    assert focus is not None  # a shape has an axis
+    assert focus is not None  # there is at least one axis
     return top - _BETWEEN, focus
 
 
 def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -> None:
-    """From an endpoint to what it is made of: straight down past the texts beside it, then out to both corners."""
+    """Dashed lines from an endpoint straight down past the texts, then out to both corners of what it is made of."""
     for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
         canvas.line([(x, focus.y), (x, down), corner], dashed=True)
 
@@ -181,9 +177,8 @@ class _LatticeBlock:
         self.canvas.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor)
 
 
-MOST_PAIRS = 12
+MOST_PAIRS = 12  # endpoints that are all drawn; of more, only eight
 _OF_MANY = 8
-"""Endpoints that are drawn: all up to ``MOST_PAIRS``, of more so many."""
 _SIDE = 14.0
 _RADIUS = 84.0
 
@@ -194,7 +189,6 @@ def drawn_pairs(diagram: TierDiagram) -> int:
 
 
 def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
-    """The circle on the right, its counts on the left. Where they end, and the endpoint in focus: the lowest one."""
     count, drawn = diagram.facts.endpoints, drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
     middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)

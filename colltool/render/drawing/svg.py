@@ -1,7 +1,7 @@
-"""What a drawing is made with: texts that fit their room, boxes and lines, each in one of six colours.
+"""The drawing primitives: clipped text, boxes and lines in SVG.
 
-A colour is an attribute of its element, for programs that know no style sheets, and a class beside it: the rules of a page, or
-of a file in a dark scheme, go before attributes. All text is data: ElementTree escapes it, and what XML forbids is spelt out.
+A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules (of a page, or for a dark
+scheme) take precedence.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DARK: dict[Tone, str] = {
 }
 """``ct-line`` colours strokes, the others fills."""
 
+# font size and line height in pixels
 TEXT = 14.0
 LINE = 19.0
-"""Pixels of a letter and from line to line."""
 
 
 class Area(NamedTuple):
@@ -47,7 +47,7 @@ class Area(NamedTuple):
 
 
 class Focus(NamedTuple):
-    """The endpoint that the tier below is drawn for: the middle of its bottom, and half of its width."""
+    """The endpoint that the next card zooms into: the middle of its bottom edge, and half its width."""
 
     x: float
     y: float
@@ -63,17 +63,17 @@ class Canvas:
         self.parent = parent
 
     def group(self) -> Canvas:
-        """A canvas for a group of its own, drawn over what is there and under what comes."""
+        """A canvas that draws over what is there and under what comes later."""
         return Canvas(ET.SubElement(self.parent, "g"))
 
     def text(self, x: float, y: float, text: str, room: float, *, tone: Tone = "ct-ink", size: float = TEXT,
              bold: bool = False, anchor: str = "start") -> None:  # fmt: skip
-        """A line of text; where it does not fit, its beginning, and the whole as its title."""
+        """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
         whole = printable(text)
         self._text(x, y, clipped_to(whole, room, size, bold=bold), whole, tone=tone, size=size, bold=bold, anchor=anchor)
 
     def paragraph(self, area: Area, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> float:
-        """Text in lines below the top of an area; what does not fit ``most`` of them is in the title. Where it ends."""
+        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped; returns where it ends."""
         whole = printable(" ".join(text.split()))
         lines = lines_of(whole, area.width / (BOLD if bold else 1), TEXT, most)
         for number, line in enumerate(lines):
@@ -91,24 +91,22 @@ class Canvas:
             given["stroke-dasharray"] = "4 3"
         return ET.SubElement(self.parent, "rect", given)
 
-    def line(self, points: Sequence[tuple[float, float]], *, thick: float = 1, dashed: bool = False) -> None:
+    def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
         first, *others = [f"{_n(x)} {_n(y)}" for x, y in points]
-        self.path(f"M{first}" + "".join(f" L{one}" for one in others), thick=thick, dashed=dashed)
+        self.path(f"M{first}" + "".join(f" L{one}" for one in others), dashed=dashed)
 
-    def path(self, steps: str, *, thick: float = 1, dashed: bool = False, faint: bool = False) -> None:
-        given = {"d": steps, "fill": "none", "class": "ct-line", "stroke": LIGHT["ct-line"], "stroke-width": _n(thick)}
+    def path(self, steps: str, *, dashed: bool = False) -> None:
+        given = {"d": steps, "fill": "none", "class": "ct-line", "stroke": LIGHT["ct-line"], "stroke-width": "1"}
         if dashed:
             given["stroke-dasharray"] = "4 3"
-        if faint:
-            given["stroke-opacity"] = "0.5"
         ET.SubElement(self.parent, "path", given)
 
-    def dot(self, x: float, y: float, radius: float, tone: Tone = "ct-soft") -> None:
-        given = {"cx": _n(x), "cy": _n(y), "r": _n(radius), "fill": LIGHT[tone], "class": tone}
+    def dot(self, x: float, y: float, radius: float) -> None:
+        given = {"cx": _n(x), "cy": _n(y), "r": _n(radius), "fill": LIGHT["ct-soft"], "class": "ct-soft"}
         ET.SubElement(self.parent, "circle", given)
 
     def gap(self, x: float, y: float, width: float) -> None:
-        """Three dots in the place of what is left out."""
+        """Three dots for what is left out."""
         step = min(5.0, width / 3)
         for number in (-1, 0, 1):
             self.dot(x + number * step, y, min(1.4, step / 3))
@@ -132,19 +130,16 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-__all__ = ["DARK", "LIGHT", "LINE", "TEXT", "Area", "Canvas", "Focus", "Tone", "rules"]
-
-
+# Widths of letters, as shares of the font size; no font is at hand to measure.
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
-BOLD = 1.12
-_LONGEST = 1000
-"""Letters of a line, more than any has."""
+BOLD = 1.12  # times as wide
+_LONGEST = 1000  # letters; no line has more
 _NARROW = frozenset(" .,:;'|!()[]/-fijlrtI")
 _WIDE = frozenset("mwMW%@+=<>~#")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
-    """Pixels that a text takes in letters of ``size`` pixels."""
+    """Estimated width in pixels at a font size of ``size`` pixels."""
     return sum(map(_width, text)) * size * (BOLD if bold else 1.0)
 
 
@@ -157,7 +152,7 @@ def _width(char: str) -> float:
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """The text, or its beginning and ``...`` where it is wider than the room."""
+    """The text, cut and ended with ``...`` if it is wider than the room."""
     if _fitting(text, room, size, bold) == len(text):
         return text
     fits = _fitting(text, room - width_of("...", size, bold=bold), size, bold)
@@ -174,7 +169,7 @@ def _fitting(text: str, room: float, size: float, bold: bool = False) -> int:
 
 
 def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
-    """The text on as many lines as it needs, ``most`` of them; the last ends in ``...`` where that is not all."""
+    """The text wrapped into at most ``most`` lines; the last ends in ``...`` if it was cut."""
     lines: list[str] = []
     for word in _pieces(text, room, size):
         longer = f"{lines[-1]} {word}" if lines else word

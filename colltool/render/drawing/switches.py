@@ -1,6 +1,6 @@
-"""A star or a Clos: a row for each level of switches, its endpoints below, and what joins them.
+"""Drawings of switched tiers (star, Clos): a row per level of switches, endpoints at the bottom.
 
-A band between two rows is as wide as the bandwidth that goes through it: oversubscribed 4:1 it has a quarter of the width.
+The band of links between two rows is as wide as its bandwidth: at 4:1 oversubscription it has a quarter of the full width.
 """
 
 from __future__ import annotations
@@ -22,17 +22,13 @@ from colltool.render.drawing.diagram import (
 )
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
 
-SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0
-_CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0
-"""Pixels: height of a switch, the widest slot of an endpoint, room between texts, the shortest link; between the lines of ports,
-the thinnest band, how far the switches of another rail look out from behind."""
-_BAND = 0.7
-"""Of a switch's width: the band of uplinks that are not oversubscribed."""
+# pixels
+SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0  # height of a switch, widest endpoint slot, between texts, shortest link
+_CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0  # between port lines, thinnest band, how far other rails show from behind
+_BAND = 0.7  # width of a band without oversubscription, as a share of the switch's
 
 
 class _SwitchRow(NamedTuple):
-    """Where the switches of a level stand, and what is said of them and of the links below."""
-
     top: float
     level: LevelDiagram
 
@@ -42,7 +38,6 @@ def switch_tree_of(diagram: TierDiagram) -> SwitchTree:
 
 
 def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
-    """Texts on the left and rows on the right. Where they end, and the endpoint in focus."""
     links, boxes = canvas.group(), canvas.group()
     tree = switch_tree_of(diagram)
     slot = min(WIDEST, room.width / tree.slots)
@@ -132,23 +127,19 @@ class _Drawing:
 
 
 MOST_SLOTS = 27
-_MOST_OF_ONE = {1: 9, 2: 4}
-"""Slots of a group by the levels of switches; 3 from three levels on: a first, a gap, a last."""
+_MOST_OF_ONE = {1: 9, 2: 4}  # slots of a group, by the number of levels; 3 (first, gap, last) from three levels on
 
 
 @dataclass(frozen=True)
 class SwitchTree:
-    """A switch, or at level -1 an endpoint, and what is drawn below it.
-
-    ``below``: None for those left out; empty for an endpoint, and for a switch of which nothing below is drawn.
-    """
+    """A switch, or at level -1 an endpoint, and what is drawn below it."""
 
     level: int
-    below: tuple[SwitchTree | None, ...] = ()
+    below: tuple[SwitchTree | None, ...] = ()  # None is a gap for those left out; a switch may have nothing drawn below it
 
     @property
     def slots(self) -> int:
-        """Its width, in those of an endpoint."""
+        """Its width in endpoints."""
         return sum(one.slots if one else 1 for one in self.below) or 1
 
     @property
@@ -157,7 +148,7 @@ class SwitchTree:
 
 
 def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
-    """What is drawn of a tier whose levels join groups of so many endpoints, bottom up; its top one joins all.
+    """What is drawn of a tier, given the group sizes of its levels bottom up; the top level joins all endpoints.
 
     >>> tree = switch_tree([4, 32], 32)
     >>> [one and one.endpoints for one in tree.below], tree.endpoints

@@ -1,7 +1,4 @@
-"""The page of a report: its template filled with the exhibits, their pictures, tables and commands.
-
-Whatever a file or a log says is data: the template escapes it, tables and pictures come escaped from where they are made.
-"""
+"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come already escaped."""
 
 from __future__ import annotations
 
@@ -25,20 +22,14 @@ from colltool.render.view import described
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
 
-WIDTH = 132
-"""Characters of a table on A4 in small print; columns that are needed least give way, as on a narrow terminal."""
-
+WIDTH = 132  # characters of a table on A4 in small print; the least needed columns give way, as on a narrow terminal
 PACKAGES = "matplotlib jinja2"
-_TALL = 1.4  # times its width
+_TALL = 1.4  # times its width: such a picture gets a printed page to itself
 _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 
 def check_page() -> None:
-    """Refuse, before any long work, a page that could not be made after it.
-
-    Raises:
-        ColltoolError: no jinja2 or no matplotlib.
-    """
+    """Raise a ColltoolError, before any long work, if jinja2 or matplotlib is missing."""
     need_matplotlib("a page", PACKAGES, "output")
     try:
         import jinja2  # noqa: F401
@@ -48,11 +39,6 @@ def check_page() -> None:
 
 
 def report_page(report: Report) -> str:
-    """The whole page.
-
-    Raises:
-        ColltoolError: no jinja2 or no matplotlib.
-    """
     check_page()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -79,11 +65,11 @@ def _finalized(value: Any) -> Any:
 def _markup(text: str) -> Any:
     from markupsafe import Markup
 
-    return Markup(text)  # made by this program: every name in it was escaped where it was put in
+    return Markup(text)  # made by this program, which escaped every name in it
 
 
 def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, Any]]:
-    # picture and tables are HTML, all else text; plotted is the view that the one command can draw, None where it cannot
+    # "plotted" is the view for the --plot option of the exhibit's command, None if it has no picture or several commands
     for at, one in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
         tables, dropped = _narrowed(_on_page(one.result))
@@ -93,7 +79,7 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
             "key": key,
             "title": one.title,
             "picture": picture,
-            "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),  # a page of paper to itself
+            "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
             "tables": _markup(bare(tables)),
             "dropped": dropped,
             "commands": one.commands,
@@ -102,12 +88,12 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
 
 
 def _on_page(result: Any) -> list[Block]:
-    # without lists that a picture or a table says already
+    # without what the picture or a table of the exhibit already shows
     from colltool.analysis.sweep import Sweep
     from colltool.fabric.results import FabricShown
 
     parts = blocks(result)
-    if isinstance(result, FabricShown):  # the tree of the terminal is what is drawn here
+    if isinstance(result, FabricShown):  # the tree is drawn as a picture here
         return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]
     if isinstance(result, Sweep):
         from colltool.render.views.sweep import changes

@@ -1,7 +1,6 @@
-"""Results as pictures: PNG, SVG or PDF for a file, SVG for a page. Needs matplotlib, an optional extra.
+"""Results as PNG, SVG or PDF pictures. Needs matplotlib, an optional extra.
 
-The one module that draws with matplotlib; what is drawn stands in the ``plot_*`` modules, by :mod:`colltool.render.plot.views`.
-Nothing here touches pyplot, a display or the user's own style, and the same result gives the same bytes.
+No pyplot, no display, no matplotlibrc of the user: the same result always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from colltool.render.plot.style import STYLE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# No dates and no versions, so that the same plot is the same file.
+# No dates or versions, so that the same plot is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -30,25 +29,15 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 def picture(result: Any, suffix: str, view: str = "") -> bytes:
-    """A result as the bytes of a picture.
-
-    Args:
-        result: one of :data:`colltool.render.plot.views.VIEWS`.
-        suffix: ``.png``, ``.svg`` or ``.pdf``, in any case.
-        view: what to show, where there is a choice: ``map`` or ``busbw`` of a sweep, ``time`` or ``busbw`` over size.
-
-    Raises:
-        ColltoolError: a result without a picture or such a view, nothing to draw, no matplotlib.
-    """
+    """A result as a picture file; ``view`` is one of :data:`colltool.render.plot.views.VIEWS`, the first by default."""
     suffix = suffix.lower()
     return _saved(result, view, suffix[1:], metadata=_METADATA[suffix])
 
 
 def page_picture(result: Any, view: str = "", *, packages: str = "matplotlib") -> bytes:
-    """A result as an SVG document for a page: letters as outlines, no background or heading, one panel below the other.
+    """A result as SVG for a page: text as outlines, no background or title, panels in one column.
 
-    Raises:
-        ColltoolError: as :func:`picture`; ``packages`` are what to install.
+    ``packages`` is what the error tells the user to install when matplotlib is missing.
     """
     need_matplotlib("a picture", packages)
     options = {"metadata": _METADATA[".svg"], "transparent": True}
@@ -66,11 +55,7 @@ def _saved(
 
 @contextmanager
 def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, paged: bool = False) -> Iterator[Figure]:
-    """A result as a figure, in the style that it is to be saved in.
-
-    Raises:
-        ColltoolError: a result without a picture or such a view, nothing to draw, no matplotlib.
-    """
+    """A result as a figure; save it inside the ``with``, where the style is set."""
     need_matplotlib("a plot")
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -80,7 +65,7 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, p
     from colltool.render.plot.views import chart_of
 
     with matplotlib.rc_context(), catch_warnings():
-        filterwarnings("ignore", "Glyph .* missing from font")  # a box in its place is seen
+        filterwarnings("ignore", "Glyph .* missing from font")  # a box is drawn instead
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE | (style or {}))
         figure = Figure(layout="constrained")
@@ -90,22 +75,13 @@ def drawn(result: Any, view: str = "", *, style: dict[str, str] | None = None, p
 
 
 def need_matplotlib(what: str, packages: str = "matplotlib", argument: str = "plot") -> None:
-    """Refuse what cannot be drawn.
-
-    Args:
-        what: to be drawn, as the subject of a sentence.
-        packages: to install, matplotlib among them.
-        argument: that asked for it.
-
-    Raises:
-        ColltoolError: no matplotlib, or one that does not load.
-    """
+    """Raise a ColltoolError if matplotlib is missing or does not load; ``what`` is the subject of its message."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         hint = f"pip install {packages}"
         raise ColltoolError(f"{what} needs matplotlib, which is missing", argument=argument, fix=hint) from error
-    except ValueError as error:  # it reads its settings as it loads
+    except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
         backend = os.environ.get("MPLBACKEND")
         cause = f"MPLBACKEND={clipped(backend)} names none of its backends" if backend else clipped(str(error), 200)
         hint = "leave it out of the environment: unset MPLBACKEND" if backend else "mend its settings: matplotlibrc"
@@ -113,11 +89,7 @@ def need_matplotlib(what: str, packages: str = "matplotlib", argument: str = "pl
 
 
 def check_plot(path: Path) -> None:
-    """Refuse, before any long work, a plot that could not be written after it.
-
-    Raises:
-        ColltoolError: a suffix that is no picture's, no matplotlib, a folder or file that cannot be written.
-    """
+    """Raise a ColltoolError, before any long work, if the plot could not be written afterwards."""
     if path.suffix.lower() not in _METADATA:
         found = f"'{path.suffix}'" if path.suffix else "no suffix"
         hint = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"

@@ -1,4 +1,4 @@
-"""A picture as data, as a table is: panels, what stands below them all, and what is to be seen in words. One way to draw it."""
+"""Charts as data (panels, legend, alt text), and how they are drawn on a figure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAMES_WIDE = 0.24
-"""Of the width, for the names of bars."""
-GREY = "#b3b3b3"
-"""Of what is beside the thing itself."""
+NAMES_WIDE = 0.24  # share of the width for the names of rows
+GREY = "#b3b3b3"  # baselines and overheads
 ACROSS = "////"
-_MARK = 1.6  # points wide
+_MARK = 1.6  # line width in points
 
 
 class Panel(NamedTuple):
-    """``draw`` is given empty axes so many inches wide; ``inches`` is how tall the panel is."""
+    """``draw`` gets empty axes and their width in inches; ``inches`` is the height of the panel."""
 
     draw: Callable[[Axes, float], None]
     inches: float
@@ -29,7 +27,7 @@ class Panel(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An entry of the legend: a square of a colour, or the mark of bars where there is none."""
+    """A legend entry: a coloured square, or without a colour the mark drawn across bars."""
 
     label: str
     colour: str = ""
@@ -37,29 +35,17 @@ class Key(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A picture.
-
-    Args:
-        title: above it; a page has its own headings.
-        alt: what is to be seen, in a sentence or two.
-        panels: row by row.
-        keys: of the legend, before what the panels have labelled.
-        columns: panels side by side.
-        inches: how wide, where that is not as usual.
-        points: of its title.
-    """
-
-    title: str
+    title: str  # not drawn on a page, which has its own headings
     alt: str
-    panels: tuple[Panel, ...]
-    keys: Sequence[Key] = ()
+    panels: tuple[Panel, ...]  # row by row
+    keys: Sequence[Key] = ()  # legend entries before those the panels label themselves
     columns: int = 1
-    inches: float = 0.0
-    points: float = 11.0
+    inches: float = 0.0  # width; 0 for the usual one
+    points: float = 11.0  # font size of the title
 
 
 def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
-    """Draw on an empty figure; letters are larger beside a page's narrower pictures."""
+    """Draw on an empty figure; a paged one is narrower, so that its text comes out larger on the page."""
     columns, panels = chart.columns, chart.panels
     width = chart.inches or (5.2 if paged else 6.8 if columns == 1 else 4.4 * columns)
     tall = [max(panel.inches for panel in panels[at : at + columns]) for at in range(0, len(panels), columns)]
@@ -80,7 +66,7 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
 
 
 def _legend(figure: Figure, width: float, found: dict[str, Any]) -> int:
-    # below the panels, where it covers nothing, in as many columns as the longest label lets
+    # below the panels, in as many columns as the longest label allows; returns its number of lines
     labels = [wrapped(label, width - 0.8) for label in found]
     longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
     columns = max(1, min(len(labels), letters(width) // (longest + 9)))
@@ -100,7 +86,7 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
 
 
 class BarPiece(NamedTuple):
-    """Part of a bar: how much, the text that stands in it where there is room, its colour, and lines across it."""
+    """A segment of a stacked bar; its text is drawn if it fits."""
 
     amount: float
     text: str
@@ -109,7 +95,7 @@ class BarPiece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar: its name beside it, its pieces from the left, what is written behind its end, and a mark across it."""
+    """A stacked bar: ``behind`` is the text after its end, ``mark`` where a line is drawn across it."""
 
     name: str
     pieces: tuple[BarPiece, ...]
@@ -130,15 +116,7 @@ def hatch_of(at: int) -> str:
 
 
 def bars_panel(bars: Sequence[Bar], show: Callable[[float], str], title: str = "", most: float = 0.0, along: str = "") -> Panel:
-    """Stacked horizontal bars on one axis from 0, the first on top.
-
-    Args:
-        bars: at least one.
-        show: how the axis writes a number.
-        title: of the panel.
-        most: where the axis ends, for bars that are longer; 0 for the longest.
-        along: what the axis is.
-    """
+    """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar), longer bars get an arrow."""
     return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
 
 
@@ -175,7 +153,8 @@ def _piece(axes: Axes, row: int, left: float, shown: float, piece: BarPiece, roo
     if not shown:
         return
     axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
-    text = next((text for text in (piece.text, piece.text.partition(" ")[0]) if len(text) + 1 <= room), "")  # all, its letter
+    # the whole text, just its letter, or nothing
+    text = next((text for text in (piece.text, piece.text.partition(" ")[0]) if len(text) + 1 <= room), "")
     if text:
         box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
         axes.text(left + shown / 2, row, text, ha="center", va="center", color=text_on(piece.colour), bbox=box)

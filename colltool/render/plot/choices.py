@@ -1,4 +1,4 @@
-"""Pictures of choices: winners over two axes, sweeps and fabrics as lines, what numbers that may be off move."""
+"""Charts of sweeps, of fabric comparisons, and of sensitivity to uncertain numbers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 _MOST_BARS = 12
 _MOST_LINES = 8
-_MOST_MARKS = 12  # on a line
-_LETTER_WIDE = 0.17  # inches of a cell that holds a letter
+_MOST_MARKS = 12  # per line
+_LETTER_WIDE = 0.17  # inches of the narrowest cell with a letter
 
 
 def _pivot(result: Sweep) -> Pivot:
-    # the axes of its table, or sizes across and the first other axis down
+    # the axes of its own table, or by default sizes across and the first other axis down
     if not result.varied:
         raise ColltoolError("one value on every axis makes no map", argument="plot", fix="several sizes or ranks")
     pivot = result.pivot or result.pivoted("algorithm").pivot
@@ -70,11 +70,7 @@ def _winners(result: Sweep) -> list[str]:
 
 
 def map_chart(result: Sweep, paged: bool) -> Chart:
-    """Who wins over two axes: a colour and a letter for each schedule.
-
-    Raises:
-        ColltoolError: one value on every axis.
-    """
+    """A map of the fastest algorithm over two axes of a sweep."""
     pivot, names = _pivot(result), _winners(result)
     tables = list(pivot_tables(result, pivot))
     columns = _columns(len(tables), paged)
@@ -119,7 +115,7 @@ def _label(key: str, value: Any) -> str:
 
 
 def _won(axes: Axes, row: int, run: list[int], at: int, *, lettered: bool) -> None:
-    # neighbouring cells with one winner: its letter in each, or where cells are too narrow for that once in the middle
+    # a run of cells with the same winner: its letter in each cell, or once in the middle where cells are too narrow
     ends = [run[0] - 0.5, run[-1] + 0.5]
     axes.fill_between(ends, row - 0.5, row + 0.5, color=colour_of(at), linewidth=0)
     for column in run if lettered else [sum(ends) / 2]:
@@ -127,11 +123,7 @@ def _won(axes: Axes, row: int, run: list[int], at: int, *, lettered: bool) -> No
 
 
 def lines_chart(result: Sweep, paged: bool) -> Chart:
-    """Bus bandwidth of the fastest schedule, over sizes where they are several; a hollow mark where another one takes over.
-
-    Raises:
-        ColltoolError: one value on every axis.
-    """
+    """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the fastest one changes."""
     pivot = _pivot(result)
     if pivot.rows == "bytes":
         pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
@@ -153,7 +145,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
 
 
 def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
-    # those with a price, or of too many as many as can be told apart, evenly spread
+    # rows with a price; of too many, an even selection of as many as can be told apart
     priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
     if len(priced) <= _MOST_LINES:
         return priced
@@ -182,7 +174,7 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, ax
 
 
 def _sweep_line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, name: str | None) -> list[float]:
-    # a gap where nothing can be priced
+    # NaN leaves a gap where nothing can be priced
     rates = [cell.busbw_Bps or float("nan") for cell in cells]
     _pen_line(axes, places, rates, pen, name)
     for at, (one, other) in enumerate(pairwise(cells)):
@@ -193,7 +185,7 @@ def _sweep_line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen:
 
 
 def _pen_line(axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None) -> None:
-    turn = pen + pen // len(PENS)  # from the second round on a colour goes with another dash and mark
+    turn = pen + pen // len(PENS)  # a colour that comes again gets another dash and mark
     dash, mark = (pens[turn % len(pens)] for pens in (DASHES, MARKS))
     every = max(1, len(places) // _MOST_MARKS)
     axes.plot(places, rates, color=PENS[pen % len(PENS)], linestyle=dash, marker=mark, markersize=4, markevery=every, label=name)
@@ -216,7 +208,7 @@ def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inche
 
 
 def comparison_chart(result: Comparison, paged: bool) -> Chart:
-    """Bus bandwidth of every column over size, a panel for each primitive and group; the band ends without contention."""
+    """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band reaches to no contention."""
     every = list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))
     columns = _columns(len(every), paged)
     panels = []
@@ -245,7 +237,7 @@ def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: A
 
 
 def sensitivity_chart(result: Sensitivity, _paged: bool) -> Chart:
-    """Above what each schedule takes over all samples, below what each number moves by itself."""
+    """The spread of each algorithm's time over all samples, and a tornado chart of the numbers that move the winner."""
     moved = [one for one in result.moves if one.low_s != one.high_s]
     rows, moves = result.rows[:_MOST_BARS], moved[:_MOST_BARS]
     above = Panel(partial(_spreads, result, rows), 0.32 * len(rows) + 1, "5th to 95th percentile and median over all samples")

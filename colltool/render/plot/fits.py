@@ -1,4 +1,4 @@
-"""Measured and modelled values over size, a panel a series: points, model lines, and the strip of errors below."""
+"""Charts of measured and modelled time or busbw over size, each with a strip of the model's errors below it."""
 
 from __future__ import annotations
 
@@ -32,39 +32,24 @@ if TYPE_CHECKING:
 
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
 _MOST_ON_A_PAGE = 4
-_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, by reason
+_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, one per reason
 _OTHER_SHAPE = "h"
-_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # how much ink: the inner band lies on the outer one
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 
 
 def calibration_chart(result: Calibration, paged: bool, what: What) -> Chart:
-    """Every series with the fit through it and the points left out.
-
-    Raises:
-        ColltoolError: no series.
-    """
     title = f"{result.fabric.name}, tier {result.tier}: measured and fitted"
     return _chart(calibration_panels(result, what, _most(paged)), title, paged, what)
 
 
 def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
-    """Every series with the price of each point.
-
-    Raises:
-        ColltoolError: no series.
-    """
     title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
     return _chart(judged_panels(result.series, what, _most(paged)), title, paged, what)
 
 
 def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
-    """The measured busbw of every series beside the expected one; in words what each reaches, and the verdict.
-
-    Raises:
-        ColltoolError: no series.
-    """
     title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
     found = _chart(judged_panels([one.judged for one in result.series], "busbw", _most(paged)), title, paged, "busbw")
     reached = "; ".join(map(_reached, result.series))
@@ -120,7 +105,7 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
 
 
 def _line(i: int) -> _LineStyle:
-    turn = i + i // len(PENS)  # names that share a colour share neither dash nor dot
+    turn = i + i // len(PENS)  # a colour that comes again gets another dash and mark
     return _LineStyle(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
 
 
@@ -153,7 +138,7 @@ def _panel(
 
 
 def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
-    # labels for the legend: on the axes, without a single point
+    # legend entries: labelled plots without any point
     main.plot([], [], "o", color=INK, markersize=3.5, label="measured (median)")
     if any(spot.high > spot.low for panel in panels for curve in panel.curves for spot in curve.spots):
         main.plot([], [], "|", color=INK, markersize=8, label="fastest to slowest repeat")
@@ -268,7 +253,7 @@ def _scale_times(main: Axes, values: Sequence[float]) -> None:
 
 def _scale_rates(main: Axes, values: Sequence[float]) -> None:
     top = max(values)
-    main.set_ylim(-0.03 * top, 1.08 * top)  # a point at the bottom is drawn whole
+    main.set_ylim(-0.03 * top, 1.08 * top)  # so that a point at 0 is drawn whole
     main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
 
 

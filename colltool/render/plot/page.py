@@ -1,4 +1,4 @@
-"""Pictures for a page: a result as one inline ``<svg>`` that takes the colours of the page around it, and its text in words."""
+"""Plots for HTML pages: inline ``<svg>`` elements that take the colours of the page around them, and their alt texts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from colltool.render.plot import page_picture
 from colltool.render.plot.style import GRID, INK, LINE, PAPER, SOFT
 
 PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
-"""The CSS custom property for each colour of the style: a dark page sets these five; what data is drawn in stays."""
+"""The CSS custom properties that a dark page sets; the colours of data stay."""
 
-_OF_LETTERS = "scale(0.015625)"
-"""How matplotlib scales the outline of a letter, and nothing else."""
-
-_PIXELS_A_POINT = 1.25 * 96 / 72  # 8 points are read beside a page's text of 14 or 16 pixels
+_OF_LETTERS = "scale(0.015625)"  # matplotlib gives this transform to glyph outlines only
+_PIXELS_A_POINT = 1.25 * 96 / 72  # enlarged, as 8 points stand beside a page's text of 14 or 16 pixels
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _POINTS = re.compile(r"([\d.]+)pt")
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
@@ -27,13 +25,13 @@ _PLACES = ("d", "x", "y", "width", "height", "points")
 
 
 class Letters:
-    """The outlines of letters that the pictures of a page share: each stands once in :attr:`svg`, which goes before them."""
+    """Glyph outlines shared by the plots of a page, each once in :attr:`svg`, which the page puts before them."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
     def take(self, root: ElementTree.Element) -> None:
-        """Refer to the shared outlines in place of a picture's own."""
+        """Replace a plot's own outlines by references to the shared ones."""
         names: dict[str, str] = {}
         for defs in root.iter("defs"):
             for outline in [one for one in defs if one.get("transform") == _OF_LETTERS]:
@@ -55,20 +53,16 @@ class Letters:
 def page_svg(
     result: Result, view: str = "", prefix: str = "fig", *, packages: str = "matplotlib", letters: Letters | None = None
 ) -> str:
-    """The picture of a result as one ``<svg>`` element for a page of HTML; the same bytes for the same result.
+    """The plot of a result as one ``<svg>`` element for an HTML page.
 
-    Its background is the page's, its letters are outlines, its ids begin with ``prefix``, and ``aria-label`` says in words what
-    is to be seen. Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) with a light value besides.
+    Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) that default to light ones.
 
     Args:
         result: one of :data:`colltool.render.plot.views.VIEWS`.
-        view: what to show, where there is a choice; the usual view when empty.
-        prefix: of its ids, another one for each picture of a page.
-        packages: what an error says to install where matplotlib is missing.
-        letters: of the page, where its pictures share them; each has its own when None.
-
-    Raises:
-        ColltoolError: no matplotlib, a result without a picture or such a view, nothing to draw.
+        view: one of its views, the first by default.
+        prefix: of all ids; each plot of a page needs its own.
+        packages: what the error says to install when matplotlib is missing.
+        letters: the outlines that the plots of a page share; without it a plot has its own.
     """
     root = ElementTree.fromstring(page_picture(result, view, packages=packages))
     _strip(root)
@@ -86,17 +80,13 @@ def page_svg(
         "width": f"{width:.0f}",
         "height": f"{height:.0f}",
         "viewBox": root.attrib["viewBox"],
-        "style": "stroke-linejoin: round; stroke-linecap: butt",  # what matplotlib says of every element of a document
+        "style": "stroke-linejoin: round; stroke-linecap: butt",  # as in matplotlib's own style sheet, which was stripped
     }
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def alternative(result: Result, view: str = "") -> str:
-    """What is to be seen in the picture of a result, in a sentence or two.
-
-    Raises:
-        ColltoolError: a result without a picture, or without this view.
-    """
+    """The alt text of a plot, in a sentence or two; needs no matplotlib."""
     from colltool.render.plot.views import chart_of
 
     return chart_of(result, view).alt
@@ -142,7 +132,7 @@ def _flatten(parent: ElementTree.Element) -> None:
     parent[:] = found
     styles = {child.get("style") for child in parent}
     if parent.tag == "g" and len(parent) > 1 and len(styles) == 1 and None not in styles and "style" not in parent.attrib:
-        parent.set("style", styles.pop() or "")  # the marks of a line look the same
+        parent.set("style", styles.pop() or "")  # as of the marks of a line
         for child in parent:
             del child.attrib["style"]
 
@@ -152,7 +142,7 @@ def _restyle(element: ElementTree.Element) -> None:
         if key in element.attrib:
             element.set(key, _COLOUR.sub(_of_page, element.attrib[key]))
     if element.tag == "use" and (found := _ACROSS.fullmatch(element.attrib.get("transform", ""))):
-        del element.attrib["transform"]  # a letter of a line
+        del element.attrib["transform"]  # one glyph of a text
         element.set("x", found[1])
     for key in _PLACES:
         if key in element.attrib:

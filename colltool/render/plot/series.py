@@ -1,4 +1,4 @@
-"""Measured and modelled time (or busbw) over size: a panel a series with the errors of the model below it."""
+"""The data of charts over size: measured and modelled time or busbw, a panel per series or per collective."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from colltool.measurements.series import Point, Series
 
 What = Literal["time", "busbw"]
 
-
-MAX_PANELS = 12  # of a file; a page has room for fewer
-MAX_CURVES = 8  # in a panel that shares its collective; more only where there would be too many panels
+MAX_PANELS = 12  # in a file; a page has room for fewer
+MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
 
 
 class Modelled(NamedTuple):
-    """What the model says of one point; ``error`` is model/measured - 1 of the time, ``law`` its algorithm and protocol."""
+    """The model's time for a point; ``error`` is modelled/measured time - 1, ``law`` its algorithm and protocol."""
 
     seconds: float
     error: float
@@ -26,22 +25,19 @@ class Modelled(NamedTuple):
 
 
 class PlotPoint(NamedTuple):
-    """One point in the unit of the y axis: the measurement, its spread, and the model's where it has one.
-
-    ``left_out`` says why the fit does not use the point; empty where it does.
-    """
+    """A point; its values are in the unit of the y axis."""
 
     bytes: float
     measured: float
     low: float
     high: float
     row: Modelled | None
-    model: float
-    left_out: str
+    model: float  # NaN without a row
+    left_out: str  # why the fit does not use it; empty where it does
 
 
 class SeriesCurve(NamedTuple):
-    """One series; ``name`` tells it from the others of its collective, ``law`` names the algorithms that its model takes."""
+    """A series; ``name`` tells it from the others of its collective, ``law`` names the algorithms of its model."""
 
     collective: str
     ranks: int

@@ -1,4 +1,4 @@
-"""Who wins at which size, as ribbons over sizes: of each pair, of all schedules, and what the library itself takes."""
+"""The crossover chart: which algorithm is fastest at which size, as ribbons over sizes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _USUAL = (1e3, 1e9)
-_BEYOND = 30.0  # so far the axis goes past the outermost change
+_BEYOND = 30.0  # factor by which the axis goes past the outermost change
 _MOST_PAIRS = 6
-_SMALL = 7  # points of the sizes at which a winner changes
-_TALL = 0.27  # half of a ribbon, of its row
+_SMALL = 7  # font size of the sizes where the winner changes
+_TALL = 0.27  # half the height of a ribbon, as a share of its row
 
 
 class Stretch(NamedTuple):
-    """A schedule that wins from one size to another (None: without end), and under which protocol where one is known."""
+    """The algorithm that wins from one size to another (None: without end), with its protocol where known."""
 
     from_bytes: float
     to_bytes: float | None
@@ -33,8 +33,6 @@ class Stretch(NamedTuple):
 
 
 class Ribbon(NamedTuple):
-    """A row: what it is about, and who wins in it."""
-
     title: str
     stretches: tuple[Stretch, ...]
 
@@ -64,7 +62,7 @@ def _of_pair(pair: AlgorithmPair) -> Iterator[Stretch]:
 
 
 def crossover_chart(result: Crossover, _paged: bool) -> Chart:
-    """A ribbon for each pair, for all schedules, and for the library's own picks; sizes stand where the winner changes."""
+    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
     ribbons = ribbons_of(result)
     names = list(dict.fromkeys(one.name for ribbon in ribbons for one in ribbon.stretches))
     keys = [Key(f"{letter(at)}  {name}", colour_of(at)) for at, name in enumerate(names)]
@@ -85,14 +83,14 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
     changes = [size for ribbon in ribbons for size in ribbon.changes]
     low = max(1.0, min([_USUAL[0], *(size / _BEYOND for size in changes)]))
     high = max([_USUAL[1], *(size * _BEYOND for size in changes)])
-    a_step = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # inches of an e-fold
+    a_step = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # inches per factor of e
     for row, ribbon in enumerate(ribbons):
         for one in ribbon.stretches:
             start, end = max(one.from_bytes, low), min(one.to_bytes or high, high)
             if start < end:
                 _stretch(axes, row, (start, end), (names.index(one.name), one.protocol), a_step)
         free = low
-        for size in ribbon.changes:  # what stands too close to the one before is left to the table
+        for size in ribbon.changes:  # one too close to the last is left out: the table has it
             text = format_bytes(size, 3)
             if size > low and a_step * log(size / free) >= 0.065 * len(text):
                 axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=_SMALL)

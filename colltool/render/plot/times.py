@@ -1,4 +1,4 @@
-"""Where time goes, as stacked bars: the phases of a collective, a training step with its memory, the calls of a trace."""
+"""Stacked bars of time: the phases of a collective, a training step and its memory, the calls of a trace."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
 
-_SOFTWARE = "--"  # lines: dots are curves, 10 KB for each colour
-_MOST_TIMES = 2.5  # a baseline that takes longer ends at the edge, with an arrow and its time
+_SOFTWARE = "--"  # not dots: as SVG curves they take 10 KB per colour
+_MOST_TIMES = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
 _MOST_BARS = 16
 _CALL = COLOURS[0]
 
@@ -53,7 +53,7 @@ def _phase(phase: PhaseCost) -> str:
 
 
 def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
-    # of phases that stream through each other the bandwidth of the busiest tier alone
+    # phases that stream through each other share one bandwidth piece, that of the busiest tier
     pieces: list[BarPiece] = []
     for at, phase in enumerate(row.phases):
         pieces.append(BarPiece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
@@ -112,11 +112,8 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
 
 
 def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> tuple[BarPiece, ...]:
-    at = [names.index(part.name) for part in parts]
-    return tuple(
-        BarPiece(part.exposed_s, f"{letter(i)} {_short(part.exposed_s)}", colour_of(i), hatch_of(i))
-        for i, part in zip(at, parts, strict=True)
-    )
+    placed = ((names.index(part.name), part.exposed_s) for part in parts)
+    return tuple(BarPiece(exposed, f"{letter(at)} {_short(exposed)}", colour_of(at), hatch_of(at)) for at, exposed in placed)
 
 
 def _step_key(at: int, part: StepPart, step_s: float) -> Key:

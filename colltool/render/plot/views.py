@@ -1,4 +1,4 @@
-"""Every result that has a picture: its views by name, the first the usual one."""
+"""Which results can be plotted, and their views by name; the first is the default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 ChartOf = Callable[[Any, bool], Chart]
-"""Makes the chart of a result; True for a page, which has room for fewer panels."""
+"""Makes the chart of a result; True is for a page, which has room for fewer panels."""
 
 
 def _over_size(chart: Callable[..., Chart]) -> dict[str, ChartOf]:
@@ -43,11 +43,7 @@ VIEWS: dict[type, dict[str, ChartOf]] = {
 
 
 def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
-    """The chart of a result; the usual view without a name.
-
-    Raises:
-        ColltoolError: a result without a picture, or without this view; nothing to draw.
-    """
+    """The chart of a result; raises a ColltoolError for one that has no plot, no such view, or nothing to draw."""
     views = VIEWS.get(type(result))
     if views is None:
         raise ColltoolError(

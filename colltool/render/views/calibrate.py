@@ -1,4 +1,4 @@
-"""``calibrate``: how well each series is met, the protocols found, and what a reader should know."""
+"""``calibrate``: the fitted protocols, and how well each series fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``doctor``: the most likely cause, the next experiment, and what both rest on."""
+"""``doctor``: the most likely cause of slow collectives, the next experiment, and the evidence."""
 
 from __future__ import annotations
 
@@ -86,12 +86,11 @@ def _reached(finding: DiagnosisFinding) -> str:
 
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
-    # the finding to begin with: the first that a cause explains
+    # the first finding that a cause explains, else the first
     return next((one for one in result.findings if one.causes), result.findings[0] if result.findings else None)
 
 
 def answer(result: Diagnosis) -> str:
-    """The most likely cause and how well it meets the times, or that all is well; the next command stands below."""
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     main = _main(result)
     if main is None:

@@ -18,7 +18,7 @@ from colltool.training.presets import PARTS, preset_names
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
-    """``0``, ``0-3``, ``0,2``: stages of a pipeline."""
+    """Stages of a pipeline: ``0``, ``0-3`` or ``0,2``."""
     if len(numbers) > 2 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]}-{numbers[-1]}"
     return ",".join(map(str, numbers))
@@ -103,7 +103,7 @@ def _facts(result: JobShown) -> list[str]:
 
 
 def layout_text(setup: ParallelConfig) -> str:
-    """``tp 8 (sp) x pp 4 x dp 16, virtual 5``: the dimensions of more than one rank."""
+    """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
     layout = setup.layout
     sizes = (("tp", layout.tp), ("cp", layout.cp), ("pp", layout.pp), ("dp", layout.dp))
     parts = [f"{name} {size}" for name, size in sizes if size > 1]
@@ -118,7 +118,7 @@ def layout_text(setup: ParallelConfig) -> str:
 
 
 def model_text(job: Job) -> str:
-    """``llama3-70b: 80 layers, 70.55e9 parameters``."""
+    """Such as ``llama3-70b: 80 layers, 70.55e9 parameters``."""
     model = job.draft.model
     if model is None:
         return "no model"

@@ -1,4 +1,4 @@
-"""``job check``: what was read, and what is odd about it."""
+"""``job check``: what was read from a job file, and oddities."""
 
 from __future__ import annotations
 

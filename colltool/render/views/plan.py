@@ -1,4 +1,4 @@
-"""``plan``: a training step on a fabric: what it takes, what to change, its parts, collectives and busiest links."""
+"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives and busiest links."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from colltool.training.changes import Change
 from colltool.training.link_utilisation import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 
-_PAIRS = 4  # a tier's protocols have a bandwidth each; JSON has them all
+_PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
-_MOST_ANCHORED = 3  # each with two more values to type: that the step was measured, and how slow that is
+_MOST_ANCHORED = 3  # each has two more values to type: the measured step and the slowdown
 
 
 def _group(one: PlannedCall) -> str:
-    """``8 x 2``: members in a domain of each tier that it crosses, innermost first; ``16, every 8``: every eighth rank."""
+    """``8 x 2``: members per domain of each tier, innermost first; ``16, every 8``: stride 8."""
     group = one.sent.call.group
     inside = [str(count) for count in one.sent.cost.per_domain if count > 1] or [str(group.ranks)]
     if str(one.sent.call.primitive) == "p2p":
@@ -86,13 +86,13 @@ _LINKS = (
 
 
 def _senders(one: JobLink) -> str:
-    """``ep 61%, expert dp 38%``: who sends what it carries, but for less than half a percent."""
+    """``ep 61%, expert dp 38%``: shares of its traffic from half a percent on."""
     shares = [(name, size / one.bytes) for name, size in one.by]
     return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
 
 
 def typed(change: Change) -> str:
-    """What to type: ``--job-set overlap.tp=true``; of more than three values how many more there are."""
+    """What to type for a change: ``--job-set overlap.tp=true``."""
     pairs = [f"{key}={value}" for key, value in change.set[:_PAIRS]]
     option = "--set" if change.where == "fabric" else "--job-set"
     more = f" and {len(change.set) - _PAIRS} more" if len(change.set) > _PAIRS else ""
@@ -106,9 +106,9 @@ def plan_title(result: Plan) -> str:
 
 
 def slow_tier(result: Plan) -> str | None:
-    """The tier that most exposed communication waits for; None where that cannot be said.
+    """The tier that most exposed communication waits for; None if unsure.
 
-    A schedule that keeps several tiers busy at once is booked to the slower of them, which may be so by a hair.
+    The calls of an algorithm that keeps several tiers busy at once count as unsure: the slower may be so by a hair.
     """
     by_tier: dict[str, float] = {}
     unsure = 0.0
@@ -123,7 +123,6 @@ def slow_tier(result: Plan) -> str | None:
 
 
 def answer(result: Plan) -> str:
-    """What a step takes, how far such figures are off, what of it is exposed communication, and what gains most."""
     return f"{plan_title(result)} {'. '.join(_sentences(result))}."
 
 
@@ -179,7 +178,7 @@ def _blocks(result: Plan) -> list[Block]:
     changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", most)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
-    elif result.memory is not None and result.memory.fits is False:  # what does not make it fit is of no use yet
+    elif result.memory is not None and result.memory.fits is False:  # changes that do not make it fit come last
         fit = [one for one in result.changes if one.fits]
         unfit = (one for one in result.changes if not one.fits)
         changes = changes._replace(records=(*fit, *unfit), first=min(len(fit), _MOST_CHANGES) or None)
@@ -199,7 +198,7 @@ def _blocks(result: Plan) -> list[Block]:
 
 
 def _paced(result: Plan) -> list[Block]:
-    # the collectives of the stages on the critical path, whose exposed seconds are those of the parts
+    # the collectives of stages on the critical path, whose exposed times add up to those of the parts
     table = _table(result)
     others = sum(not one.paces for one in result.collectives)
     paced = table._replace(records=tuple(row for row in table.records if row[1].paces))

@@ -1,4 +1,4 @@
-"""``plan`` on several fabrics, and ``plan --vary``."""
+"""``plan`` on several fabrics, and the sensitivity of a step (``plan --vary``)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _on(result: Plans, at: int) -> Column:
 
 
 def verdict(result: Plans) -> tuple[str, ...]:
-    """Each fabric against the first, in a sentence; then what they do not have in common beside their links."""
+    """A sentence per fabric against the first; then what else differs: device, placement, cost basis."""
     return (*_against(result), *_unlike(result), *ground_lines(result.ground))
 
 
@@ -91,14 +91,14 @@ def _unlike(result: Plans) -> Iterator[str]:
 
 
 def _bought(cost: Cost) -> str:
-    """``USD, without optics, with energy of 4 years``: what a network's cost is of."""
+    """``USD, without optics, with energy of 4 years``: what a cost covers."""
     without = [f"without {', '.join(PLURAL[part] for part in cost.unpriced)}"] if cost.unpriced else []
     energy = [f"with energy of {cost.years:g} years"] if cost.years and cost.energy_per_year is not None else []
     return ", ".join([cost.currency, *without, *energy])
 
 
 def _per_domain(plan: Plan) -> dict[str, str]:
-    """``1 x 8`` by dimension: members in a domain of each tier, innermost first."""
+    """``1 x 8`` by dimension: members per domain of each tier, innermost first."""
     sent = (one.sent for one in plan.collectives if one.sent.call.primitive is not P2P)
     return {one.call.dimension: " x ".join(map(str, one.cost.per_domain)) for one in sent if one.cost.per_domain}
 

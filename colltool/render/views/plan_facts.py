@@ -1,4 +1,4 @@
-"""A plan in lines: the step, what its figures rest on, memory, what was measured, energy and compression."""
+"""The details of a plan: step, throughput, memory, measurements, energy, compression."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def facts(result: Plan) -> list[str]:
     if result.mfu is not None:
         lines.append(f"MFU {percent(result.mfu)} ({MFU_CONVENTION})")
     if (stack := result.setup.stack) is not None:
-        lines.append(
-            f"compute: kernel efficiencies of stack {stack.name}; {_how_far_off(result) or 'no published run beside it'}"
-        )
+        lines.append(f"compute: kernel efficiencies of stack {stack.name}; {_how_far_off(result)}")
     lines += result.grounds
     kept = result.memory
     if kept is not None:
@@ -34,7 +32,7 @@ def facts(result: Plan) -> list[str]:
 
 
 def known_error(result: Plan) -> str:
-    """How far the step is off: of the measured one, else the median of published runs like it; empty where neither is known."""
+    """The error of the step time: against the measured step, else the median over published runs like it; may be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
         off = percent(result.measured_error, sign="+")
         return f"{off} off the measured step" if result.anchor is None else f"as measured; compute as modelled is {off} off"
@@ -60,7 +58,6 @@ def _how_far_off(result: Plan) -> str:
 
 
 def _fits(kept: Memory) -> str:
-    # whether it fits, and where that is closer than such figures are known
     if kept.fits is None or kept.capacity_bytes is None:
         return ""
     close = abs(kept.bytes / kept.capacity_bytes - 1) <= MEMORY.median_error

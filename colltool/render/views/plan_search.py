@@ -1,4 +1,4 @@
-"""``plan --search``: the best layouts of a job on a fabric, those as good as the best, and the job's own beside them."""
+"""``plan --search``: the fastest layouts of a job on a fabric, beside the job's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltool.training.files.schema import written
 from colltool.training.plan import MFU_CONVENTION
 from colltool.training.search_results import TIE, LayoutSearch, PricedLayout
 
-_LONGEST = 74  # of a line to be pasted: a narrow terminal shows it whole
+_LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
 _MOST_LAYOUTS = 8
 
 
@@ -49,7 +49,7 @@ def _table(result: LayoutSearch) -> Table:
 
 
 def _blocks(result: LayoutSearch) -> list[Block]:
-    # without columns in which no layout has anything to say
+    # without columns in which every layout has the default
     nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
     choices = [one.choice for one in result.layouts]
     idle = (key for key, none in nothing.items() if all(getattr(one, key) == none for one in choices))
@@ -79,14 +79,14 @@ def _answer(result: LayoutSearch) -> str:
 
 
 def _to_type(result: LayoutSearch) -> list[Block]:
-    # what to add to the command, or to give to load_job, so that plan shows the best with all that it says
+    # the options (or overrides of load_job) with which plan shows the best layout in full
     if not result.values:
         return []
     title = either(
         shell="all of it: the same without --search, --keep and --top, and with", python="all of it: plan of load_job with"
     )
     options = [f"{key}={value}" for key, value in result.values]
-    # a shell takes the lines as one; what stands around a zero is never torn apart
+    # \0 keeps an option and its value on one line
     lines = wrap(" ".join(f"--job-set\0{option}" for option in options), _LONGEST, break_long_words=False, break_on_hyphens=False)
     pasted = either(shell=" \\\n".join(line.replace("\0", " ") for line in lines), python=f"overrides={options!r}")
     return [Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)]

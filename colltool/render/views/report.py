@@ -1,4 +1,4 @@
-"""``report``: what follows from every exhibit of a page, with the command line that gives it; and what the numbers rest on."""
+"""``report``: the conclusions and commands of its exhibits; and the provenance of a fabric's numbers."""
 
 from __future__ import annotations
 
@@ -122,15 +122,8 @@ def _readings(result: Assumptions) -> Iterator[Block]:
 
 def _assumed_document(result: Assumptions) -> Document:
     rows = [{"key": one.key, "value": _plain(one), "source": one.source or None} for one in result.stated]
-    return (
-        {"fabric": result.fabric.name}
-        | set_field(result.fabric.overrides)
-        | {
-            "stated": rows,
-            "library": result.library or None,
-            "model": result.readings.echo(),
-        }
-    )
+    stated = {"stated": rows, "library": result.library or None, "model": result.readings.echo()}
+    return {"fabric": result.fabric.name} | set_field(result.fabric.overrides) | stated
 
 
 def _plain(one: Provenance) -> Any:

@@ -102,16 +102,13 @@ def _answer(result: Sweep) -> str:
     if not wins:
         said = f"None of {every} can be priced"
     elif len(wins) == 1:
-        said = (
-            f"{wins[0][0]} is the fastest in all of {every}"
-            if wins[0][1] == len(result.cells)
-            else f"{wins[0][0]} is the fastest"
-        )
+        where = f"all {every}" if wins[0][1] == len(result.cells) > 1 else f"{wins[0][1]} of {every}"
+        said = f"{wins[0][0]} is the fastest in {where}"
     else:
         head = ", ".join(f"{name} in {count}" for name, count in wins[1:3])
         more = f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
         said = f"{wins[0][0]} is the fastest in {wins[0][1]} of {every}, {head}{more}"
-    close = f" In {len(result.close)} the runner-up is within 20%: either may win." if result.close else ""
+    close = f" In {len(result.close)} of them the runner-up is within 20%: either may win." if result.close else ""
     return f"{said}. {sentence(sweep_title(result))}.{close}"
 
 

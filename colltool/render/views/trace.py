@@ -1,4 +1,4 @@
-"""``trace``: the collectives of profiler traces beside the prices of a fabric."""
+"""``trace``: the collectives of profiler traces against their predicted times, and which tier is slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NC
 
 
 def _axes(axes: Axes) -> str:
-    """``8``, ``8 every 4th``, ``4 x 2`` for what has several strides."""
+    """The stride, or ``4 by 1, 2 by 16`` (size by stride) of a group with several."""
     if not axes:
         return ""
     if len(axes) > 1:
@@ -60,19 +60,16 @@ def _table(result: TraceComparison, title: str = "") -> Table:
 
 
 def trace_title(result: TraceComparison) -> str:
-    """``15 calls of 2 traces on dgx-a100``."""
     where = on_fabric(result.fabric, result.overrides)
     of = f" of {result.world} ranks" if result.world else ""
     return f"{counted(len(result.calls), 'collective call')} in {counted(len(result.files), 'trace')}{of} on {where}"
 
 
 def _window(result: TraceComparison) -> str:
-    several = len(result.files) > 1
-    return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * several}"
+    return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * (len(result.files) > 1)}"
 
 
 def verdict(result: TraceComparison) -> str:
-    """What communication takes of the steps, and whether that is what it should."""
     shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
     return f"{shown}; {_speed(result)}"
 
@@ -102,7 +99,7 @@ def _blame(result: TraceComparison) -> Iterator[str]:
 
 
 def _named(slow: Sequence[LinkHealth]) -> str:
-    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``: those to blame; calls over a wire that is slow tell of no other."""
+    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``; tiers whose calls also cross another slow tier are not named."""
     known = {one.tier for one in slow}
     names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
@@ -113,7 +110,7 @@ def _lost(result: TraceComparison, slow: Sequence[LinkHealth]) -> str:
 
 
 def _reached_by(wires: Sequence[LinkHealth]) -> str:
-    """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
+    """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
     parts: list[str] = []
     for one in wires:
         where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
@@ -132,7 +129,6 @@ def _unknown(one: LinkHealth, who: str) -> Iterator[str]:
 
 
 def answer(result: TraceComparison) -> str:
-    """What is exposed, how the calls compare with the fabric, and which tier is to blame; what to do next."""
     share = (
         f"{percent(result.exposed)} of {_window(result)} is exposed communication ({percent(result.share)} with what is hidden)"
     )

@@ -1,4 +1,4 @@
-"""``validate``: measured times beside the prices of a fabric."""
+"""``validate``: measured times against predicted ones."""
 
 from __future__ import annotations
 
