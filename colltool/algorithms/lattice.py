@@ -93,13 +93,7 @@ BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 _rings_per_axis = partial(
-    algorithm,
-    "dim-ring",
-    on=LATTICE,
-    shipped_by=LATTICE_LIBRARIES,
-    source=f"{CHAN}; rings per axis",
-    baseline=True,
-    usual=True,
+    algorithm, "dim-ring", on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True
 )
 _rings_both_ways = partial(
     algorithm,

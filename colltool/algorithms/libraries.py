@@ -197,9 +197,6 @@ SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
 HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
 """Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
-PXN = (
-    ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),
-    ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS),
-)
+PXN = (ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS), ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS))
 RELAYED = (ShippedAs("nccl", ("NCCL (PXN)",), frozenset({"send"}), frozenset({"send"})),)
 """Source: NCCL 2.12, PXN: to the GPU on the destination's rail over NVLink, then along the rail."""
