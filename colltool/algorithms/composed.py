@@ -60,7 +60,9 @@ def composition(
 ) -> Callable[[PhasePlan], PhasePlan]:
 
     def register(steps: PhasePlan) -> PhasePlan:
-        _ROWS[primitive, name] = Composition(name, primitive, steps, equation, shipped_as, source, phases, usual)
+        _ROWS[primitive, name] = Composition(
+            name, primitive, steps, equation, shipped_as, source=source, phases=phases, usual=usual
+        )
         return steps
 
     return register
